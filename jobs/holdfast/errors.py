@@ -1,0 +1,155 @@
+"""The one tree of errors, named by the reaction each asks for.
+
+Every message carries four things: the fact, its numbers, the likely cause and
+what to do.  `HoldfastError` composes them so that no caller forgets one.
+Client libraries' own exceptions are translated at one border each
+(`holdfast.transport`, `holdfast.state`) and never leave it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ChangelogLost",
+    "CommitUnknown",
+    "DataLoss",
+    "Fenced",
+    "FunctionFailed",
+    "HoldfastError",
+    "IncompatibleStatement",
+    "InvalidConfig",
+    "InvalidStatement",
+    "KafkaUnavailable",
+    "NotOwner",
+    "OffsetOverlap",
+    "Refused",
+    "Retriable",
+    "StoreAhead",
+    "StoreCorrupted",
+    "StoreLocked",
+    "TopicMissing",
+    "UndecodableRecord",
+    "Unsupported",
+    "VolumeFull",
+]
+
+
+class HoldfastError(Exception):
+    """Base of every error Holdfast raises on purpose.
+
+    Args:
+        fact: what happened, with its numbers, in one sentence.
+        cause: the likely cause, empty when the fact says it.
+        action: what the reader can do now.
+    """
+
+    def __init__(self, fact: str, *, cause: str = "", action: str = "") -> None:
+        self.fact = fact
+        self.cause = cause
+        self.action = action
+        parts = [fact]
+        if cause:
+            parts.append(f"Likely cause: {cause}")
+        if action:
+            parts.append(f"What to do: {action}")
+        super().__init__("\n".join(parts))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions cross Spark's process borders by pickle; keyword arguments must survive it.
+        return (_rebuild, (type(self), self.fact, self.cause, self.action, self.__dict__.copy()))
+
+
+def _rebuild(
+    kind: type[HoldfastError], fact: str, cause: str, action: str, state: dict[str, object]
+) -> HoldfastError:
+    error = kind.__new__(kind)
+    HoldfastError.__init__(error, fact, cause=cause, action=action)
+    error.__dict__.update(state)
+    return error
+
+
+class Retriable(HoldfastError):
+    """Do it again: drop the handle, go back to step 0, replay the batch."""
+
+
+class Fenced(Retriable):
+    """Another producer with the same transactional id is newer: close the handle and do not write."""
+
+
+class CommitUnknown(Retriable):
+    """A commit timed out: neither success nor failure may be reported; read the changelog again."""
+
+
+class KafkaUnavailable(Retriable):
+    """A broker did not answer in time; wait and try again."""
+
+
+class StoreLocked(Retriable):
+    """Another process still holds the store's files; wait for it to end."""
+
+
+class NotOwner(Retriable):
+    """This executor is not the assigned owner and its store is too far behind: wait for the owner."""
+
+
+class StoreCorrupted(HoldfastError):
+    """The local store cannot be read or belongs to something else: wipe it and restore."""
+
+
+class StoreAhead(StoreCorrupted):
+    """The local store is ahead of its changelog: the topic was replaced; wipe and restore."""
+
+
+class Refused(HoldfastError):
+    """Stop before anything is written; a person has to decide."""
+
+
+class InvalidStatement(Refused):
+    """The SQL is wrong; `line` and `column` (1-based) point at the place."""
+
+    def __init__(
+        self, fact: str, *, cause: str = "", action: str = "", line: int = 0, column: int = 0
+    ) -> None:
+        where = f"line {line}, column {column}: " if line else ""
+        super().__init__(where + fact, cause=cause, action=action)
+        self.line = line
+        self.column = column
+
+
+class Unsupported(InvalidStatement):
+    """Valid ksqlDB that Holdfast does not do yet."""
+
+
+class InvalidConfig(Refused):
+    """One or more properties are wrong; the message names every one."""
+
+
+class IncompatibleStatement(Refused):
+    """The table's changelog was written by a statement whose state differs."""
+
+
+class DataLoss(Refused):
+    """Records that should be read are gone."""
+
+
+class ChangelogLost(Refused):
+    """Stores hold rows but their changelog is gone."""
+
+
+class OffsetOverlap(Refused):
+    """A batch overlaps a commit marker only in part."""
+
+
+class TopicMissing(Refused):
+    """A topic that must exist does not."""
+
+
+class UndecodableRecord(Refused):
+    """A record could not be decoded and the policy is to fail."""
+
+
+class FunctionFailed(Refused):
+    """A user-defined function raised."""
+
+
+class VolumeFull(Refused):
+    """The state volume has no space left."""

@@ -1,0 +1,1 @@
+"""State tasks: what runs on an executor for one state partition and micro-batch."""

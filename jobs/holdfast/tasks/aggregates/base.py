@@ -1,0 +1,70 @@
+"""The contract of an aggregate function.
+
+An aggregate is computed in three places: Spark makes one *partial* row per key and batch
+(before and after the shuffle, in the JVM), the state task *merges* it with the stored state in
+columns, and *finish* turns state into the value a reader sees.  So an aggregate names its
+partial columns as Spark SQL and the rest works on Arrow arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdfast.types.schema import SqlType
+from holdfast.types.topology import AggregateCall
+
+__all__ = ["Aggregate", "AggregateFunction", "Partial"]
+
+
+@dataclass(frozen=True)
+class Partial:
+    """One partial column: a Spark SQL aggregate expression and the Arrow type it arrives as."""
+
+    spark: str
+    type: pa.DataType
+
+
+class Aggregate(ABC):
+    """An aggregate bound to one call.  Stateless; every array has one entry per key of the batch."""
+
+    @property
+    @abstractmethod
+    def partials(self) -> tuple[Partial, ...]:
+        """The columns Spark computes for each key of a batch."""
+
+    @property
+    @abstractmethod
+    def state(self) -> tuple[pa.DataType, ...]:
+        """The columns kept in the store; null means "no value yet"."""
+
+    @abstractmethod
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        """New state from old state (all null for a new key) and this batch's partials."""
+
+    @abstractmethod
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        """The result column, of the call's SQL type."""
+
+
+class AggregateFunction(ABC):
+    """An entry of the registry: knows its name and signature and binds calls."""
+
+    name: str
+
+    @abstractmethod
+    def result_type(
+        self, args: Sequence[SqlType], literals: Sequence[str | int | float | bool | None]
+    ) -> SqlType:
+        """The SQL type of a call.
+
+        Raises:
+            ValueError: the arguments do not fit; the message says what would.
+        """
+
+    @abstractmethod
+    def bind(self, call: AggregateCall) -> Aggregate:
+        """The aggregate for one call."""

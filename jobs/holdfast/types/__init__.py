@@ -1,0 +1,1 @@
+"""Values shared by every layer: ids, schemas, the Topology, the clock.  No I/O."""

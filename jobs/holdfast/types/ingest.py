@@ -1,0 +1,55 @@
+"""What the runtime tells the Kafka data source, as Spark options (all strings)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter
+
+from holdfast.types.topology import Source
+
+__all__ = ["DATA_SOURCE", "IngestOptions"]
+
+DATA_SOURCE = "holdfast-kafka"  # the name given to spark.readStream.format()
+_OPTION = "ingest"
+
+
+@dataclass(frozen=True)
+class IngestOptions:
+    """Everything one reader needs; it travels as a single JSON option.
+
+    Attributes:
+        source: the stream or table to read and decode.
+        kafka: librdkafka client properties (`bootstrap.servers`, `security.protocol` …).
+        columns: names of the source columns to decode; others are not even parsed.
+        start: first offsets per topic partition; partitions it leaves out follow `auto_offset_reset`.
+        end: end offsets per topic partition, for a bounded (batch) read only.
+        auto_offset_reset: "earliest" or "latest".
+        max_offsets_per_trigger: limit per micro-batch over all topic partitions, 0 for none.
+        fail_on_data_loss: fail (rather than go on from the earliest offset) when offsets are gone.
+        on_undecodable: "dead-letter" or "fail".
+        dead_letter_topic: where undecodable records go.
+        transactional_id_prefix: `<application.id>-<query>`, prefix of the dead-letter producers' ids.
+    """
+
+    source: Source
+    kafka: Mapping[str, str]
+    columns: tuple[str, ...]
+    start: Mapping[int, int] = field(default_factory=dict)
+    end: Mapping[int, int] | None = None
+    auto_offset_reset: str = "earliest"
+    max_offsets_per_trigger: int = 0
+    fail_on_data_loss: bool = True
+    on_undecodable: str = "dead-letter"
+    dead_letter_topic: str = ""
+    transactional_id_prefix: str = ""
+
+    def to_spark(self) -> dict[str, str]:
+        """The options to give to `DataStreamReader.options`."""
+        return {_OPTION: TypeAdapter(IngestOptions).dump_json(self).decode()}
+
+    @staticmethod
+    def from_spark(options: Mapping[str, str]) -> IngestOptions:
+        """The inverse of `to_spark`."""
+        return TypeAdapter(IngestOptions).validate_json(options[_OPTION])

@@ -1,0 +1,125 @@
+"""ksqlDB's SQL types and what they are in Arrow and in Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+__all__ = ["BIGINT", "BOOLEAN", "DOUBLE", "INTEGER", "STRING", "Base", "Column", "SqlType"]
+
+
+class Base(StrEnum):
+    """The base types of ksqlDB's SQL."""
+
+    BOOLEAN = "BOOLEAN"
+    INTEGER = "INTEGER"
+    BIGINT = "BIGINT"
+    DOUBLE = "DOUBLE"
+    DECIMAL = "DECIMAL"
+    STRING = "STRING"
+    BYTES = "BYTES"
+    DATE = "DATE"
+    TIME = "TIME"
+    TIMESTAMP = "TIMESTAMP"
+    ARRAY = "ARRAY"
+    MAP = "MAP"
+    STRUCT = "STRUCT"
+
+
+_ARROW: dict[Base, pa.DataType] = {
+    Base.BOOLEAN: pa.bool_(),
+    Base.INTEGER: pa.int32(),
+    Base.BIGINT: pa.int64(),
+    Base.DOUBLE: pa.float64(),
+    Base.STRING: pa.string(),
+    Base.BYTES: pa.binary(),
+    Base.DATE: pa.date32(),
+    Base.TIME: pa.int32(),  # milliseconds of the day, as in ksqlDB's JSON
+    Base.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+}
+
+_SPARK: dict[Base, str] = {
+    Base.BOOLEAN: "BOOLEAN",
+    Base.INTEGER: "INT",
+    Base.BIGINT: "BIGINT",
+    Base.DOUBLE: "DOUBLE",
+    Base.STRING: "STRING",
+    Base.BYTES: "BINARY",
+    Base.DATE: "DATE",
+    Base.TIME: "INT",
+    Base.TIMESTAMP: "TIMESTAMP",
+}
+
+
+@dataclass(frozen=True)
+class SqlType:
+    """A ksqlDB type; nested types carry their parts.
+
+    `element` is an ARRAY's element or a MAP's value (MAP keys are STRING, as in ksqlDB).
+    """
+
+    base: Base
+    precision: int = 0
+    scale: int = 0
+    element: SqlType | None = None
+    fields: tuple[Column, ...] = ()
+
+    def __str__(self) -> str:
+        if self.base is Base.DECIMAL:
+            return f"DECIMAL({self.precision}, {self.scale})"
+        if self.base is Base.ARRAY:
+            return f"ARRAY<{self.element}>"
+        if self.base is Base.MAP:
+            return f"MAP<STRING, {self.element}>"
+        if self.base is Base.STRUCT:
+            return "STRUCT<" + ", ".join(f"{f.name} {f.type}" for f in self.fields) + ">"
+        return self.base.value
+
+    @property
+    def numeric(self) -> bool:
+        return self.base in (Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL)
+
+    def arrow(self) -> pa.DataType:
+        """The Arrow type that carries this type between layers."""
+        if self.base is Base.DECIMAL:
+            return pa.decimal128(self.precision, self.scale)
+        if self.base is Base.STRUCT:
+            return pa.struct([pa.field(f.name, f.type.arrow()) for f in self.fields])
+        if self.element is not None and self.base is Base.ARRAY:
+            return pa.list_(self.element.arrow())
+        if self.element is not None and self.base is Base.MAP:
+            return pa.map_(pa.string(), self.element.arrow())
+        return _ARROW[self.base]
+
+    def spark(self) -> str:
+        """The Spark DDL text of this type."""
+        if self.base is Base.DECIMAL:
+            return f"DECIMAL({self.precision},{self.scale})"
+        if self.base is Base.STRUCT:
+            inner = ", ".join(f"`{f.name}`: {f.type.spark()}" for f in self.fields)
+            return f"STRUCT<{inner}>"
+        if self.element is not None and self.base is Base.ARRAY:
+            return f"ARRAY<{self.element.spark()}>"
+        if self.element is not None and self.base is Base.MAP:
+            return f"MAP<STRING, {self.element.spark()}>"
+        return _SPARK[self.base]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A named, typed column.  `name` is already resolved: upper-case unless it was quoted."""
+
+    name: str
+    type: SqlType
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}"
+
+
+BOOLEAN = SqlType(Base.BOOLEAN)
+INTEGER = SqlType(Base.INTEGER)
+BIGINT = SqlType(Base.BIGINT)
+DOUBLE = SqlType(Base.DOUBLE)
+STRING = SqlType(Base.STRING)
