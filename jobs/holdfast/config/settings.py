@@ -1,0 +1,80 @@
+"""The settings of a job, typed.  `holdfast.config.properties` reads and validates them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["IngestSettings", "PlacementSettings", "RocksDbSettings", "Settings", "StateSettings"]
+
+
+@dataclass(frozen=True)
+class RocksDbSettings:
+    """RocksDB tuning; memory limits are per executor process, shared by all its stores."""
+
+    block_cache_bytes: int = 128 << 20
+    write_buffer_bytes: int = 64 << 20  # all memtables together
+    memtable_bytes: int = 16 << 20
+    compression: str = "lz4"  # none, snappy, lz4, zstd
+    bloom_bits_per_key: int = 10
+    block_bytes: int = 16 << 10
+    background_jobs: int = 2
+
+
+@dataclass(frozen=True)
+class StateSettings:
+    """Where and how state is kept."""
+
+    backend: str = "rocksdb"  # rocksdb, memory
+    dir: str = ""  # folder of the volumes; empty: <home>/state
+    partitions: int = 8
+    changelog_replicas: int = -1  # -1: the broker's default
+    delete_retention_ms: int = 86_400_000  # changelog topic's delete.retention.ms
+    on_changelog_loss: str = "fail"  # fail, rebuild
+    acceptable_recovery_lag: int = 10_000  # changelog records
+    restore_batch_records: int = 50_000
+    rocksdb: RocksDbSettings = field(default_factory=RocksDbSettings)
+
+
+@dataclass(frozen=True)
+class IngestSettings:
+    """How source topics are read."""
+
+    auto_offset_reset: str = "earliest"
+    max_offsets_per_trigger: int = 500_000
+    trigger_interval_ms: int = 0
+    fail_on_data_loss: bool = True
+    on_undecodable: str = "dead-letter"  # dead-letter, fail
+    dead_letter_topic: str = ""  # empty: <application.id>-dead-letter
+
+
+@dataclass(frozen=True)
+class PlacementSettings:
+    """Executors, and how long a state task waits for its owner."""
+
+    executors: int = 2
+    executor_memory_mb: int = 1024
+    driver_memory_mb: int = 1024
+    locality_wait_ms: int = 2_000
+    wait_ms: int = 30_000  # placement.wait
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything one job needs beside its statements."""
+
+    application_id: str
+    bootstrap_servers: str = "localhost:9092"
+    kafka: Mapping[str, str] = field(default_factory=dict)  # further librdkafka properties
+    home: str = ".holdfast"  # folder of all local files: state, run files, logs
+    transaction_timeout_ms: int = 60_000
+    metrics_port: int = 0  # 0: any free port
+    functions: tuple[str, ...] = ()  # Python files that register aggregates
+    master: str = ""  # empty: local-cluster with `executors` processes
+    state: StateSettings = field(default_factory=StateSettings)
+    ingest: IngestSettings = field(default_factory=IngestSettings)
+    placement: PlacementSettings = field(default_factory=PlacementSettings)
+
+    def client(self) -> dict[str, str]:
+        """librdkafka properties that every client of the job starts from."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.kafka}
