@@ -1,0 +1,133 @@
+"""The status file: what a driver tells about its job, for `inspect`, `verify` and the demo.
+
+The driver owns the facts in it and replaces the file after every batch; readers of any process
+may read it at any time, for the replacement is atomic.  Nothing is ever decided from it by the
+engine itself.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+from pydantic.fields import Field
+
+__all__ = [
+    "ExecutorStatus",
+    "JobState",
+    "JobStatus",
+    "PartitionStatus",
+    "QueryStatus",
+    "status_path",
+]
+
+# A reader may be older or newer than the driver: keys it does not know are skipped, keys that
+# are missing have a default.
+_TOLERANT = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
+
+
+class JobState(StrEnum):
+    """restoring -> running -> stopped; a driver that was killed leaves its last state behind."""
+
+    RESTORING = "restoring"
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, config=_TOLERANT)
+class ExecutorStatus:
+    """One executor process; pids are 0 when unknown (another machine)."""
+
+    id: str
+    volume: str = ""
+    worker_pid: int = 0
+    jvm_pid: int = 0
+
+
+@dataclass(frozen=True, config=_TOLERANT)
+class PartitionStatus:
+    """One state partition of a query; offsets are of its changelog partition."""
+
+    partition: int
+    owner: str = ""
+    volume: str = ""
+    rows: int = 0
+    bytes: int = 0
+    position: int = 0
+    changelog_end: int = 0
+    restore_records: int = 0
+    restore_bytes: int = 0
+    restore_seconds: float = 0.0
+
+    @property
+    def lag(self) -> int:
+        """Changelog offsets the local store is behind (markers count)."""
+        return max(0, self.changelog_end - self.position)
+
+
+@dataclass(frozen=True, config=_TOLERANT)
+class QueryStatus:
+    """One query of the job; `batch_id` is -1 before its first batch."""
+
+    sink: str
+    sink_topic: str
+    changelog: str = ""
+    batch_id: int = -1
+    records_total: int = 0
+    dropped_late: int = 0
+    dropped_null_key: int = 0
+    state_partitions: tuple[PartitionStatus, ...] = ()
+
+
+@dataclass(frozen=True, config=_TOLERANT)
+class JobStatus:
+    """One job, as its driver last saw it; `updated_ms` is wall time since the epoch."""
+
+    application_id: str
+    pid: int = 0
+    jvm_pid: int = 0
+    state: JobState = JobState.STOPPED
+    updated_ms: int = 0
+    metrics_url: str = ""
+    executors: tuple[ExecutorStatus, ...] = ()
+    queries: dict[str, QueryStatus] = Field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Replace the file at `path` atomically; its folder is made when missing.
+
+        Not synced to disk: after a power cut the next batch writes it again.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_ADAPTER.dump_json(self, indent=1))
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @staticmethod
+    def read(path: Path) -> JobStatus | None:
+        """The status at `path`; None when there is none or it is not a status file."""
+        try:
+            return _ADAPTER.validate_json(path.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def age_seconds(self) -> float:
+        """Seconds since the driver wrote this."""
+        return max(0.0, time.time() - self.updated_ms / 1000)
+
+
+_ADAPTER = TypeAdapter(JobStatus)
+
+
+def status_path(home: str | Path, application_id: str) -> Path:
+    """Where the driver of `application_id` keeps its status file."""
+    return Path(home) / "run" / application_id / "status.json"
