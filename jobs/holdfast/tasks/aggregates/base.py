@@ -15,9 +15,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from holdfast.types.schema import SqlType
-from holdfast.types.topology import AggregateCall
+from holdfast.types.topology import OFFSET, PARTITION, AggregateCall
 
-__all__ = ["Aggregate", "AggregateFunction", "Partial"]
+__all__ = ["ORDER", "Aggregate", "AggregateFunction", "Literal", "Partial"]
+
+Literal = str | int | float | bool | None
+
+# Arrival order within one batch.  A key that lives in one topic partition (every keyed topic)
+# gets exactly the order of its offsets; across topic partitions Kafka itself has no order.
+ORDER = f"`{OFFSET}`, `{PARTITION}`"
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class AggregateFunction(ABC):
 
     @abstractmethod
     def result_type(
-        self, args: Sequence[SqlType], literals: Sequence[str | int | float | bool | None]
+        self, args: Sequence[SqlType], literals: Sequence[Literal]
     ) -> SqlType:
         """The SQL type of a call.
 

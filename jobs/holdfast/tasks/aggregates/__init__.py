@@ -1,0 +1,1 @@
+"""Aggregate functions: partials in Spark, merge in columns, one file per family."""

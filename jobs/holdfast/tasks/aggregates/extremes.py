@@ -1,0 +1,66 @@
+"""MIN and MAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction, Literal, Partial
+from holdfast.types.schema import Base, SqlType
+from holdfast.types.topology import AggregateCall
+
+__all__ = ["Max", "Min"]
+
+_ORDERED = (
+    Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL, Base.STRING,
+    Base.BYTES, Base.DATE, Base.TIME, Base.TIMESTAMP,
+)  # fmt: skip
+
+
+class _ExtremeCall(Aggregate):
+    def __init__(self, call: AggregateCall, spark: str, pick: Callable[..., pa.Array]) -> None:
+        self._type = call.type.arrow()
+        self._partials = (Partial(f"{spark}({call.args[0]})", self._type),)
+        self._pick = pick
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return self._partials
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (self._type,)
+
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return (self._pick(old[0], partial[0], skip_nulls=True),)
+
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        return state[0]
+
+
+class _Extreme(AggregateFunction):
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        if len(args) != 1 or args[0].base not in _ORDERED:
+            given = ", ".join(str(a) for a in args) or "nothing"
+            raise ValueError(f"{self.name} takes one number, text or time, not {given}")
+        return args[0]
+
+
+class Min(_Extreme):
+    """The smallest value that is not null."""
+
+    name = "MIN"
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _ExtremeCall(call, "min", pc.min_element_wise)
+
+
+class Max(_Extreme):
+    """The largest value that is not null."""
+
+    name = "MAX"
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _ExtremeCall(call, "max", pc.max_element_wise)

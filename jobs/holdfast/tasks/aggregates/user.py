@@ -1,0 +1,173 @@
+"""User-defined aggregates, registered from Python.
+
+    from holdfast import aggregate
+
+    @aggregate("GEO_MEAN", args=["DOUBLE"], returns="DOUBLE")
+    class GeoMean:
+        def init(self): return [0.0, 0]
+        def update(self, state, x): return [state[0] + math.log(x), state[1] + 1]
+        def merge(self, a, b): return [a[0] + b[0], a[1] + b[1]]
+        def finish(self, state): return math.exp(state[0] / state[1]) if state[1] else None
+
+Each batch is folded into a partial with `init` and `update`, then merged with the stored
+state.  State is whatever msgpack can write: numbers, text, bytes, lists and maps.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgpack
+import pyarrow as pa
+
+from holdfast.errors import FunctionFailed, InvalidConfig
+from holdfast.tasks.aggregates.base import ORDER, Aggregate, AggregateFunction, Literal, Partial
+from holdfast.types.schema import Base, SqlType
+from holdfast.types.topology import AggregateCall
+
+__all__ = ["UserAggregate", "aggregate", "load_functions", "registered"]
+
+_REGISTERED: dict[str, UserFunction] = {}
+
+
+class UserAggregate(Protocol):
+    """What a registered class implements."""
+
+    def init(self) -> Any: ...
+    def update(self, state: Any, *args: Any) -> Any: ...
+    def merge(self, a: Any, b: Any) -> Any: ...
+    def finish(self, state: Any) -> Any: ...
+
+
+class _UserCall(Aggregate):
+    def __init__(self, call: AggregateCall, body: UserAggregate) -> None:
+        names = [f"a{i}" for i in range(len(call.args))]
+        arguments = ", ".join(f"{a} AS {n}" for a, n in zip(call.args, names, strict=True))
+        types = [pa.field(n, t.arrow()) for n, t in zip(names, call.arg_types, strict=True)]
+        inner = ", ".join(f"e.{n} AS {n}" for n in names)
+        ordered = f"array_sort(collect_list(struct({ORDER}, {arguments})))"
+        spark = f"transform({ordered}, e -> struct({inner}))"
+        self._partials = (Partial(spark, pa.list_(pa.struct(types))),)
+        self._call = call
+        self._body = body
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return self._partials
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (pa.binary(),)
+
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        pairs = zip(old[0].to_pylist(), partial[0].to_pylist(), strict=True)
+        return (pa.array([self._merge_one(a, b or []) for a, b in pairs], pa.binary()),)
+
+    def _merge_one(self, stored: bytes | None, records: list[dict[str, Any]]) -> bytes:
+        try:
+            state = self._body.init()
+            for record in records:
+                state = self._body.update(state, *record.values())
+            if stored is not None:
+                state = self._body.merge(msgpack.unpackb(stored), state)
+            return bytes(msgpack.packb(state))
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        try:
+            values = [
+                None if s is None else self._body.finish(msgpack.unpackb(s))
+                for s in state[0].to_pylist()
+            ]
+            return pa.array(values, self._call.type.arrow())
+        except Exception as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> FunctionFailed:
+        return FunctionFailed(
+            f"The user-defined aggregate {self._call.function} raised "
+            f"{type(error).__name__}: {error}",
+            cause="the function does not handle a value it was given, or returned a wrong type",
+            action="fix the function and start the job again; the batch was not committed",
+        )
+
+
+class UserFunction(AggregateFunction):
+    """A registered class as an entry of the registry."""
+
+    def __init__(
+        self, name: str, args: tuple[SqlType, ...], returns: SqlType, body: UserAggregate
+    ) -> None:
+        self.name = name
+        self._args = args
+        self._returns = returns
+        self._body = body
+
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        if tuple(args) != self._args:
+            wanted = ", ".join(str(a) for a in self._args)
+            given = ", ".join(str(a) for a in args)
+            raise ValueError(f"{self.name} takes ({wanted}), not ({given})")
+        return self._returns
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _UserCall(call, self._body)
+
+
+def aggregate(
+    name: str, *, args: Sequence[str | SqlType], returns: str | SqlType
+) -> Callable[[type[UserAggregate]], type[UserAggregate]]:
+    """Registers a class as the SQL aggregate `name` (case-insensitive)."""
+
+    def register(body: type[UserAggregate]) -> type[UserAggregate]:
+        function = UserFunction(
+            name.upper(), tuple(_type(a) for a in args), _type(returns), body()
+        )
+        _REGISTERED[function.name] = function
+        return body
+
+    return register
+
+
+def _type(given: str | SqlType) -> SqlType:
+    return given if isinstance(given, SqlType) else SqlType(Base(given.upper()))
+
+
+def registered() -> dict[str, UserFunction]:
+    """The aggregates registered so far, by upper-case name."""
+    return dict(_REGISTERED)
+
+
+def load_functions(paths: Sequence[str]) -> dict[str, UserFunction]:
+    """Runs each Python file once and returns all registered aggregates.
+
+    Raises:
+        InvalidConfig: a file is missing or raises.
+    """
+    for path in paths:
+        _load(path)
+    return registered()
+
+
+_LOADED: set[str] = set()
+
+
+def _load(path: str) -> None:
+    resolved = str(Path(path).resolve())
+    if resolved in _LOADED:
+        return
+    spec = importlib.util.spec_from_file_location(f"holdfast_functions_{len(_LOADED)}", resolved)
+    try:
+        if spec is None or spec.loader is None:
+            raise ImportError("not a Python file")
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except Exception as error:
+        raise InvalidConfig(
+            f"The functions file {path} could not be loaded: {type(error).__name__}: {error}",
+            action="correct the property 'functions' or the file",
+        ) from error
+    _LOADED.add(resolved)
