@@ -1,0 +1,97 @@
+"""What travels between driver and executors: plans and batches out, reports back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from holdfast.config.settings import Settings
+from holdfast.state.changelog import CommitMarker
+from holdfast.types.ids import OffsetRange
+from holdfast.types.topology import Query
+
+__all__ = ["Batch", "QueryPlan", "StoreSurvey", "StreamPlan", "TaskReport", "Whereabouts"]
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """Everything a state task must know of its query; the same for all state partitions."""
+
+    settings: Settings
+    query: Query
+    changelog: str
+    changelog_topic_id: str
+    sink_partitions: int
+    state_dir: str
+
+    @property
+    def state_partitions(self) -> int:
+        return self.settings.state.partitions
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """Everything a stateless query's task must know."""
+
+    settings: Settings
+    query: Query
+    sink_partitions: int
+    group: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch: its id and the source offsets it covers."""
+
+    batch_id: int
+    source: OffsetRange
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Which executor and volume a task ran on."""
+
+    executor_id: str
+    volume: int
+    worker_pid: int
+    jvm_pid: int
+
+
+@dataclass(frozen=True)
+class StoreSurvey:
+    """What an executor found on its volume: (query id, state partition) -> changelog position."""
+
+    where: Whereabouts
+    positions: dict[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """What a state task (or a stateless task, `partition` = topic partition) did.
+
+    Durations in seconds.  `skipped`: the batch was already committed.  `restored_*` are zero
+    unless this task opened the store.
+    """
+
+    partition: int
+    where: Whereabouts
+    marker: CommitMarker | None = None
+    skipped: bool = False
+    opened: bool = False
+    rows: int = 0
+    bytes: int = 0
+    position: int = 0
+    records: int = 0
+    emitted: int = 0
+    dropped_null_key: int = 0
+    dropped_late: int = 0
+    expired: int = 0
+    restored_records: int = 0
+    restored_bytes: int = 0
+    restore_seconds: float = 0.0
+    restore_reason: str = ""
+    get_seconds: float = 0.0
+    merge_seconds: float = 0.0
+    produce_seconds: float = 0.0
+    commit_seconds: float = 0.0
+    put_seconds: float = 0.0
+    notes: tuple[str, ...] = field(default=())

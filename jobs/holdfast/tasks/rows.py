@@ -1,0 +1,198 @@
+"""How a row of state is written: fixed-width columns by numpy, the rest behind them.
+
+    version u8 | nulls u64 | rowtime i64 | fixed columns … | msgpack of the variable columns
+
+A table whose columns are all fixed-width (COUNT, SUM, AVG, MIN of numbers: the usual case) is
+encoded and decoded without a Python step per row.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import msgpack
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import StoreCorrupted
+
+__all__ = ["ROW_VERSION", "RowCodec"]
+
+ROW_VERSION = 1
+
+_FIXED: dict[pa.DataType, str] = {
+    pa.bool_(): "u1",
+    pa.int32(): "<i4",
+    pa.int64(): "<i8",
+    pa.float64(): "<f8",
+    pa.date32(): "<i4",
+    pa.timestamp("us", tz="UTC"): "<i8",
+}
+_STORAGE: dict[pa.DataType, pa.DataType] = {
+    pa.bool_(): pa.uint8(),
+    pa.date32(): pa.int32(),
+    pa.timestamp("us", tz="UTC"): pa.int64(),
+}
+_FIXED_MAX = 64  # bits of the null mask
+
+
+class RowCodec:
+    """Encodes and decodes rows of one table.
+
+    Args:
+        types: Arrow types of the state columns, in order.
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        self._types = list(types)
+        fixed = [i for i, t in enumerate(self._types) if t in _FIXED]
+        self._fixed = fixed[:_FIXED_MAX]
+        self._variable = [i for i in range(len(self._types)) if i not in set(self._fixed)]
+        fields = [("version", "u1"), ("nulls", "<u8"), ("rowtime", "<i8")]
+        fields += [(f"c{i}", _FIXED[self._types[i]]) for i in self._fixed]
+        self._dtype = np.dtype(fields)
+
+    def encode(self, rowtime: npt.NDArray[np.int64], columns: Sequence[pa.Array]) -> list[bytes]:
+        """One byte string per row; `rowtime` in ms, `columns` in the order of `types`."""
+        rows = np.empty(len(rowtime), self._dtype)
+        rows["version"] = ROW_VERSION
+        rows["rowtime"] = rowtime
+        nulls = np.zeros(len(rowtime), np.uint64)
+        for bit, i in enumerate(self._fixed):
+            rows[f"c{i}"], is_null = _to_numpy(columns[i])
+            if is_null is not None:
+                nulls |= is_null.astype(np.uint64) << np.uint64(bit)
+        rows["nulls"] = nulls
+        data, width = rows.tobytes(), self._dtype.itemsize
+        heads = [data[at : at + width] for at in range(0, len(data), width)]
+        if not self._variable:
+            return heads
+        tails = zip(*(_plain(columns[i]) for i in self._variable), strict=True)
+        return [h + _pack(t) for h, t in zip(heads, tails, strict=True)]
+
+    def decode(
+        self, rows: Sequence[bytes | None]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], list[pa.Array]]:
+        """(rowtime in ms, present, columns); absent rows are null in every column.
+
+        Raises:
+            StoreCorrupted: a row was written by another version.
+        """
+        present = np.fromiter((r is not None for r in rows), np.bool_, len(rows))
+        width = self._dtype.itemsize
+        blank = bytes(width)
+        if self._variable:
+            heads = b"".join(blank if r is None else r[:width] for r in rows)
+        else:
+            heads = b"".join(blank if r is None else r for r in rows)
+        if len(heads) != width * len(rows):
+            raise _wrong_layout(f"{len(heads)} bytes for {len(rows)} rows of {width}")
+        table = np.frombuffer(heads, self._dtype)
+        versions = table["version"][present]
+        if versions.size and (versions != ROW_VERSION).any():
+            raise _wrong_layout(f"row version {int(versions.max())}, expected {ROW_VERSION}")
+        columns: list[pa.Array] = [None] * len(self._types)
+        for bit, i in enumerate(self._fixed):
+            is_null = ~present | ((table["nulls"] >> np.uint64(bit)) & np.uint64(1)).astype(bool)
+            columns[i] = _from_numpy(table[f"c{i}"], is_null, self._types[i])
+        self._decode_variable(rows, width, columns)
+        return table["rowtime"].copy(), present, columns
+
+    def _decode_variable(
+        self, rows: Sequence[bytes | None], width: int, columns: list[pa.Array]
+    ) -> None:
+        if not self._variable:
+            return
+        absent = (None,) * len(self._variable)
+        tails = [absent if r is None else _unpack(r[width:]) for r in rows]
+        for at, i in enumerate(self._variable):
+            values = [_restore(t[at], self._types[i]) for t in tails]
+            columns[i] = pa.array(values, self._types[i])
+
+
+def _wrong_layout(fact: str) -> StoreCorrupted:
+    return StoreCorrupted(
+        f"A stored row does not have the layout of this table: {fact}.",
+        cause="the store or its changelog was written by another statement or version",
+        action="start the job under a new application.id, or use the version that wrote it",
+    )
+
+
+def _to_numpy(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    storage = _STORAGE.get(column.type)
+    plain = column.cast(storage) if storage is not None else column
+    if column.null_count == 0:
+        return plain.to_numpy(zero_copy_only=False), None
+    is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return pc.fill_null(plain, 0).to_numpy(zero_copy_only=False), is_null
+
+
+def _from_numpy(
+    values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_], kind: pa.DataType
+) -> pa.Array:
+    storage = _STORAGE.get(kind, kind)
+    mask = is_null if is_null.any() else None
+    array = pa.array(np.ascontiguousarray(values), storage, mask=mask)
+    return array.cast(kind) if storage != kind else array
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    return [_simple(v) for v in column.to_pylist()]
+
+
+def _simple(value: Any) -> Any:
+    """A value as msgpack can write it; `_restore` is its inverse for a known type."""
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, datetime.datetime):
+        return _micros(value)
+    if isinstance(value, datetime.date):
+        return value.toordinal()
+    if isinstance(value, list):
+        return [_simple(v) for v in value]
+    if isinstance(value, tuple):
+        return [_simple(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _simple(v) for k, v in value.items()}
+    return value
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def _micros(value: datetime.datetime) -> int:
+    return (value - _EPOCH) // datetime.timedelta(microseconds=1)
+
+
+def _restore(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_decimal(kind):
+        return decimal.Decimal(value)
+    if pa.types.is_timestamp(kind):
+        return _EPOCH + datetime.timedelta(microseconds=value)
+    if pa.types.is_date(kind):
+        return datetime.date.fromordinal(value)
+    if pa.types.is_list(kind):
+        return [_restore(v, kind.value_type) for v in value]
+    if pa.types.is_struct(kind):
+        return {f.name: _restore(value.get(f.name), f.type) for f in kind}
+    if pa.types.is_map(kind):
+        return [(k, _restore(v, kind.item_type)) for k, v in value]
+    return value
+
+
+def _pack(values: tuple[Any, ...]) -> bytes:
+    return bytes(msgpack.packb(values))
+
+
+def _unpack(data: bytes) -> Sequence[Any]:
+    unpacked: Sequence[Any] = msgpack.unpackb(data, strict_map_key=False)
+    return unpacked

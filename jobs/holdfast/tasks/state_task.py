@@ -1,0 +1,372 @@
+"""A state task: one state partition's store, producer and commit marker, and the commit order.
+
+The order and its failure table are in `holdfast.tasks.steps`; the numbers below refer to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from holdfast.errors import ChangelogLost, IncompatibleStatement, OffsetOverlap, StoreAhead
+from holdfast.state import open_table_store
+from holdfast.state.changelog import DATA_PREFIX, FORMAT_VERSION, MARKER_KEY, CommitMarker
+from holdfast.state.progress import RestoreProgressFile
+from holdfast.state.restore import RestoreReport, restore
+from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.state.volume import Volume
+from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
+from holdfast.tasks.processor import AggregateProcessor, Changes
+from holdfast.tasks.steps import Step, reached
+from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
+from holdfast.transport.producer import TransactionalProducer
+from holdfast.transport.reader import PartitionReader
+from holdfast.types.ids import OffsetRange, state_transactional_id
+from holdfast.types.topology import AggregateStep
+
+__all__ = ["StateTask", "covered", "decode_payload"]
+
+_LOG = logging.getLogger(__name__)
+_EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
+_NO_TIME = -(1 << 62)  # stream time before the first record
+
+
+@dataclass
+class _Timer:
+    """Seconds since the last lap."""
+
+    at: float
+
+    def lap(self) -> float:
+        now = time.perf_counter()
+        seconds, self.at = now - self.at, now
+        return seconds
+
+
+def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool:
+    """Step 1: was this batch committed already?
+
+    Raises:
+        OffsetOverlap: the marker ends inside the batch, or the batch starts beyond it.
+    """
+    if marker is None:
+        return False
+    done, starts, ends = marker.source.ends(), batch.starts(), batch.ends()
+    if all(done.get(p, starts.get(p, 0)) >= end for p, end in ends.items()):
+        return True
+    wrong = {p: done[p] for p in ends if p in done and done[p] != starts.get(p, 0)}
+    if not wrong:
+        return False
+    parts = ", ".join(
+        f"partition {p}: batch {starts.get(p, 0)}..{ends[p]}, committed up to {at}"
+        for p, at in sorted(wrong.items())
+    )
+    raise OffsetOverlap(
+        f"A batch of topic {batch.topic} overlaps what {where} has committed ({parts}).",
+        cause="two jobs run under one application.id, or the changelog was replaced",
+        action="stop the other job; start this one again: it goes on from the commit markers",
+    )
+
+
+def decode_payload(parts: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """A shuffled payload (Arrow IPC record batches without schema) as one table."""
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(p), schema) for p in parts]
+    return pa.Table.from_batches(batches, schema)
+
+
+class StateTask:
+    """Owns state partition `p` of one query on this executor from `open` until `close`."""
+
+    def __init__(
+        self, plan: QueryPlan, partition: int, volume: Volume | None, where: Whereabouts
+    ) -> None:
+        self._plan = plan
+        self._partition = partition
+        self._volume = volume
+        self._where = where
+        self._name = f"{plan.query.id} state partition {partition}"
+        self._processor = AggregateProcessor(plan.query)
+        step = plan.query.step
+        self._window = step.window if isinstance(step, AggregateStep) else None
+        self._producer: TransactionalProducer | None = None
+        self._store: TableStore | None = None
+        self.marker: CommitMarker | None = None
+
+    # -- step 0 ------------------------------------------------------------------------------
+
+    def open(self) -> TaskReport:
+        """Fences predecessors, restores the store and learns the last commit marker.
+
+        Raises:
+            ChangelogLost: the store holds rows, its changelog none.
+            IncompatibleStatement: another statement wrote this state.
+        """
+        plan, settings = self._plan, self._plan.settings
+        transactional_id = state_transactional_id(
+            settings.application_id, plan.query.id, self._partition
+        )
+        self._producer = TransactionalProducer(
+            settings.client(), transactional_id, settings.transaction_timeout_ms
+        )
+        self._producer.init()
+        self._store = open_table_store(
+            settings.state,
+            self._volume,
+            settings.application_id,
+            plan.query.id,
+            self._partition,
+            windowed=self._processor.windowed,
+        )
+        report = self._restore(self._store)
+        self.marker = self._store.marker
+        self._check_marker()
+        reached(Step.OPENED, plan.query.id, self._partition)
+        return self._report(
+            opened=True,
+            restored_records=report.records,
+            restored_bytes=report.bytes,
+            restore_seconds=report.seconds,
+            restore_reason=report.reason,
+        )
+
+    def _restore(self, store: TableStore) -> RestoreReport:
+        reader = PartitionReader(
+            self._plan.settings.client(), self._plan.changelog, self._partition
+        )
+        try:
+            try:
+                return self._replay(store, reader)
+            except StoreAhead as ahead:
+                self._refuse_lost_changelog(store, reader, ahead)
+                _LOG.error("%s: %s Wiping the store and restoring it in full.", self._name, ahead)
+                store.wipe()
+                return self._replay(store, reader)
+        finally:
+            reader.close()
+
+    def _replay(self, store: TableStore, reader: PartitionReader) -> RestoreReport:
+        settings = self._plan.settings
+        root = self._volume.root if self._volume is not None else None
+        with RestoreProgressFile(
+            root, settings.application_id, self._plan.query.id, self._partition
+        ) as progress:
+            return restore(
+                store,
+                reader,
+                self._plan.changelog_topic_id,
+                now_ms=_now_ms(),
+                delete_retention_ms=settings.state.delete_retention_ms,
+                fingerprint=self._plan.query.fingerprint(),
+                batch_records=settings.state.restore_batch_records,
+                progress=progress,
+            )
+
+    def _refuse_lost_changelog(
+        self, store: TableStore, reader: PartitionReader, ahead: StoreAhead
+    ) -> None:
+        start, end = reader.bounds()
+        if end > start or self._plan.settings.state.on_changelog_loss == "rebuild":
+            return
+        raise ChangelogLost(
+            f"{self._name} holds {store.rows} rows, but its changelog "
+            f"{self._plan.changelog} is empty (offsets {start}..{end}). {ahead.fact}",
+            cause="the changelog topic was deleted, or the cluster was replaced without its data",
+            action="bring the topic back, or set on.changelog.loss=rebuild to throw the stores "
+            "away and compute the table again from the source's earliest records",
+        )
+
+    def _check_marker(self) -> None:
+        marker, query = self.marker, self._plan.query
+        if marker is None:
+            return
+        problems = []
+        if marker.fingerprint != query.fingerprint():
+            problems.append(f"it was {marker.canonical}, it is now {query.canonical()}")
+        if marker.state_partitions != self._plan.state_partitions:
+            problems.append(
+                f"state.partitions was {marker.state_partitions}, is {self._plan.state_partitions}"
+            )
+        if marker.partitioner != PARTITIONER:
+            problems.append(f"the partitioner was {marker.partitioner}, is {PARTITIONER}")
+        if problems:
+            raise IncompatibleStatement(
+                f"The state of {query.sink.name} was written by another statement: "
+                + "; ".join(problems),
+                cause="the statement or state.partitions changed under a table that has state",
+                action="put it back, or start the changed statement under a new application.id",
+            )
+
+    # -- steps 1 to 5 ------------------------------------------------------------------------
+
+    def process(self, batch: Batch, payload: pa.Table) -> TaskReport:
+        """Applies one batch exactly once.  On any error the caller must close this task.
+
+        Raises:
+            OffsetOverlap: see `covered`.
+            Fenced: a newer owner exists.
+            CommitUnknown: the outcome of the commit is unknown.
+        """
+        producer, store = self._opened()
+        query_id = self._plan.query.id
+        if covered(self.marker, batch.source, self._name):
+            return self._report(skipped=True)
+        reached(Step.CHECKED, query_id, self._partition)
+        timer = _Timer(time.perf_counter())
+        lookup = _Lookup(store)
+        changes = self._processor.process(payload, self._stream_time(), lookup.get_many)
+        expired = self._expired(changes.stream_time_ms)
+        merge_seconds = timer.lap() - lookup.seconds
+        producer.begin()
+        self._produce(producer, changes, expired)
+        reached(Step.PRODUCED, query_id, self._partition)
+        marker = self._marker(batch, changes.stream_time_ms)
+        producer.send_marker(
+            self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes()
+        )
+        reached(Step.MARKED, query_id, self._partition)
+        produce_seconds = timer.lap()
+        offset = producer.commit()
+        commit_seconds = timer.lap()
+        reached(Step.COMMITTED, query_id, self._partition)
+        self._apply(store, changes, expired, marker, offset)
+        self.marker = marker
+        reached(Step.WRITTEN, query_id, self._partition)
+        return self._report(
+            records=changes.records,
+            emitted=len(changes.sink_keys),
+            dropped_null_key=changes.dropped_null_key,
+            dropped_late=changes.dropped_late,
+            expired=len(expired),
+            get_seconds=lookup.seconds,
+            merge_seconds=merge_seconds,
+            produce_seconds=produce_seconds,
+            commit_seconds=commit_seconds,
+            put_seconds=timer.lap(),
+        )
+
+    def _stream_time(self) -> int:
+        return self.marker.stream_time_ms if self.marker is not None else _NO_TIME
+
+    def _expired(self, stream_time_ms: int) -> list[bytes]:
+        if self._window is None or self._store is None or stream_time_ms == _NO_TIME:
+            return []
+        return self._store.expired(stream_time_ms - self._window.retention_ms, _EXPIRE_MAX)
+
+    def _produce(
+        self, producer: TransactionalProducer, changes: Changes, expired: list[bytes]
+    ) -> None:
+        changelog_keys = [DATA_PREFIX + k for k in changes.keys]
+        producer.send(self._plan.changelog, self._partition, changelog_keys, changes.rows)
+        if expired:
+            gone = [DATA_PREFIX + k for k in expired]
+            producer.send(self._plan.changelog, self._partition, gone, [None] * len(gone))
+        producer.send(
+            self._plan.query.sink.topic,
+            murmur2_partitions(changes.sink_keys, self._plan.sink_partitions),
+            changes.sink_keys,
+            changes.sink_values,
+            changes.sink_timestamps,
+        )
+
+    def _marker(self, batch: Batch, stream_time_ms: int) -> CommitMarker:
+        plan = self._plan
+        return CommitMarker(
+            format_version=FORMAT_VERSION,
+            application_id=plan.settings.application_id,
+            query_id=plan.query.id,
+            state_partition=self._partition,
+            state_partitions=plan.state_partitions,
+            partitioner=PARTITIONER,
+            fingerprint=plan.query.fingerprint(),
+            canonical=plan.query.canonical(),
+            source=batch.source,
+            stream_time_ms=stream_time_ms,
+            batch_id=batch.batch_id,
+        )
+
+    def _apply(
+        self,
+        store: TableStore,
+        changes: Changes,
+        expired: list[bytes],
+        marker: CommitMarker,
+        offset: int | None,
+    ) -> None:
+        if offset is None:
+            raise AssertionError("a commit with a marker returns the marker's offset")
+        position = StorePosition(
+            topic_id=self._plan.changelog_topic_id,
+            offset=offset + 1,
+            written_ms=_now_ms(),
+            fingerprint=marker.fingerprint,
+        )
+        dead: list[bytes | None] = [None] * len(expired)
+        store.apply(
+            changes.keys + expired,
+            changes.rows + dead,
+            created=changes.created,
+            removed=len(expired),
+            position=position,
+            marker=marker,
+        )
+
+    # -- the handle --------------------------------------------------------------------------
+
+    @property
+    def position(self) -> int:
+        """The changelog offset the store has reached."""
+        position = self._opened()[1].position
+        return position.offset if position is not None else 0
+
+    def describe(self) -> TaskReport:
+        """Where this task stands, without doing anything."""
+        return self._report()
+
+    def _opened(self) -> tuple[TransactionalProducer, TableStore]:
+        if self._producer is None or self._store is None:
+            raise AssertionError(f"{self._name} is not open")
+        return self._producer, self._store
+
+    def _report(self, **facts: object) -> TaskReport:
+        _, store = self._opened()
+        stats = store.stats()
+        report = TaskReport(
+            partition=self._partition,
+            where=self._where,
+            marker=self.marker,
+            rows=stats.rows,
+            bytes=stats.bytes,
+            position=self.position,
+        )
+        return replace(report, **facts)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Lets go of the store and the producer; an open transaction is aborted by the next owner."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+
+class _Lookup:
+    """Multi-get with a stopwatch."""
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self.seconds = 0.0
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        start = time.perf_counter()
+        rows = self._store.get_many(keys)
+        self.seconds += time.perf_counter() - start
+        return rows
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,152 @@
+"""A stateless query's task: one source topic partition, one transaction per batch.
+
+There is no state partition; progress is the group's offset of the topic partition, committed
+in the same transaction as the records.  The steps are those of `holdfast.tasks.steps` without
+a changelog: 0 fence and read the committed offset, 1 skip what it covers, 2 produce,
+3 add the offset to the transaction, 4 commit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import OffsetOverlap
+from holdfast.tasks.keys import encode_keys
+from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
+from holdfast.tasks.steps import Step, reached
+from holdfast.tasks.values import encode_values
+from holdfast.transport.admin import Admin
+from holdfast.transport.partitioner import murmur2_partition
+from holdfast.transport.producer import TransactionalProducer
+from holdfast.types.ids import stream_transactional_id
+from holdfast.types.topology import TIMESTAMP, TOMBSTONE, Format, ProjectStep
+
+__all__ = ["StreamTask", "stream_schema"]
+
+
+def stream_schema(step: ProjectStep) -> pa.Schema:
+    """The payload: key columns k0…, value columns v0…, event time and tombstone flag."""
+    fields = [pa.field(f"k{i}", k.column.type.arrow()) for i, k in enumerate(step.keys)]
+    fields += [pa.field(f"v{i}", v.column.type.arrow()) for i, v in enumerate(step.outputs)]
+    fields += [pa.field(TIMESTAMP, pa.int64()), pa.field(TOMBSTONE, pa.bool_())]
+    return pa.schema(fields)
+
+
+class StreamTask:
+    """Owns one source topic partition of a stateless query on this executor."""
+
+    def __init__(self, plan: StreamPlan, topic_partition: int, where: Whereabouts) -> None:
+        if not isinstance(plan.query.step, ProjectStep):
+            raise TypeError(f"{plan.query.id} is not stateless")
+        self._plan = plan
+        self._step = plan.query.step
+        self._partition = topic_partition
+        self._topic = plan.query.source.topic
+        self._where = where
+        self._schema = stream_schema(self._step)
+        self._producer: TransactionalProducer | None = None
+        self._done = -1
+
+    def open(self) -> None:
+        """Step 0: fences predecessors, then reads how far the group is (-1: nowhere yet)."""
+        settings = self._plan.settings
+        transactional_id = stream_transactional_id(
+            settings.application_id, self._plan.query.id, self._topic, self._partition
+        )
+        self._producer = TransactionalProducer(
+            settings.client(), transactional_id, settings.transaction_timeout_ms
+        )
+        self._producer.init()
+        committed = Admin(settings.client()).committed(self._plan.group, self._topic)
+        self._done = committed.get(self._partition, -1)
+        reached(Step.OPENED, self._plan.query.id, self._partition)
+
+    def process(self, start: int, end: int, payload: Sequence[bytes]) -> TaskReport:
+        """Writes the records of source offsets `start` (inclusive) to `end` exactly once.
+
+        Raises:
+            OffsetOverlap: the group's offset lies inside the range or before it.
+        """
+        if self._producer is None:
+            raise AssertionError("the task is not open")
+        if self._done >= end:
+            return TaskReport(self._partition, self._where, skipped=True)
+        if self._done not in (-1, start):
+            raise self._overlap(start, end)
+        reached(Step.CHECKED, self._plan.query.id, self._partition)
+        began = time.perf_counter()
+        self._producer.begin()
+        emitted = self._produce(self._producer, payload)
+        reached(Step.PRODUCED, self._plan.query.id, self._partition)
+        self._producer.add_offsets(self._plan.group, {(self._topic, self._partition): end})
+        reached(Step.MARKED, self._plan.query.id, self._partition)
+        produced = time.perf_counter()
+        self._producer.commit()
+        self._done = end
+        reached(Step.COMMITTED, self._plan.query.id, self._partition)
+        return TaskReport(
+            self._partition,
+            self._where,
+            records=end - start,
+            emitted=emitted,
+            produce_seconds=produced - began,
+            commit_seconds=time.perf_counter() - produced,
+        )
+
+    def _overlap(self, start: int, end: int) -> OffsetOverlap:
+        return OffsetOverlap(
+            f"A batch of {self._topic} partition {self._partition} covers offsets {start}..{end}, "
+            f"group {self._plan.group} has committed up to {self._done}.",
+            cause="two jobs run under one application.id, or the group's offsets were reset",
+            action="stop the other job and start this one again: it goes on from the group's "
+            "offsets",
+        )
+
+    def _produce(self, producer: TransactionalProducer, payload: Sequence[bytes]) -> int:
+        emitted = 0
+        for part in payload:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(part), self._schema)
+            emitted += self._send(producer, batch)
+        return emitted
+
+    def _send(self, producer: TransactionalProducer, batch: pa.RecordBatch) -> int:
+        sink, step = self._plan.query.sink, self._step
+        width = len(step.keys)
+        keys = self._keys(batch, width)
+        columns = [v.column for v in step.outputs]
+        arrays = [batch.column(width + i) for i in range(len(columns))]
+        values: list[bytes | None] = list(encode_values(columns, arrays, sink.value_format))
+        if pc.any(batch[TOMBSTONE]).as_py():
+            dead = batch[TOMBSTONE].to_pylist()
+            values = [None if d else v for d, v in zip(dead, values, strict=True)]
+        partitions = [self._sink_partition(k) for k in keys]
+        producer.send(sink.topic, partitions, keys, values, batch[TIMESTAMP].to_pylist())
+        return len(keys)
+
+    def _keys(self, batch: pa.RecordBatch, width: int) -> Sequence[bytes | None]:
+        sink = self._plan.query.sink
+        if not width or sink.key_format is Format.NONE:
+            return [None] * batch.num_rows
+        arrays = [batch.column(i) for i in range(width)]
+        keys = encode_keys([k.column for k in self._step.keys], arrays, sink.key_format)
+        absent = [all(part is None for part in row) for row in _rows(arrays)]
+        return [None if a else k for a, k in zip(absent, keys, strict=True)]
+
+    def _sink_partition(self, key: bytes | None) -> int:
+        # A record without a key stays with its source partition: order is kept, no randomness.
+        count = self._plan.sink_partitions
+        return self._partition % count if key is None else murmur2_partition(key, count)
+
+    def close(self) -> None:
+        """Lets go of the producer; the next owner aborts an open transaction."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+
+def _rows(arrays: Sequence[pa.Array]) -> list[tuple[object, ...]]:
+    return list(zip(*(a.to_pylist() for a in arrays), strict=True))

@@ -1,0 +1,72 @@
+"""Sink values as bytes, the way ksqlDB's JSON and DELIMITED formats write them."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.topology import Format
+
+__all__ = ["delimited", "encode_values", "json_ready"]
+
+_DIRECT = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.STRING, Base.TIME)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MS = datetime.timedelta(milliseconds=1)
+
+
+def json_ready(column: pa.Array, kind: SqlType) -> list[Any]:
+    """Python values that orjson writes as ksqlDB does: DATE in days, TIMESTAMP in ms, BYTES base64."""
+    values = column.to_pylist()
+    if kind.base in _DIRECT:
+        return values
+    return [_ready(v, kind) for v in values]
+
+
+def _ready(value: Any, kind: SqlType) -> Any:
+    if value is None or kind.base in _DIRECT:
+        return value
+    if isinstance(value, decimal.Decimal):
+        return orjson.Fragment(format(value, "f"))
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime.datetime):
+        return (value - _EPOCH) // _MS
+    if isinstance(value, datetime.date):
+        return (value - _EPOCH.date()).days
+    if kind.base is Base.ARRAY and kind.element is not None:
+        return [_ready(v, kind.element) for v in value]
+    if kind.base is Base.MAP and kind.element is not None:
+        return {k: _ready(v, kind.element) for k, v in value}
+    return {f.name: _ready(value[f.name], f.type) for f in kind.fields}
+
+
+def encode_values(
+    columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format
+) -> list[bytes]:
+    """One record value per row, in the sink's value format."""
+    lists = [json_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
+    rows = zip(*lists, strict=True)
+    if form is Format.DELIMITED:
+        return [",".join(delimited(v) for v in r).encode() for r in rows]
+    names = [c.name for c in columns]
+    dumps = orjson.dumps
+    return [dumps(dict(zip(names, r, strict=True))) for r in rows]
+
+
+def delimited(value: Any) -> str:
+    """One field of a DELIMITED row, quoted where it must be."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, orjson.Fragment):
+        return str(value.contents)
+    text = str(value)
+    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',"\n') else text

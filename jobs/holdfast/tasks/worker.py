@@ -1,0 +1,171 @@
+"""What lives as long as a Python worker: the volume it claimed and the state tasks it has open.
+
+Spark gives an executor one core and keeps its Python worker, so stores stay open between
+micro-batches.  A state task never runs anywhere but on the volume the driver assigned it to:
+elsewhere it answers `NotOwner` and the driver decides (wait for the owner, or assign anew).
+Errors of the Holdfast tree are answers, not exceptions: Spark's own retry knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError, NotOwner
+from holdfast.state import survey_positions
+from holdfast.state.volume import Volume, claim
+from holdfast.tasks.aggregates.user import load_functions
+from holdfast.tasks.plan import (
+    Batch,
+    QueryPlan,
+    StoreSurvey,
+    StreamPlan,
+    TaskReport,
+    Whereabouts,
+)
+from holdfast.tasks.processor import AggregateProcessor
+from holdfast.tasks.state_task import StateTask, decode_payload
+from holdfast.tasks.stream_task import StreamTask
+
+__all__ = ["Answer", "close_others", "open_partition", "process_partition", "process_stream", "survey"]
+
+Answer = TaskReport | HoldfastError
+
+_LOG = logging.getLogger(__name__)
+_CLAIM_WAIT_S = 10.0
+_state_tasks: dict[tuple[str, str, int], StateTask] = {}
+_stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
+
+
+@cache
+def _volume(state_dir: str, executors: int) -> Volume:
+    """This process's volume; claimed once, freed by the operating system when the process ends."""
+    return claim(Path(state_dir), expected=executors, wait_s=_CLAIM_WAIT_S)
+
+
+@cache
+def _processes() -> tuple[str, int, int]:
+    """(executor id, this worker's pid, its executor JVM's pid)."""
+    executor = os.environ.get("SPARK_EXECUTOR_ID", "")
+    if not executor:  # standalone mode names the executor only in its log URL
+        match = re.search(r"executorId=([^&]+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
+        executor = match.group(1) if match else "driver"
+    jvms = [p.pid for p in psutil.Process().parents() if "java" in p.name()]
+    return executor, os.getpid(), jvms[0] if jvms else 0
+
+
+def _where(volume: Volume) -> Whereabouts:
+    executor, worker_pid, jvm_pid = _processes()
+    return Whereabouts(executor, volume.ordinal, worker_pid, jvm_pid)
+
+
+def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
+    """Which stores this executor's volume holds, at which changelog positions."""
+    volume = _volume(state_dir, executors)
+    still_open = {
+        (query_id, p): task.position
+        for (app, query_id, p), task in _state_tasks.items()
+        if app == application_id
+    }
+    return StoreSurvey(_where(volume), {**survey_positions(volume, application_id), **still_open})
+
+
+def open_partition(plan: QueryPlan, partition: int, assigned_volume: int) -> Answer:
+    """Step 0 for one state partition; an already open task answers with its marker."""
+    return _answer(plan, partition, assigned_volume, lambda task: task.describe())
+
+
+def process_partition(
+    plan: QueryPlan, partition: int, assigned_volume: int, batch: Batch, payload: Sequence[bytes]
+) -> Answer:
+    """Steps 0 to 5 for one state partition and batch."""
+
+    def work(task: StateTask) -> TaskReport:
+        return task.process(batch, decode_payload(payload, _schema(plan)))
+
+    return _answer(plan, partition, assigned_volume, work)
+
+
+def _schema(plan: QueryPlan) -> pa.Schema:
+    return AggregateProcessor(plan.query).schema
+
+
+def _answer(
+    plan: QueryPlan,
+    partition: int,
+    assigned_volume: int,
+    work: Callable[[StateTask], TaskReport],
+) -> Answer:
+    key = (plan.settings.application_id, plan.query.id, partition)
+    try:
+        load_functions(plan.settings.functions)
+        volume = _volume(plan.state_dir, plan.settings.placement.executors)
+        if volume.ordinal != assigned_volume:
+            _close(key)
+            raise _not_owner(plan, partition, assigned_volume, volume.ordinal)
+        task = _state_tasks.get(key)
+        if task is None:
+            task = StateTask(plan, partition, volume, _where(volume))
+            _state_tasks[key] = task
+            task.open()
+        return work(task)
+    except HoldfastError as error:
+        _close(key)
+        return error
+    except BaseException:
+        _close(key)
+        raise
+
+
+def _not_owner(plan: QueryPlan, partition: int, assigned: int, here: int) -> NotOwner:
+    return NotOwner(
+        f"{plan.query.id} state partition {partition} belongs to volume {assigned}, "
+        f"this executor has volume {here}.",
+        cause="its executor is gone or too busy, and Spark sent the task elsewhere",
+        action="none: the driver waits for the owner or assigns the partition anew",
+    )
+
+
+def _close(key: tuple[str, str, int]) -> None:
+    task = _state_tasks.pop(key, None)
+    if task is None:
+        return
+    try:
+        task.close()
+    except HoldfastError as error:
+        _LOG.warning("Closing %s partition %s: %s", key[1], key[2], error)
+
+
+def close_others(application_id: str, query_id: str, mine: Sequence[int]) -> None:
+    """Closes the query's open tasks that this executor no longer owns."""
+    for key in [k for k in _state_tasks if k[:2] == (application_id, query_id)]:
+        if key[2] not in mine:
+            _close(key)
+
+
+def process_stream(
+    plan: StreamPlan, topic_partition: int, start: int, end: int, payload: Sequence[bytes]
+) -> Answer:
+    """One topic partition's share of a stateless batch."""
+    key = (plan.settings.application_id, plan.query.id, topic_partition)
+    executor, worker_pid, jvm_pid = _processes()
+    where = Whereabouts(executor, -1, worker_pid, jvm_pid)
+    try:
+        task = _stream_tasks.get(key)
+        if task is None:
+            task = StreamTask(plan, topic_partition, where)
+            _stream_tasks[key] = task
+            task.open()
+        return task.process(start, end, payload)
+    except HoldfastError as error:
+        gone = _stream_tasks.pop(key, None)
+        if gone is not None:
+            gone.close()
+        return error
