@@ -1,0 +1,286 @@
+"""Reading one topic partition, read_committed, from one offset to another.
+
+Positions, not records, say how far a read is: transaction markers and aborted records take
+offsets, compaction leaves gaps, so the last record of a range may lie far before its end.
+A read has ended when its *position* (the next offset to fetch) has reached the end.  The client
+tells it in two ways: a record at or beyond the end, or an end-of-partition event, whose offset
+is the position after every marker and aborted record.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable, Refused, TopicMissing
+
+__all__ = ["Chunk", "PartitionReader"]
+
+_TIMEOUT_S = 30.0
+_POLL_S = 0.25
+_END_WAIT_S = 10.0  # a marker just written may take a moment to move the committed end
+
+_READER: dict[str, str | int | bool] = {
+    "group.id": "holdfast-reader",  # the client demands one; nothing is ever committed to it
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+    "fetch.queue.backoff.ms": 10,
+    # A broker answers one request of a connection at a time: a long poll would delay the rest.
+    "fetch.wait.max.ms": 100,
+    "queued.min.messages": 50_000,
+    "queued.max.messages.kbytes": 16_384,
+}
+
+_LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_MISSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+_PASSING = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+    }
+)  # the client keeps trying; the reader's own clock decides when to give up
+_DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+    }
+)
+
+
+@dataclass
+class Chunk:
+    """Consecutive records of one topic partition, in columns of equal length.
+
+    Attributes:
+        keys: record keys as bytes; None where the record has no key.
+        values: record values as bytes; None for a tombstone.
+        offsets: ascending, not always dense.
+        timestamps: ms since the epoch; -1 where the record carries none.
+        position: the offset to read next, beyond gaps and markers already passed.
+    """
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    offsets: list[int]
+    timestamps: list[int]
+    position: int
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+class PartitionReader:
+    """Owns one consumer of one topic partition and the position it has reached.
+
+    Successive reads that follow each other continue from what is already fetched; a read from
+    elsewhere moves the consumer.  Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        topic: str,
+        partition: int,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        """Nothing is sent before the first call.
+
+        Args:
+            client: librdkafka properties; those that decide what is read are overridden.
+            timeout_s: how long a broker may stay silent before `KafkaUnavailable`.
+        """
+        self.topic = topic
+        self.partition = partition
+        self._client = dict(client)
+        self._timeout_s = timeout_s
+        self._consumer: Consumer | None = None
+        self._end_wait_s = min(timeout_s, _END_WAIT_S)
+        self._pending: list[Message] = []  # fetched, not yet given out
+        self._position = -1  # the offset to give out next; -1: not assigned
+        self._fetched = -1  # the offset after everything fetched, given out or pending
+
+    def bounds(self) -> tuple[int, int]:
+        """The log start and the read_committed end (last stable offset).
+
+        Raises:
+            TopicMissing: no such topic or topic partition.
+            KafkaUnavailable: no answer in time.
+        """
+        try:
+            found = self._open().get_watermark_offsets(
+                TopicPartition(self.topic, self.partition), timeout=self._timeout_s
+            )
+        except KafkaException as error:
+            raise self._translate(error.args[0]) from error
+        if found is None:
+            raise self._silent()
+        return found
+
+    def read(self, start: int, end: int, chunk_records: int = 50_000) -> Iterator[Chunk]:
+        """Committed records with `start <= offset < end`, oldest first.
+
+        Every chunk but the last holds `chunk_records` records; the last one may be empty, its
+        position is at or beyond `end`.
+
+        Raises:
+            DataLoss: `start` or `end` lies outside what the topic partition holds.
+            TopicMissing: no such topic or topic partition.
+            KafkaUnavailable: the broker was silent for too long.
+        """
+        if start >= end:
+            self._check(start, start)
+            return
+        try:
+            self._move(start)
+            while self._position < end:
+                yield self._chunk(end, chunk_records)
+        except KafkaException as error:
+            raise self._failed(error.args[0], start, end) from error
+
+    def close(self) -> None:
+        """Leave the broker; the reader may be used again and then connects anew."""
+        consumer, self._consumer = self._consumer, None
+        self._pending, self._position, self._fetched = [], -1, -1
+        if consumer is not None:
+            consumer.close()
+
+    def _open(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = Consumer({**self._client, **_READER})
+        return self._consumer
+
+    def _move(self, start: int) -> None:
+        if start == self._position:
+            return
+        self._pending, self._position, self._fetched = [], -1, -1
+        self._open().assign([TopicPartition(self.topic, self.partition, start)])
+        self._position = self._fetched = start
+
+    def _chunk(self, end: int, size: int) -> Chunk:
+        """The next `size` records before `end`, or as many as there are until `end`."""
+        self._fill(end, size)
+        cut = min(size, bisect_left(self._pending, end, key=_offset))
+        batch, self._pending = self._pending[:cut], self._pending[cut:]
+        reached = _offset(self._pending[0]) if self._pending else self._fetched
+        self._position = min(reached, end)
+        return _columns(batch, self._position)
+
+    def _fill(self, end: int, size: int) -> None:
+        """Fetch until `size` records are pending or all records before `end` are."""
+        quiet_since, at_end = time.monotonic(), False
+        while len(self._pending) < size and self._fetched < end:
+            # Without a wait `consume` takes all there is; with one it would wait for more.
+            consumer = self._open()
+            got = consumer.consume(size - len(self._pending), 0) or consumer.consume(1, _POLL_S)
+            if got:
+                quiet_since, at_end = time.monotonic(), self._accept(got)
+            elif time.monotonic() - quiet_since > (self._end_wait_s if at_end else self._timeout_s):
+                self._check(self._fetched, end)
+                raise self._silent()
+
+    def _accept(self, got: list[Message]) -> bool:
+        """Keep the records; true when the last message says the partition's end is reached."""
+        if not any(map(Message.error, got)):
+            self._pending += got
+            self._fetched = _offset(got[-1]) + 1
+            return False
+        at_end = False
+        for message in got:
+            error = message.error()
+            at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+            if error is None:
+                self._pending.append(message)
+                self._fetched = _offset(message) + 1
+            elif at_end:
+                self._fetched = max(self._fetched, _offset(message))
+            elif not error.retriable() and error.code() not in _PASSING:
+                raise KafkaException(error)
+        return at_end
+
+    def _check(self, start: int, end: int) -> None:
+        """Raise `DataLoss` unless the topic partition holds `start` to `end`."""
+        low, high = self.bounds()
+        if start < low:
+            raise self._lost(start, low, high)
+        if max(start, end) > high:
+            raise self._lost(max(start, end), low, high)
+
+    def _failed(self, error: KafkaError, start: int, end: int) -> HoldfastError:
+        """What a failed read means; the consumer is given up, the next read makes a new one."""
+        wanted = max(start, self._fetched)
+        self.close()
+        if error.code() not in _LOST:
+            return self._translate(error)
+        low, high = self.bounds()
+        return self._lost(wanted if wanted < low or wanted > high else end, low, high)
+
+    def _lost(self, wanted: int, low: int, high: int) -> DataLoss:
+        retention = "retention deleted the records before they were read."
+        recreated = "the topic was deleted and created again, or truncated."
+        return DataLoss(
+            f"Topic {self.topic} partition {self.partition}: offset {wanted} is wanted but "
+            f"offsets {low} to {high} (exclusive) are available.",
+            cause=retention if wanted < low else recreated,
+            action="restore the topic, or decide to go on from an offset that exists.",
+        )
+
+    def _silent(self) -> KafkaUnavailable:
+        return KafkaUnavailable(
+            f"Topic {self.topic} partition {self.partition}: no answer from "
+            f"{self._client.get('bootstrap.servers')} in {self._timeout_s:g} s.",
+            cause="the broker is down, starting, or not reachable from here.",
+            action="wait for the broker; the read can be repeated.",
+        )
+
+    def _translate(self, error: KafkaError) -> HoldfastError:
+        """The border: a client library's error as one of ours."""
+        name = f"Topic {self.topic} partition {self.partition}"
+        if error.code() in _MISSING:
+            return TopicMissing(
+                f"{name} does not exist.",
+                cause="it was deleted, or its name is misspelt.",
+                action="create the topic or correct KAFKA_TOPIC.",
+            )
+        if error.code() in _DENIED:
+            return Refused(
+                f"{name} may not be read: {error.str()}.",
+                cause="missing rights or wrong credentials.",
+                action="grant READ on the topic or correct the client's properties.",
+            )
+        silent = self._silent()
+        return KafkaUnavailable(
+            f"{silent.fact} ({error.str()})", cause=silent.cause, action=silent.action
+        )
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    return -1 if offset is None else offset
+
+
+def _columns(batch: list[Message], position: int) -> Chunk:
+    return Chunk(
+        keys=[m.key() for m in batch],
+        values=[m.value() for m in batch],
+        offsets=[_offset(m) for m in batch],
+        timestamps=[m.timestamp()[1] for m in batch],
+        position=position,
+    )
