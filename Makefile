@@ -1,0 +1,99 @@
+# Holdfast's house keeping.  `make` alone prints what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+RUN_STAMP := $(VENV)/.installed
+DEV_STAMP := $(VENV)/.installed-dev
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
+PYTEST_ARGS ?=
+
+##@ Start here
+
+.PHONY: help
+help: ## print this
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: setup ## run the main job on real input, kill processes, prove exactly-once
+	@$(BIN)/holdfast demo
+
+.PHONY: test
+test: check ## lint, types, layers and every test that needs no cluster
+	@$(BIN)/python -m pytest -m "not cluster" $(PYTEST_ARGS)
+
+##@ Environment
+
+.PHONY: setup
+setup: $(RUN_STAMP) ## make .venv with what runs Holdfast, from the lock file
+
+.PHONY: setup-dev
+setup-dev: $(DEV_STAMP) ## the same, with what its developers use
+
+.PHONY: hooks
+hooks: setup-dev ## run the checks before every commit
+	@$(BIN)/pre-commit install
+
+.PHONY: lock
+lock: ## write the lock files anew (needs uv)
+	@command -v uv >/dev/null || { echo "uv is missing; to install it: $(PIP) install uv" >&2; exit 1; }
+	@printf 'setuptools>=77\nwheel\n' | $(LOCK) --no-annotate - -o requirements-build.lock
+	@$(LOCK) --extra demo pyproject.toml -o requirements.lock
+	@$(LOCK) --extra demo --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+.PHONY: clean
+clean: ## remove .venv, caches and local files of the demo (stops its Kafka first)
+	@if [[ -x $(BIN)/holdfast && -d .holdfast ]]; then $(BIN)/holdfast kafka stop; fi
+	@rm -rf $(VENV) .holdfast .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf build jobs/holdfast.egg-info
+	@find jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+##@ Quality
+
+.PHONY: check
+check: lint types layers ## everything but the tests
+
+.PHONY: lint
+lint: setup-dev ## ruff: rules and format
+	@$(BIN)/ruff check jobs tests
+	@$(BIN)/ruff format --check jobs tests
+
+.PHONY: fmt
+fmt: setup-dev ## let ruff mend what it can
+	@$(BIN)/ruff check --fix jobs tests
+	@$(BIN)/ruff format jobs tests
+
+.PHONY: types
+types: setup-dev ## mypy --strict
+	@$(BIN)/mypy
+
+.PHONY: layers
+layers: setup-dev ## import-linter: a folder imports only from those after it
+	@$(BIN)/lint-imports --no-logo
+
+# The stamps make a second set-up cost nothing; a changed lock file makes it run again.
+$(BIN)/python:
+	@.ci/prerequisites $(PYTHON)
+	@echo "Making $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): requirements-build.lock requirements.lock pyproject.toml | $(BIN)/python
+	@.ci/prerequisites $(PYTHON)
+	@echo "Installing from requirements.lock (some minutes the first time; PySpark is large) …"
+	@$(PIP) install --quiet --require-hashes -r requirements-build.lock
+	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DEV_STAMP): requirements-dev.lock $(RUN_STAMP)
+	@echo "Installing from requirements-dev.lock …"
+	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements-dev.lock
+	@touch $@

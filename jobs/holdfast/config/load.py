@@ -1,0 +1,205 @@
+"""Properties from all their sources into one `Settings`, with every problem named at once.
+
+Later sources win: defaults, the YAML file, the environment, the SQL file's SET statements, --set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.config.properties import (
+    KAFKA_PREFIX,
+    KAFKA_RESERVED,
+    PROPERTIES,
+    nearest,
+)
+from holdfast.config.settings import Settings
+from holdfast.errors import InvalidConfig
+
+__all__ = [
+    "ENVIRONMENT_PREFIX",
+    "Origin",
+    "application_id_of",
+    "build_settings",
+    "from_environment",
+    "from_overrides",
+    "from_yaml",
+]
+
+ENVIRONMENT_PREFIX = "HOLDFAST_"
+# Read elsewhere: by the local Kafka, by the command line itself, by the tests.
+_NOT_PROPERTIES = ("HOLDFAST_LOCAL_", "HOLDFAST_CLI_", "HOLDFAST_TEST_")
+_KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Properties of one source; `name` is how messages call it ("the file x.yaml")."""
+
+    name: str
+    values: Mapping[str, object]
+
+
+@dataclass
+class _Collected:
+    """What the sources add up to; owns the list of problems."""
+
+    fields: dict[tuple[str, ...], object] = field(default_factory=dict)
+    kafka: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def application_id_of(sql_file: Path) -> str:
+    """The default `application.id`: the file's name without its end, in legal characters."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", sql_file.stem).strip("-.") or "holdfast"
+
+
+def from_yaml(path: Path) -> Origin:
+    """The properties of a YAML file; nested mappings are joined with dots.
+
+    Raises:
+        InvalidConfig: the file cannot be read or is not a mapping.
+    """
+    try:
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidConfig(
+            f"The configuration file {path} cannot be read ({error.strerror}).",
+            action="Give --config the path of a YAML file.",
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidConfig(
+            f"The configuration file {path} is not YAML: {error}",
+            action="Write one `property: value` per line.",
+        ) from error
+    if loaded is None:
+        loaded = {}
+    if not isinstance(loaded, dict):
+        raise InvalidConfig(
+            f"The configuration file {path} holds a {type(loaded).__name__}, not properties.",
+            action="Write one `property: value` per line.",
+        )
+    return Origin(f"file {path}", dict(_flatten(loaded, "")))
+
+
+def _flatten(mapping: Mapping[object, object], prefix: str) -> Iterable[tuple[str, object]]:
+    for key, value in mapping.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def from_environment(environment: Mapping[str, str]) -> Origin:
+    """The properties among environment variables: HOLDFAST_STATE_PARTITIONS is state.partitions."""
+    found = {
+        variable[len(ENVIRONMENT_PREFIX) :].lower().replace("_", "."): value
+        for variable, value in environment.items()
+        if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(_NOT_PROPERTIES)
+    }
+    return Origin("environment", found)
+
+
+def from_overrides(overrides: Sequence[str]) -> Origin:
+    """The properties of `--set key=value` arguments.
+
+    Raises:
+        InvalidConfig: an argument has no `=`.
+    """
+    wrong = [text for text in overrides if "=" not in text]
+    if wrong:
+        raise InvalidConfig(
+            f"--set takes key=value, not {', '.join(map(repr, wrong))}.",
+            action="Write for example --set state.partitions=4.",
+        )
+    pairs = (text.split("=", 1) for text in overrides)
+    return Origin("--set", {key.strip(): value for key, value in pairs})
+
+
+def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
+    """Settings from sources in rising order of precedence.
+
+    Args:
+        origins: YAML file, environment, SET statements, --set; any may be left out.
+        application_id: the default of `application.id`.
+
+    Raises:
+        InvalidConfig: naming every unknown property and every value that does not fit.
+    """
+    collected = _Collected()
+    for origin in origins:
+        for key, value in origin.values.items():
+            _take(collected, origin.name, key.removeprefix(_KSQL_PREFIX), value)
+    _check_files(collected)
+    if collected.problems:
+        raise _refusal(collected.problems)
+    fields = {("application_id",): application_id, ("kafka",): collected.kafka} | collected.fields
+    settings: Settings = _with(Settings(application_id=application_id), fields)
+    return settings
+
+
+def _take(collected: _Collected, origin: str, key: str, value: object) -> None:
+    if key.startswith(KAFKA_PREFIX):
+        _take_kafka(collected, origin, key, value)
+        return
+    prop = PROPERTIES.get(key)
+    if prop is None:
+        guess = nearest(key)
+        hint = f"did you mean {guess}?" if guess else "`holdfast config` lists what there is"
+        collected.problems.append(f"{key} ({origin}): no such property; {hint}")
+        return
+    try:
+        parsed = prop.kind.parse(value)
+    except ValueError as error:
+        reason = str(error) if "invalid literal" not in str(error) else f"{value!r} is no number"
+        collected.problems.append(f"{key} ({origin}): {reason}; it takes: {prop.kind.allowed}")
+        return
+    if prop.path:
+        collected.fields[prop.path] = parsed
+
+
+def _take_kafka(collected: _Collected, origin: str, key: str, value: object) -> None:
+    name = key.removeprefix(KAFKA_PREFIX)
+    if name in KAFKA_RESERVED:
+        collected.problems.append(f"{key} ({origin}): not yours to set; {KAFKA_RESERVED[name]}")
+    elif not name or value is None or isinstance(value, list):
+        collected.problems.append(f"{key} ({origin}): {value!r} is not a librdkafka setting")
+    else:
+        collected.kafka[name] = str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _check_files(collected: _Collected) -> None:
+    functions = collected.fields.get(("functions",), ())
+    assert isinstance(functions, tuple)
+    collected.problems.extend(
+        f"functions: there is no file {path}" for path in functions if not Path(path).is_file()
+    )
+
+
+def _refusal(problems: Sequence[str]) -> InvalidConfig:
+    count = "1 property is" if len(problems) == 1 else f"{len(problems)} properties are"
+    return InvalidConfig(
+        "\n".join([f"{count} wrong:", *(f"  - {problem}" for problem in problems)]),
+        action="`holdfast config` prints every property with its default and what it takes.",
+    )
+
+
+def _with(value: Any, fields: Mapping[tuple[str, ...], object]) -> Any:
+    """A copy of a nested dataclass with the fields at these paths replaced."""
+    changes: dict[str, object] = {}
+    inner: dict[str, dict[tuple[str, ...], object]] = {}
+    for path, new in fields.items():
+        if len(path) == 1:
+            changes[path[0]] = new
+        else:
+            inner.setdefault(path[0], {})[path[1:]] = new
+    for name, parts in inner.items():
+        changes[name] = _with(getattr(value, name), parts)
+    return replace(value, **changes)

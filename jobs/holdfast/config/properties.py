@@ -1,0 +1,328 @@
+"""The registry of properties: their names, kinds, defaults, meaning and place in `Settings`.
+
+A name is Kafka Streams' or ksqlDB's where they have one.  The defaults are those of the
+dataclasses in `holdfast.config.settings`; they are written nowhere else.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from holdfast.config import values
+from holdfast.config.settings import Settings
+from holdfast.config.values import Kind
+
+__all__ = [
+    "KAFKA_PREFIX",
+    "KAFKA_RESERVED",
+    "PROPERTIES",
+    "Property",
+    "default_text",
+    "nearest",
+]
+
+KAFKA_PREFIX = "kafka."
+# Exactly-once rests on these; each maps to what to do instead.
+KAFKA_RESERVED = {
+    "acks": "Holdfast's producers need `all`",
+    "auto.offset.reset": "set `auto.offset.reset`",
+    "bootstrap.servers": "set `bootstrap.servers`",
+    "enable.auto.commit": "Holdfast commits offsets with its transactions",
+    "enable.auto.offset.store": "Holdfast commits offsets with its transactions",
+    "enable.idempotence": "Holdfast's producers need `true`",
+    "enable.partition.eof": "Holdfast reads up to offsets it knows",
+    "group.id": "it follows from `application.id`",
+    "isolation.level": "Holdfast reads committed records only",
+    "partitioner": "Holdfast partitions as Java producers do",
+    "transaction.timeout.ms": "set `transaction.timeout.ms`",
+    "transactional.id": "it follows from `application.id`",
+}
+
+_DAY_MS = 86_400_000
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Property:
+    """One property.
+
+    Attributes:
+        name: dotted name.
+        path: field names from `Settings` down; empty for a property with one legal value.
+        kind: what values it takes.
+        doc: its meaning in one line.
+        default: default of a property without a path, or words for a derived default.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    kind: Kind
+    doc: str
+    default: str = ""
+
+
+def _job() -> tuple[Property, ...]:
+    return (
+        Property(
+            "application.id",
+            ("application_id",),
+            values.name(100),
+            "name of the job: prefix of its changelogs, transactional ids and groups",
+            default="the SQL file's name",
+        ),
+        Property(
+            "bootstrap.servers",
+            ("bootstrap_servers",),
+            values.servers(),
+            "the Kafka brokers to start from",
+        ),
+        Property(
+            "processing.guarantee",
+            (),
+            values.choice("exactly_once_v2"),
+            "Holdfast knows no weaker guarantee",
+            default="exactly_once_v2",
+        ),
+        Property(
+            "emit",
+            (),
+            values.choice("batch"),
+            "one result per key and micro-batch; one per record comes later",
+            default="batch",
+        ),
+        Property("home", ("home",), values.text("a folder"), "folder of all local files"),
+        Property(
+            "functions",
+            ("functions",),
+            values.paths(),
+            "Python files that register user-defined aggregates",
+        ),
+        Property(
+            "metrics.port",
+            ("metrics_port",),
+            values.whole(0, 65_535),
+            "port of the driver's Prometheus endpoint; 0 takes a free one",
+        ),
+        Property(
+            "transaction.timeout.ms",
+            ("transaction_timeout_ms",),
+            values.whole(1_000, 900_000),
+            "the broker aborts a transaction open for longer; at most its transaction.max.timeout.ms",
+        ),
+    )
+
+
+def _ingest() -> tuple[Property, ...]:
+    return (
+        Property(
+            "auto.offset.reset",
+            ("ingest", "auto_offset_reset"),
+            values.choice("earliest", "latest"),
+            "where a new job starts to read its topics",
+        ),
+        Property(
+            "max.offsets.per.trigger",
+            ("ingest", "max_offsets_per_trigger"),
+            values.whole(0, 1_000_000_000),
+            "largest micro-batch of a query, in offsets over all topic partitions; 0 for no limit",
+        ),
+        Property(
+            "trigger.interval.ms",
+            ("ingest", "trigger_interval_ms"),
+            values.whole(0, 3_600_000),
+            "start a micro-batch at most this often; 0: as soon as the last one ends",
+        ),
+        Property(
+            "fail.on.data.loss",
+            ("ingest", "fail_on_data_loss"),
+            values.flag(),
+            "stop when offsets to read are gone, rather than go on from the earliest left",
+        ),
+        Property(
+            "deserialization.error",
+            ("ingest", "on_undecodable"),
+            values.choice("dead-letter", "fail"),
+            "what to do with a record that cannot be decoded",
+        ),
+        Property(
+            "dead.letter.topic",
+            ("ingest", "dead_letter_topic"),
+            values.name(249),
+            "where records that cannot be decoded go",
+            default="<application.id>-dead-letter",
+        ),
+    )
+
+
+def _state() -> tuple[Property, ...]:
+    return (
+        Property(
+            "state.backend",
+            ("state", "backend"),
+            values.choice("rocksdb", "memory"),
+            "where the local stores live; memory is restored from the changelog at every start",
+        ),
+        Property(
+            "state.dir",
+            ("state", "dir"),
+            values.text("a folder"),
+            "folder of the stores",
+            default="<home>/state",
+        ),
+        Property(
+            "state.partitions",
+            ("state", "partitions"),
+            values.whole(1, 1_024),
+            "state partitions of a new table; a table keeps its number for life",
+        ),
+        Property(
+            "replication.factor",
+            ("state", "changelog_replicas"),
+            values.whole(-1, 32),
+            "replicas of topics that Holdfast creates; -1 for the broker's default",
+        ),
+        Property(
+            "delete.retention.ms",
+            ("state", "delete_retention_ms"),
+            values.whole(0, 3_650 * _DAY_MS),
+            "how long a changelog keeps tombstones; a store away longer is restored in full",
+        ),
+        Property(
+            "on.changelog.loss",
+            ("state", "on_changelog_loss"),
+            values.choice("fail", "rebuild"),
+            "when a changelog is gone: stop, or write it anew from the stores",
+        ),
+        Property(
+            "acceptable.recovery.lag",
+            ("state", "acceptable_recovery_lag"),
+            values.whole(0, 1_000_000_000_000),
+            "changelog records a store may be behind and still be restored on another executor",
+        ),
+        Property(
+            "restore.batch.records",
+            ("state", "restore_batch_records"),
+            values.whole(1, 10_000_000),
+            "records written to a store at once while it is restored",
+        ),
+    )
+
+
+def _rocksdb() -> tuple[Property, ...]:
+    def at(field: str) -> tuple[str, ...]:
+        return ("state", "rocksdb", field)
+
+    return (
+        Property(
+            "rocksdb.block.cache.bytes",
+            at("block_cache_bytes"),
+            values.whole(1 << 20, 1_024 * _GIB),
+            "block cache of an executor, shared by all its stores",
+        ),
+        Property(
+            "rocksdb.write.buffer.bytes",
+            at("write_buffer_bytes"),
+            values.whole(1 << 20, 1_024 * _GIB),
+            "all memtables of an executor together",
+        ),
+        Property(
+            "rocksdb.memtable.bytes",
+            at("memtable_bytes"),
+            values.whole(64 << 10, 64 * _GIB),
+            "one memtable; a full one is written to disk",
+        ),
+        Property(
+            "rocksdb.compression",
+            at("compression"),
+            values.choice("none", "snappy", "lz4", "zstd"),
+            "compression of the files",
+        ),
+        Property(
+            "rocksdb.bloom.bits.per.key",
+            at("bloom_bits_per_key"),
+            values.whole(0, 100),
+            "size of the bloom filters; 0 for none",
+        ),
+        Property(
+            "rocksdb.block.bytes",
+            at("block_bytes"),
+            values.whole(1 << 10, 16 << 20),
+            "size of a data block before compression",
+        ),
+        Property(
+            "rocksdb.background.jobs",
+            at("background_jobs"),
+            values.whole(1, 256),
+            "threads for flushes and RocksDB compactions, per store",
+        ),
+    )
+
+
+def _placement() -> tuple[Property, ...]:
+    return (
+        Property(
+            "spark.master",
+            ("master",),
+            values.text("a Spark master"),
+            "where Spark runs",
+            default="local-cluster with `executors` processes",
+        ),
+        Property(
+            "executors",
+            ("placement", "executors"),
+            values.whole(1, 1_000),
+            "executor processes, one core each",
+        ),
+        Property(
+            "executor.memory.mb",
+            ("placement", "executor_memory_mb"),
+            values.whole(256, 1 << 20),
+            "Java heap of an executor, MiB",
+        ),
+        Property(
+            "driver.memory.mb",
+            ("placement", "driver_memory_mb"),
+            values.whole(256, 1 << 20),
+            "Java heap of the driver, MiB",
+        ),
+        Property(
+            "locality.wait.ms",
+            ("placement", "locality_wait_ms"),
+            values.whole(0, 600_000),
+            "how long Spark keeps a state task for its executor before it runs elsewhere",
+        ),
+        Property(
+            "placement.wait.ms",
+            ("placement", "wait_ms"),
+            values.whole(0, 3_600_000),
+            "how long a partition with much to restore waits for the owner of its store to return",
+        ),
+    )
+
+
+PROPERTIES: dict[str, Property] = {
+    p.name: p for p in (*_job(), *_ingest(), *_state(), *_rocksdb(), *_placement())
+}
+
+_DEFAULTS = Settings(application_id="")
+
+
+def default_text(prop: Property) -> str:
+    """The default as a person would type it."""
+    if prop.default:
+        return prop.default
+    value: object = _DEFAULTS
+    for field in prop.path:
+        value = getattr(value, field)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value) or "none"
+    return str(value)
+
+
+def nearest(unknown: str) -> str | None:
+    """The known property a mistyped one was most likely meant to be."""
+    found = difflib.get_close_matches(unknown.lower(), PROPERTIES, n=1, cutoff=0.6)
+    return found[0] if found else None

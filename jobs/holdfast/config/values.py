@@ -1,0 +1,117 @@
+"""What a property's value may be: each kind parses text or YAML and says what it takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Kind", "choice", "flag", "name", "paths", "servers", "text", "whole"]
+
+_SERVER = re.compile(r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
+_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of value.
+
+    Attributes:
+        allowed: what it takes, in words, for tables and messages ("1 to 1024").
+        parse: from text or a YAML scalar or list to the value; ValueError when it does not fit.
+    """
+
+    allowed: str
+    parse: Callable[[object], object]
+
+
+def whole(minimum: int, maximum: int) -> Kind:
+    """A whole number in a closed range; `_` may group digits."""
+
+    def parse(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError(f"{value!r} is not a whole number")
+        number = int(value)
+        if not minimum <= number <= maximum:
+            raise ValueError(f"{number} is out of range")
+        return number
+
+    return Kind(f"{minimum:,} to {maximum:,}", parse)
+
+
+def flag() -> Kind:
+    """true or false."""
+
+    def parse(value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        lowered = str(value).strip().lower()
+        if lowered not in ("true", "false"):
+            raise ValueError(f"{value!r} is neither")
+        return lowered == "true"
+
+    return Kind("true, false", parse)
+
+
+def choice(*allowed: str) -> Kind:
+    """One of a few words; case does not matter."""
+
+    def parse(value: object) -> str:
+        # YAML reads an unquoted `none` as text but `off`, `no` and the like as false.
+        lowered = str(value).strip().lower()
+        if lowered not in allowed:
+            raise ValueError(f"{value!r} is none of them")
+        return lowered
+
+    return Kind(", ".join(allowed), parse)
+
+
+def text(allowed: str = "text") -> Kind:
+    """Any text."""
+
+    def parse(value: object) -> str:
+        if isinstance(value, dict | list) or value is None:
+            raise ValueError(f"{value!r} is not text")
+        return str(value).strip()
+
+    return Kind(allowed, parse)
+
+
+def name(length_max: int) -> Kind:
+    """A name that may be part of a Kafka topic's name."""
+
+    def parse(value: object) -> str:
+        word = str(value).strip()
+        if not _NAME.match(word):
+            raise ValueError(f"{word!r} has other characters")
+        if len(word) > length_max:
+            raise ValueError(f"{word!r} has {len(word)} characters")
+        return word
+
+    return Kind(f"letters, digits, `.`, `_`, `-`; at most {length_max}", parse)
+
+
+def servers() -> Kind:
+    """A comma-separated list of host:port."""
+
+    def parse(value: object) -> str:
+        parts = [part.strip() for part in str(value).split(",") if part.strip()]
+        for part in parts:
+            match = _SERVER.match(part)
+            if match is None or not 1 <= int(match[2]) <= 65_535:
+                raise ValueError(f"{part!r} is not host:port")
+        if not parts:
+            raise ValueError("it is empty")
+        return ",".join(parts)
+
+    return Kind("host:port, …", parse)
+
+
+def paths() -> Kind:
+    """A comma-separated (YAML: real) list of paths."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        items = value if isinstance(value, list) else str(value).split(",")
+        return tuple(str(item).strip() for item in items if str(item).strip())
+
+    return Kind("paths, comma-separated", parse)

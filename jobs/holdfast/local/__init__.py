@@ -1,0 +1,1 @@
+"""Parts that stand in for a cluster on one machine: a real Kafka broker."""
