@@ -12,6 +12,7 @@ __all__ = [
     "ChangelogLost",
     "CommitUnknown",
     "DataLoss",
+    "ExecutorsMissing",
     "Fenced",
     "FunctionFailed",
     "HoldfastError",
@@ -81,6 +82,10 @@ class CommitUnknown(Retriable):
 
 class KafkaUnavailable(Retriable):
     """A broker did not answer in time; wait and try again."""
+
+
+class ExecutorsMissing(Retriable):
+    """No executor answers, or not all of them: wait for Spark to bring them back."""
 
 
 class StoreLocked(Retriable):

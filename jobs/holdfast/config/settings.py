@@ -68,6 +68,7 @@ class Settings:
     kafka: Mapping[str, str] = field(default_factory=dict)  # further librdkafka properties
     home: str = ".holdfast"  # folder of all local files: state, run files, logs
     transaction_timeout_ms: int = 60_000
+    retry_timeout_ms: int = 300_000  # how long a batch is retried before the job gives up
     metrics_port: int = 0  # 0: any free port
     functions: tuple[str, ...] = ()  # Python files that register aggregates
     master: str = ""  # empty: local-cluster with `executors` processes

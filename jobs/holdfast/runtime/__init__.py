@@ -1,1 +1,1 @@
-"""runtime."""
+"""The Spark side: session, placement, micro-batches, the job."""

@@ -1,0 +1,138 @@
+"""Live executors, their volumes, and where each query's state partitions are."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from pyspark import SparkContext
+
+from holdfast.config.settings import Settings
+from holdfast.errors import ExecutorsMissing
+from holdfast.runtime.placement import assign
+from holdfast.runtime.spark_internals import Executor, executors, located
+from holdfast.tasks.plan import StoreSurvey, TaskReport, Whereabouts
+from holdfast.tasks.worker import survey
+
+__all__ = ["Cluster"]
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 0.2
+_SURVEYS_MAX = 5
+
+
+class Cluster:
+    """Owns the assignment (state partition -> volume) and knows which executor has which volume.
+
+    Safe to use from several queries' threads.
+    """
+
+    def __init__(self, context: SparkContext, settings: Settings, state_dir: str) -> None:
+        self._context = context
+        self._settings = settings
+        self._state_dir = state_dir
+        self._lock = threading.RLock()
+        self._known: list[Executor] = []
+        self._surveys: dict[int, StoreSurvey] = {}  # by volume
+        self._executors: dict[int, Executor] = {}  # by volume
+        self._assignments: dict[str, dict[int, int]] = {}  # query id -> partition -> volume
+        self._stale = True
+
+    def invalidate(self) -> None:
+        """The next `placement` asks the executors again."""
+        with self._lock:
+            self._stale = True
+
+    def placement(self, query_id: str) -> dict[int, tuple[int, str]]:
+        """State partition -> (volume, Spark location) among the executors alive now.
+
+        Waits up to `placement.wait` for executors that are missing: the one that is away has a
+        volume with stores on it, and comes back with them sooner than they could be restored.
+        """
+        with self._lock:
+            self._refresh()
+            volumes = {
+                v: {p: at for (q, p), at in s.positions.items() if q == query_id}
+                for v, s in self._surveys.items()
+            }
+            previous = self._assignments.get(query_id, {})
+            assignment = assign(self._settings.state.partitions, volumes, previous)
+            moved = {p: v for p, v in assignment.items() if previous.get(p, v) != v}
+            if moved:
+                _LOG.info("%s: state partitions moved to volumes %s", query_id, moved)
+            self._assignments[query_id] = assignment
+            return {p: (v, self._executors[v].location) for p, v in assignment.items()}
+
+    def locations(self) -> list[str]:
+        """Spark locations of all live executors, for work that has no store."""
+        with self._lock:
+            self._refresh()
+            return [e.location for e in self._executors.values()]
+
+    def whereabouts(self) -> list[Whereabouts]:
+        """Every executor that answered the last survey."""
+        with self._lock:
+            return [s.where for _, s in sorted(self._surveys.items())]
+
+    def observe(self, query_id: str, reports: Iterable[TaskReport]) -> None:
+        """Remembers how far each store has come."""
+        with self._lock:
+            for report in reports:
+                known = self._surveys.get(report.where.volume)
+                if known is not None:
+                    known.positions[(query_id, report.partition)] = report.position
+
+    def _refresh(self) -> None:
+        alive = executors(self._context)
+        if alive == self._known and not self._stale and self._surveys:
+            return
+        self._await_executors()
+        self._survey()
+
+    def _await_executors(self) -> None:
+        expected = self._settings.placement.executors
+        deadline = time.monotonic() + self._settings.placement.wait_ms / 1000
+        started = time.monotonic()
+        while len(executors(self._context)) < expected and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        waited = time.monotonic() - started
+        if waited > _POLL_S:
+            alive = len(executors(self._context))
+            _LOG.info("Waited %.1f s for executors: %d of %d are here", waited, alive, expected)
+
+    def _survey(self) -> None:
+        for _ in range(_SURVEYS_MAX):
+            alive = executors(self._context)
+            found = {s.where.executor_id: s for s in self._ask(alive)} if alive else {}
+            if alive and all(e.id in found for e in alive):
+                by_id = {e.id: e for e in alive}
+                self._surveys = {s.where.volume: s for i, s in found.items() if i in by_id}
+                self._executors = {v: by_id[s.where.executor_id] for v, s in self._surveys.items()}
+                self._known, self._stale = alive, False
+                return
+            time.sleep(_POLL_S)
+        raise ExecutorsMissing(
+            f"{len(alive)} executors are alive, not all of them answer "
+            f"({self._settings.placement.executors} expected).",
+            cause="executors are starting, or were just killed",
+            action="wait; look at the executors' logs if it lasts",
+        )
+
+    def _ask(self, alive: list[Executor]) -> list[StoreSurvey]:
+        ask = partial(
+            _survey_partition,
+            state_dir=self._state_dir,
+            executors=self._settings.placement.executors,
+            application_id=self._settings.application_id,
+        )
+        return located(self._context, [e.location for e in alive]).mapPartitions(ask).collect()
+
+
+def _survey_partition(
+    elements: Iterator[int], *, state_dir: str, executors: int, application_id: str
+) -> Iterator[StoreSurvey]:
+    for _ in elements:
+        yield survey(state_dir, executors, application_id)

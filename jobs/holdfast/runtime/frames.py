@@ -1,0 +1,87 @@
+"""A query's DataFrame: filter, keys, windows and partial aggregation, all in Spark SQL."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.tasks.keys import state_key_sql
+from holdfast.tasks.processor import KEY, WINDOW, partial_columns
+from holdfast.types.topology import (
+    TIMESTAMP,
+    TOMBSTONE,
+    AggregateStep,
+    ProjectStep,
+    Query,
+    Window,
+)
+
+__all__ = ["aggregate_frame", "project_frame", "used_columns"]
+
+
+def used_columns(query: Query) -> tuple[str, ...]:
+    """Source columns the query refers to; ingest does not decode the others.
+
+    The planner quotes every column with backquotes, so the text itself tells.
+    """
+    step = query.step
+    texts = [query.filter or ""] + [k.spark for k in step.keys]
+    if isinstance(step, AggregateStep):
+        texts += [argument for call in step.aggregates for argument in call.args]
+    else:
+        texts += [output.spark for output in step.outputs]
+    named = {name for text in texts for name in re.findall(r"`([^`]+)`", text)}
+    timestamp = query.source.timestamp
+    if timestamp is not None:
+        named.add(timestamp.column)
+    return tuple(c.name for c in query.source.columns if c.name in named)
+
+
+def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
+    """One row per key (and window) of the batch, hashed by key into the state partitions.
+
+    Without a window Spark aggregates before and after the shuffle.  With one it must shuffle
+    by the key alone, so that all windows of a key share a state partition, and aggregates after.
+    """
+    step = query.step
+    if not isinstance(step, AggregateStep):
+        raise TypeError(f"{query.id} has no aggregate step")
+    frame.sparkSession.conf.set("spark.sql.shuffle.partitions", str(state_partitions))
+    keyed = _filtered(frame, query).withColumn(KEY, F.expr(state_key_sql(step.keys)))
+    grouping = [KEY]
+    if step.window is not None:
+        keyed = keyed.repartition(state_partitions, F.col(KEY))
+        keyed = keyed.withColumn(WINDOW, F.expr(_window_sql(step.window)))
+        grouping.append(WINDOW)
+    partials = [F.expr(c.spark).alias(c.name) for c in partial_columns(step)]
+    return keyed.groupBy(*grouping).agg(*partials)
+
+
+def _window_sql(window: Window) -> str:
+    """Start(s) in ms of the windows of a record: Kafka Streams' TimeWindows.windowsFor."""
+    time, size, advance = f"`{TIMESTAMP}`", window.size_ms, window.advance_ms
+    if advance == size:
+        return f"{time} - pmod({time}, {size}L)"
+    first = f"(greatest(0L, {time} - {size}L + {advance}L) div {advance}L) * {advance}L"
+    return f"explode(sequence({first}, {time}, {advance}L))"
+
+
+def project_frame(frame: DataFrame, query: Query) -> DataFrame:
+    """Key columns k0…, value columns v0…, event time and tombstone flag; partitions stay as read."""
+    step = query.step
+    if not isinstance(step, ProjectStep):
+        raise TypeError(f"{query.id} is not stateless")
+    columns = [F.expr(k.spark).alias(f"k{i}") for i, k in enumerate(step.keys)]
+    columns += [F.expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
+    source = frame if query.filter is None else _filtered(frame, query)
+    return source.select(*columns, TIMESTAMP, TOMBSTONE)
+
+
+def _filtered(frame: DataFrame, query: Query) -> DataFrame:
+    """WHERE; a record without a value never passes it and never counts, as in ksqlDB."""
+    alive = frame.where(f"NOT `{TOMBSTONE}`")
+    return alive if query.filter is None else alive.where(query.filter)
+
+

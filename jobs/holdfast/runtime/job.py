@@ -1,0 +1,170 @@
+"""A job: all queries of a Topology in one Spark application, from start to a clean stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource
+
+from holdfast.config.settings import Settings
+from holdfast.errors import HoldfastError, InvalidStatement
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.query_run import QueryRun, Services
+from holdfast.runtime.scoreboard import Scoreboard
+from holdfast.runtime.session import spark_session
+from holdfast.runtime.topics import ensure_topics
+from holdfast.transport.admin import Admin
+from holdfast.types.status import JobState
+from holdfast.types.topology import Topology
+
+__all__ = ["run"]
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 0.25
+_LAG_EVERY_S = 2.0
+
+
+def run(
+    topology: Topology,
+    settings: Settings,
+    *,
+    data_source: type[DataSource],
+    stop_when_caught_up: bool = False,
+) -> None:
+    """Runs until a signal stops it, a query fails, or (if asked) it has caught up with its topics.
+
+    Raises:
+        HoldfastError: why a query could not start or go on.
+    """
+    if not topology.queries:
+        raise InvalidStatement(
+            "The file has no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
+            action="add one; a job without a query has nothing to do",
+        )
+    stop = threading.Event()
+    admin = Admin(settings.client())
+    admin.wait_ready(30.0)
+    topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
+    session = spark_session(settings)
+    # After Spark, whose own handlers would otherwise replace these.
+    _on_signals(stop)
+    try:
+        session.dataSource.register(data_source)
+        state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
+        cluster = Cluster(session.sparkContext, settings, state_dir)
+        metrics = Metrics(settings.application_id)
+        url = metrics.serve(settings.metrics_port)
+        board = Scoreboard(settings.home, settings.application_id, metrics, url, cluster)
+        services = Services(session, settings, admin, cluster, state_dir, board.observe)
+        runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
+        for query in topology.queries:
+            board.declare(query)
+        _LOG.info("Metrics at %s", url)
+        _drive(runs, board, _Watch(admin, metrics), stop, stop_when_caught_up)
+    finally:
+        _stop(session)
+
+
+def _drive(
+    runs: list[QueryRun],
+    board: Scoreboard,
+    watch: _Watch,
+    stop: threading.Event,
+    stop_when_caught_up: bool,
+) -> None:
+    board.state(JobState.RESTORING)
+    for run_ in runs:
+        run_.prepare()
+    board.state(JobState.RUNNING)
+    for run_ in runs:
+        run_.stream()
+    targets = {r.query.id: watch.ends(r) for r in runs}
+    try:
+        while not stop.wait(_POLL_S):
+            _raise_failure(runs)
+            watch.observe(runs)
+            if stop_when_caught_up and all(r.caught_up(targets[r.query.id]) for r in runs):
+                _LOG.info("Caught up with every topic as it was at the start")
+                return
+    finally:
+        _stop_streams(runs)
+        board.state(JobState.STOPPED)
+
+
+class _Watch:
+    """Keeps the lag metrics fresh without asking the broker at every turn."""
+
+    def __init__(self, admin: Admin, metrics: Metrics) -> None:
+        self._admin = admin
+        self._metrics = metrics
+        self._next = 0.0
+
+    def ends(self, run_: QueryRun) -> dict[int, int]:
+        """Read-committed end offsets of the query's source topic."""
+        return {p: end for p, (_, end) in self._admin.bounds(run_.query.source.topic).items()}
+
+    def observe(self, runs: list[QueryRun]) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _LAG_EVERY_S
+        for run_ in runs:
+            with suppress(HoldfastError):  # the broker may be away; the lag keeps its last value
+                ends = self.ends(run_)
+                lag = sum(max(0, end - run_.done.get(p, 0)) for p, end in ends.items())
+                self._metrics.lag(run_.query, lag)
+
+
+def _raise_failure(runs: list[QueryRun]) -> None:
+    for run_ in runs:
+        if run_.failure is not None:
+            raise run_.failure
+        streaming = run_.streaming
+        if streaming is not None and not streaming.isActive:
+            error = streaming.exception()
+            if error is not None:
+                raise _translated(run_, error)
+
+
+def _translated(run_: QueryRun, error: Exception) -> Exception:
+    """Errors raised in Spark's own processes arrive as text."""
+    return HoldfastError(
+        f"{run_.query.id} stopped: {_last_lines(str(error))}",
+        cause="the text above is from the process that reads the source",
+        action="see the job's log; the job goes on from its commit markers when started again",
+    )
+
+
+def _last_lines(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    return "\n".join(lines[:40])
+
+
+def _stop_streams(runs: list[QueryRun]) -> None:
+    for run_ in runs:
+        if run_.streaming is not None:
+            with suppress(PySparkException):
+                run_.streaming.stop()
+
+
+def _stop(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except Exception as error:  # Spark's JVM may be gone already; stopping must not hide why
+        _LOG.debug("Spark did not stop cleanly: %s", error)
+
+
+def _on_signals(stop: threading.Event) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handler: Callable[[int, object], None] = lambda _signal, _frame: stop.set()  # noqa: E731
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handler)

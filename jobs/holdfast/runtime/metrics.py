@@ -1,0 +1,111 @@
+"""Metrics of a job on a Prometheus endpoint of the driver, under Kafka Streams' names.
+
+Kafka Streams' `process-rate` is Prometheus' rate() over `holdfast_process_total`, and so for
+every `-rate`; `-avg` is the ratio of the `_sum` and `_count` of a summary.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, start_http_server
+
+from holdfast.errors import InvalidConfig
+from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.types.topology import Query
+
+__all__ = ["Metrics"]
+
+_QUERY = ("query",)
+_PARTITION = ("query", "state_partition")
+
+
+class Metrics:
+    """Owns the counters; one instance per job."""
+
+    def __init__(self, application_id: str) -> None:
+        self._registry = CollectorRegistry()
+        self._application_id = application_id
+        self._process = self._counter("process", "Records processed (process-rate)")
+        self._emitted = self._counter("emitted_records", "Records written to the sink")
+        self._expired = self._counter("expired_windows", "Windows removed past their retention")
+        self._dropped = Counter(
+            "holdfast_dropped_records",
+            "Records dropped (dropped-records-total)",
+            (*_QUERY, "reason"),
+            registry=self._registry,
+        )
+        self._restored = self._counter("restore_records", "Changelog records replayed into stores")
+        self._restore_seconds = self._counter("restore_seconds", "Seconds spent in restores")
+        self._latency = {
+            name: self._summary(name)
+            for name in ("batch", "get", "merge", "produce", "commit", "put")
+        }
+        self._gauges = {
+            "store_rows": self._gauge("store_rows", "Live rows of a store", _PARTITION),
+            "store_bytes": self._gauge("store_bytes", "Bytes of a store on its volume", _PARTITION),
+            "position": self._gauge("store_position", "Changelog position of a store", _PARTITION),
+        }
+        self._lag = self._gauge("records_lag", "Source offsets not yet committed", _QUERY)
+        self._batch_id = self._gauge("batch_id", "The last committed batch", _QUERY)
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(f"holdfast_{name}", text, _QUERY, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
+        return Gauge(f"holdfast_{name}", text, labels, registry=self._registry)
+
+    def _summary(self, name: str) -> Summary:
+        text = f"Seconds per batch and state partition ({name}-latency-avg)"
+        return Summary(f"holdfast_{name}_latency_seconds", text, _QUERY, registry=self._registry)
+
+    def serve(self, port: int) -> str:
+        """Starts the endpoint on all interfaces' `port` (0: any free one); returns its address.
+
+        Raises:
+            InvalidConfig: the port is taken.
+        """
+        try:
+            server, _ = start_http_server(port, registry=self._registry)
+        except OSError as error:
+            raise InvalidConfig(
+                f"The metrics endpoint cannot listen on port {port}: {error}.",
+                cause="another job uses the port",
+                action="set metrics.port=0 for a free one",
+            ) from error
+        return f"http://localhost:{server.server_port}/metrics"
+
+    def observe(
+        self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float
+    ) -> None:
+        """Takes over what the state tasks of one batch reported."""
+        name = query.id
+        self._batch_id.labels(name).set(batch.batch_id)
+        if seconds:
+            self._latency["batch"].labels(name).observe(seconds)
+        for report in reports:
+            self._process.labels(name).inc(report.records)
+            self._emitted.labels(name).inc(report.emitted)
+            self._expired.labels(name).inc(report.expired)
+            self._dropped.labels(name, "null-key").inc(report.dropped_null_key)
+            self._dropped.labels(name, "late").inc(report.dropped_late)
+            self._restored.labels(name).inc(report.restored_records)
+            self._restore_seconds.labels(name).inc(report.restore_seconds)
+            self._observe_latency(name, report)
+            labels = (name, str(report.partition))
+            self._gauges["store_rows"].labels(*labels).set(report.rows)
+            self._gauges["store_bytes"].labels(*labels).set(report.bytes)
+            self._gauges["position"].labels(*labels).set(report.position)
+
+    def _observe_latency(self, name: str, report: TaskReport) -> None:
+        if not report.records:
+            return
+        for phase in ("get", "merge", "produce", "commit", "put"):
+            seconds: float = getattr(report, f"{phase}_seconds")
+            self._latency[phase].labels(name).observe(seconds)
+
+    def dead_letters(self, query: Query, count: int) -> None:
+        """Adds records that could not be decoded to dropped-records-total."""
+        self._dropped.labels(query.id, "undecodable").inc(count)
+
+    def lag(self, query: Query, records: int) -> None:
+        """Source offsets between the group's position and the topic's end."""
+        self._lag.labels(query.id).set(records)

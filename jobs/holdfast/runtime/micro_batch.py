@@ -1,0 +1,203 @@
+"""One micro-batch of one query: from Spark's batch DataFrame to committed transactions.
+
+The driver never decides what was committed; it sends the batch to every state partition and
+each one skips, commits or answers with an error.  Errors that ask for a retry are retried for
+the partitions that gave them, over the same shuffled payload.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.rdd import RDD
+from pyspark.sql import DataFrame
+
+from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.frames import aggregate_frame, project_frame
+from holdfast.runtime.spark_internals import located, payload
+from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
+from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
+from holdfast.types.ids import OffsetRange
+
+__all__ = ["offsets_of_batch", "open_stores", "run_aggregate", "run_project"]
+
+_LOG = logging.getLogger(__name__)
+_BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+def offsets_of_batch(
+    checkpoint: Path, batch_id: int, topic: str, initial: dict[int, int]
+) -> OffsetRange:
+    """The source offsets of a batch, from the offset log Spark wrote before it started it.
+
+    The format is Spark's OffsetSeqLog: a version line, a metadata line, one line per source.
+    """
+    start = initial if batch_id == 0 else _logged(checkpoint, batch_id - 1, topic)
+    end = _logged(checkpoint, batch_id, topic)
+    return OffsetRange.of(topic, {p: start.get(p, 0) for p in end}, end)
+
+
+def _logged(checkpoint: Path, batch_id: int, topic: str) -> dict[int, int]:
+    lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
+    offsets = json.loads(lines[2])
+    return {int(p): int(o) for p, o in offsets[topic].items()}
+
+
+def run_aggregate(
+    frame: DataFrame, plan: QueryPlan, batch: Batch, cluster: Cluster
+) -> list[TaskReport]:
+    """Applies a batch to all state partitions of a stateful query, exactly once.
+
+    Raises:
+        HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
+    """
+    shuffled = payload(aggregate_frame(frame, plan.query, plan.state_partitions))
+    work = partial(_process_elements, plan=plan, batch=batch)
+
+    def attempt(pending: Sequence[int], where: dict[int, tuple[int, str]]) -> list[Answer]:
+        locations = [where[p][1] for p in range(plan.state_partitions)]
+        volumes = {p: v for p, (v, _) in where.items()}
+        rdd = located(frame.sparkSession.sparkContext, locations).zip(shuffled)
+        return _run(rdd, pending, partial(work, volumes=volumes))
+
+    return _until_done(plan, cluster, attempt)
+
+
+def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:
+    """Step 0 on every state partition: fence, restore, and learn the commit markers."""
+    work = partial(_open_elements, plan=plan)
+
+    def attempt(pending: Sequence[int], where: dict[int, tuple[int, str]]) -> list[Answer]:
+        locations = [where[p][1] for p in range(plan.state_partitions)]
+        volumes = {p: v for p, (v, _) in where.items()}
+        rdd = located(context, locations)
+        return _run(rdd, pending, partial(work, volumes=volumes))
+
+    return _until_done(plan, cluster, attempt)
+
+
+def _until_done(
+    plan: QueryPlan,
+    cluster: Cluster,
+    attempt: Callable[[Sequence[int], dict[int, tuple[int, str]]], list[Answer]],
+) -> list[TaskReport]:
+    done: dict[int, TaskReport] = {}
+    deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
+    for wait_s in _backoff():
+        pending = [p for p in range(plan.state_partitions) if p not in done]
+        answers = _placed_attempt(plan, cluster, attempt, pending)
+        reports = [a for a in answers if isinstance(a, TaskReport)]
+        done.update({r.partition: r for r in reports})
+        cluster.observe(plan.query.id, reports)
+        errors = [a for a in answers if isinstance(a, HoldfastError)]
+        if not errors:
+            return [done[p] for p in sorted(done)]
+        _raise_if_final(plan.query.id, errors, deadline)
+        if any(isinstance(e, NotOwner) for e in errors):
+            cluster.invalidate()
+        time.sleep(wait_s)
+    raise AssertionError("the back-off never ends")
+
+
+def _placed_attempt(
+    plan: QueryPlan,
+    cluster: Cluster,
+    attempt: Callable[[Sequence[int], dict[int, tuple[int, str]]], list[Answer]],
+    pending: Sequence[int],
+) -> list[Answer]:
+    try:
+        return attempt(pending, cluster.placement(plan.query.id))
+    except ExecutorsMissing as missing:
+        return [missing]
+
+
+def _raise_if_final(query_id: str, errors: Iterable[HoldfastError], deadline: float) -> None:
+    for error in errors:
+        if not isinstance(error, Retriable) or time.monotonic() > deadline:
+            raise error
+        _LOG.warning("%s: retrying after %s: %s", query_id, type(error).__name__, error.fact)
+
+
+def _backoff() -> Iterator[float]:
+    yield from _BACKOFF_S
+    while True:
+        yield _BACKOFF_S[-1]
+
+
+def _run(
+    rdd: RDD[Any],
+    partitions: Sequence[int],
+    work: Callable[[int, Iterator[Any]], Iterator[Answer]],
+) -> list[Answer]:
+    mapped = rdd.mapPartitionsWithIndex(work, preservesPartitioning=True)
+    return rdd.context.runJob(mapped, list, list(partitions))
+
+
+def _process_elements(
+    index: int,
+    elements: Iterator[tuple[int, list[bytes]]],
+    *,
+    plan: QueryPlan,
+    batch: Batch,
+    volumes: dict[int, int],
+) -> Iterator[Answer]:
+    for partition, parts in elements:
+        yield process_partition(plan, partition, volumes[partition], batch, parts)
+
+
+def _open_elements(
+    index: int, elements: Iterator[int], *, plan: QueryPlan, volumes: dict[int, int]
+) -> Iterator[Answer]:
+    for partition in elements:
+        yield open_partition(plan, partition, volumes[partition])
+
+
+def run_project(
+    frame: DataFrame, plan: StreamPlan, batch: Batch, cluster: Cluster
+) -> list[TaskReport]:
+    """Writes a batch of a stateless query, one transaction per source topic partition."""
+    ranges = _ranges(batch.source)
+    projected = payload(project_frame(frame, plan.query))
+    locations = cluster.locations()
+    preferred = [locations[r[0] % len(locations)] for r in ranges]
+    rdd = located(frame.sparkSession.sparkContext, preferred).zip(projected)
+    work = partial(_project_elements, plan=plan, ranges=ranges)
+    done: dict[int, TaskReport] = {}
+    deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
+    for wait_s in _backoff():
+        pending = [i for i, r in enumerate(ranges) if r[0] not in done]
+        answers = _run(rdd, pending, work)
+        done.update({a.partition: a for a in answers if isinstance(a, TaskReport)})
+        errors = [a for a in answers if isinstance(a, HoldfastError)]
+        if not errors:
+            return list(done.values())
+        _raise_if_final(plan.query.id, errors, deadline)
+        time.sleep(wait_s)
+    raise AssertionError("the back-off never ends")
+
+
+def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
+    """(topic partition, start, end) in the order in which ingest makes its input partitions."""
+    starts = source.starts()
+    triples = [(p, starts.get(p, 0), end) for p, end in source.end]
+    return [t for t in triples if t[1] < t[2]]
+
+
+def _project_elements(
+    index: int,
+    elements: Iterator[tuple[int, list[bytes]]],
+    *,
+    plan: StreamPlan,
+    ranges: list[tuple[int, int, int]],
+) -> Iterator[Answer]:
+    for at, parts in elements:
+        partition, start, end = ranges[at]
+        yield process_stream(plan, partition, start, end, parts)

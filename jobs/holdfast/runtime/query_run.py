@@ -1,0 +1,218 @@
+"""One query of a running job: opens its stores, brings it level, streams its batches."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from holdfast.config.settings import Settings
+from holdfast.errors import HoldfastError
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.frames import used_columns
+from holdfast.runtime.micro_batch import (
+    offsets_of_batch,
+    open_stores,
+    run_aggregate,
+    run_project,
+)
+from holdfast.runtime.start import StartPoint, start_point
+from holdfast.runtime.topics import QueryTopics, dead_letters
+from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
+from holdfast.transport.admin import Admin
+from holdfast.transport.producer import TransactionalProducer
+from holdfast.types.ids import OffsetRange, consumer_group, stream_transactional_id
+from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from holdfast.types.topology import AggregateStep, Query
+
+__all__ = ["QueryRun", "Services"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Services:
+    """What all queries of a job share."""
+
+    session: SparkSession
+    settings: Settings
+    admin: Admin
+    cluster: Cluster
+    state_dir: str
+    on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
+    # One batch at a time: with one core per executor, batches of several queries at once would
+    # only take each other's executors and send state tasks where their stores are not.
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+
+class QueryRun:
+    """Owns the progress of one query in this driver."""
+
+    def __init__(self, services: Services, query: Query, topics: QueryTopics) -> None:
+        self.query = query
+        self.failure: BaseException | None = None
+        self.streaming: StreamingQuery | None = None
+        self.done: dict[int, int] = {}
+        self.batch_id = 0
+        self._services = services
+        self._topics = topics
+        self._group = consumer_group(services.settings.application_id, query.id)
+        self._checkpoint = (
+            Path(services.settings.home, "run", services.settings.application_id)
+            / "checkpoint"
+            / query.id
+        ).resolve()
+        settings = services.settings
+        self._plan: QueryPlan | None = None
+        if topics.changelog is not None:
+            self._plan = QueryPlan(
+                settings,
+                query,
+                topics.changelog.name,
+                topics.changelog.topic_id,
+                topics.sink.partitions,
+                services.state_dir,
+            )
+        self._stream_plan = StreamPlan(settings, query, topics.sink.partitions, self._group)
+
+    @property
+    def stateful(self) -> bool:
+        return isinstance(self.query.step, AggregateStep)
+
+    # -- start -------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Opens all stores (or fences all stream producers) and brings partitions level."""
+        start = self._prepare_stateful() if self._plan is not None else self._prepare_stateless()
+        self.done = start.offsets
+        self.batch_id = start.batch_id
+
+    def _prepare_stateful(self) -> StartPoint:
+        plan, services = self._plan, self._services
+        assert plan is not None
+        reports = open_stores(plan, services.cluster, services.session.sparkContext)
+        topic = self.query.source.topic
+        start = start_point(
+            self.query.id,
+            [r.marker for r in sorted(reports, key=lambda r: r.partition)],
+            self._initial(),
+            services.admin.committed(self._group, topic),
+            rebuild=plan.settings.state.on_changelog_loss == "rebuild",
+        )
+        batch_id = start.batch_id - 1
+        empty = OffsetRange.of(topic, start.offsets, start.offsets)
+        services.on_reports(self.query, Batch(batch_id, empty), reports, 0.0)
+        if start.level is not None:
+            _LOG.info("%s: bringing lagging state partitions level", self.query.id)
+            frame = self._bounded(start.level)
+            self._run(frame, Batch(batch_id, start.level))
+        return start
+
+    def _prepare_stateless(self) -> StartPoint:
+        settings, topic = self._services.settings, self.query.source.topic
+        for partition in range(self._topics.source.partitions):
+            producer = TransactionalProducer(
+                settings.client(),
+                stream_transactional_id(
+                    settings.application_id, self.query.id, topic, partition
+                ),
+                settings.transaction_timeout_ms,
+            )
+            # Fences executors of a driver that died, so that the offsets read next are final.
+            producer.init()
+            producer.close()
+        committed = self._services.admin.committed(self._group, topic)
+        return StartPoint({**self._initial(), **committed}, 0, None)
+
+    def _initial(self) -> dict[int, int]:
+        bounds = self._services.admin.bounds(self.query.source.topic)
+        latest = self._services.settings.ingest.auto_offset_reset == "latest"
+        return {p: end if latest else start for p, (start, end) in bounds.items()}
+
+    # -- batches -----------------------------------------------------------------------------
+
+    def stream(self) -> None:
+        """Starts Spark's streaming query from where `prepare` found the job."""
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        settings = self._services.settings
+        reader = self._services.session.readStream.format(DATA_SOURCE)
+        frame = reader.options(**self._options(self.done, None).to_spark()).load()
+        first = self.batch_id
+        initial = dict(self.done)
+
+        def on_batch(batch_frame: DataFrame, spark_batch_id: int) -> None:
+            source = offsets_of_batch(
+                self._checkpoint, spark_batch_id, self.query.source.topic, initial
+            )
+            self._guarded(batch_frame, Batch(first + spark_batch_id, source))
+
+        self.streaming = (
+            frame.writeStream.queryName(self.query.id)
+            .foreachBatch(on_batch)
+            .option("checkpointLocation", str(self._checkpoint))
+            .trigger(processingTime=f"{settings.ingest.trigger_interval_ms} milliseconds")
+            .start()
+        )
+
+    def _guarded(self, frame: DataFrame, batch: Batch) -> None:
+        # py4j turns an exception into text on its way to Spark; the first one is kept here.
+        try:
+            self._run(frame, batch)
+        except BaseException as error:
+            if self.failure is None:
+                self.failure = error
+            raise
+
+    def _run(self, frame: DataFrame, batch: Batch) -> None:
+        services = self._services
+        began = time.perf_counter()
+        with services.turn:
+            if self._plan is not None:
+                reports = run_aggregate(frame, self._plan, batch, services.cluster)
+            else:
+                reports = run_project(frame, self._stream_plan, batch, services.cluster)
+        ends = batch.source.ends()
+        if self._plan is not None:
+            self._show_progress(ends)
+        self.done.update(ends)
+        self.batch_id = batch.batch_id + 1
+        services.on_reports(self.query, batch, reports, time.perf_counter() - began)
+
+    def _show_progress(self, ends: dict[int, int]) -> None:
+        """Commits the group's offsets for lag tools; nothing is decided from them."""
+        try:
+            self._services.admin.commit_group(self._group, self.query.source.topic, ends)
+        except HoldfastError as error:
+            _LOG.warning("%s: the group's offsets lag behind: %s", self.query.id, error.fact)
+
+    def _bounded(self, source: OffsetRange) -> DataFrame:
+        options = self._options(source.starts(), source.ends())
+        reader = self._services.session.read.format(DATA_SOURCE)
+        return reader.options(**options.to_spark()).load()
+
+    def _options(self, start: dict[int, int], end: dict[int, int] | None) -> IngestOptions:
+        settings = self._services.settings
+        return IngestOptions(
+            source=self.query.source,
+            kafka=settings.client(),
+            columns=used_columns(self.query),
+            start=start,
+            end=end,
+            auto_offset_reset=settings.ingest.auto_offset_reset,
+            max_offsets_per_trigger=settings.ingest.max_offsets_per_trigger,
+            fail_on_data_loss=settings.ingest.fail_on_data_loss,
+            on_undecodable=settings.ingest.on_undecodable,
+            dead_letter_topic=dead_letters(settings),
+            transactional_id_prefix=self._group,
+        )
+
+    def caught_up(self, ends: dict[int, int]) -> bool:
+        """Has every topic partition been committed up to `ends`?"""
+        return all(self.done.get(p, 0) >= end for p, end in ends.items())

@@ -1,0 +1,152 @@
+"""Turns the reports of state tasks into the status file, the metrics and the log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.metrics import Metrics
+from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.types.ids import changelog_topic
+from holdfast.types.status import (
+    ExecutorStatus,
+    JobState,
+    JobStatus,
+    PartitionStatus,
+    QueryStatus,
+    status_path,
+)
+from holdfast.types.topology import AggregateStep, Query
+
+__all__ = ["Scoreboard"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Scoreboard:
+    """Owns the job's status.  Called from several queries' threads."""
+
+    def __init__(
+        self, home: str, application_id: str, metrics: Metrics, metrics_url: str, cluster: Cluster
+    ) -> None:
+        self._path: Path = status_path(home, application_id)
+        self._metrics = metrics
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._status = JobStatus(
+            application_id=application_id,
+            pid=os.getpid(),
+            jvm_pid=_jvm_pid(),
+            state=JobState.RESTORING,
+            metrics_url=metrics_url,
+        )
+
+    def declare(self, query: Query) -> None:
+        """Adds a query before its first batch."""
+        stateful = isinstance(query.step, AggregateStep)
+        changelog = changelog_topic(self._status.application_id, query.id) if stateful else ""
+        status = QueryStatus(
+            sink=query.sink.name, sink_topic=query.sink.topic, changelog=changelog
+        )
+        with self._lock:
+            self._put(query.id, status)
+
+    def state(self, state: JobState) -> None:
+        """Moves the job to another state."""
+        with self._lock:
+            self._status = replace(self._status, state=state)
+            self._write()
+
+    def observe(
+        self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float
+    ) -> None:
+        """Takes over one batch (or the opening of the stores, when `seconds` is 0)."""
+        self._metrics.observe(query, batch, reports, seconds)
+        self._log(query, batch, reports, seconds)
+        with self._lock:
+            known = self._status.queries[query.id]
+            self._put(query.id, _updated(known, batch, reports, bool(known.changelog)))
+            self._write()
+
+    def _put(self, query_id: str, status: QueryStatus) -> None:
+        queries = {**self._status.queries, query_id: status}
+        self._status = replace(self._status, queries=queries)
+
+    def _write(self) -> None:
+        executors = tuple(
+            ExecutorStatus(w.executor_id, str(w.volume), w.worker_pid, w.jvm_pid)
+            for w in self._cluster.whereabouts()
+        )
+        self._status = replace(
+            self._status, executors=executors, updated_ms=int(time.time() * 1000)
+        )
+        self._status.write(self._path)
+
+    def _log(
+        self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float
+    ) -> None:
+        for report in reports:
+            if report.restored_records or report.restore_reason:
+                _LOG.info(
+                    "%s state partition %d: restored %d records, %d bytes in %.2f s on volume %d %s",
+                    query.id, report.partition, report.restored_records, report.restored_bytes,
+                    report.restore_seconds, report.where.volume, report.restore_reason,
+                )  # fmt: skip
+        if seconds:
+            records = sum(r.records for r in reports)
+            skipped = sum(r.skipped for r in reports)
+            note = f", {skipped} state partitions had it already" if skipped else ""
+            _LOG.info(
+                "%s batch %d: %d records in %.2f s%s",
+                query.id, batch.batch_id, records, seconds, note,
+            )  # fmt: skip
+
+
+def _updated(
+    known: QueryStatus, batch: Batch, reports: list[TaskReport], stateful: bool
+) -> QueryStatus:
+    partitions = {p.partition: p for p in known.state_partitions}
+    if stateful:
+        for report in reports:
+            partitions[report.partition] = _partition(partitions.get(report.partition), report)
+    return replace(
+        known,
+        batch_id=batch.batch_id,
+        records_total=known.records_total + sum(r.records for r in reports),
+        dropped_late=known.dropped_late + sum(r.dropped_late for r in reports),
+        dropped_null_key=known.dropped_null_key + sum(r.dropped_null_key for r in reports),
+        state_partitions=tuple(partitions[p] for p in sorted(partitions)),
+    )
+
+
+def _partition(known: PartitionStatus | None, report: TaskReport) -> PartitionStatus:
+    base = known or PartitionStatus(report.partition)
+    if report.restore_seconds:
+        base = replace(
+            base,
+            restore_records=report.restored_records,
+            restore_bytes=report.restored_bytes,
+            restore_seconds=report.restore_seconds,
+        )
+    return replace(
+        base,
+        owner=report.where.executor_id,
+        volume=str(report.where.volume),
+        rows=report.rows,
+        bytes=report.bytes,
+        position=report.position,
+        changelog_end=max(report.position, base.changelog_end),
+    )
+
+
+def _jvm_pid() -> int:
+    """The driver's own JVM: the child process that PySpark started."""
+    children = psutil.Process().children()
+    return next((c.pid for c in children if "java" in c.name()), 0)

@@ -1,0 +1,83 @@
+"""The Spark session of a job, local or given by spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+from holdfast.config.settings import Settings
+
+__all__ = ["STATE_WORKER", "spark_session"]
+
+# State tasks get Python workers of their own: were the pool shared with the workers that read
+# Kafka, two processes of one executor would compete for the same stores.
+STATE_WORKER = "HOLDFAST_STATE_WORKER"
+
+_FIXED = {
+    "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
+    "spark.python.worker.reuse": "true",
+    "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts
+    "spark.speculation": "false",
+    "spark.sql.adaptive.enabled": "false",  # the number of state partitions is fixed
+    "spark.sql.ansi.enabled": "false",  # an expression that fails is NULL, as in ksqlDB
+    "spark.sql.caseSensitive": "true",  # names are resolved by the planner
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.metricsEnabled": "true",
+    "spark.sql.streaming.pollingDelay": "20ms",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.task.maxFailures": "8",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def spark_session(settings: Settings) -> SparkSession:
+    """Starts (or joins) Spark; locally one JVM for the driver and one for each executor."""
+    local = not settings.master or settings.master.startswith("local")
+    if local:
+        _prepare_local(Path(settings.home))
+    placement = settings.placement
+    memory = placement.executor_memory_mb
+    master = settings.master or f"local-cluster[{placement.executors},1,{memory}]"
+    builder = SparkSession.builder.master(master).appName(settings.application_id)
+    for name, value in _FIXED.items():
+        builder = builder.config(name, value)
+    log4j = files("holdfast.runtime") / "log4j2.properties"
+    logging = f"-Dlog4j2.configurationFile=file:{log4j}"
+    builder = (
+        builder.config("spark.locality.wait", f"{placement.locality_wait_ms}ms")
+        .config("spark.executor.memory", f"{memory}m")
+        .config("spark.driver.memory", f"{placement.driver_memory_mb}m")
+        .config("spark.deploy.maxExecutorRetries", "-1")
+        .config("spark.driver.extraJavaOptions", f"{logging} -XX:+UseSerialGC")
+        .config("spark.executor.extraJavaOptions", f"{logging} -XX:+UseSerialGC")
+    )
+    if local:
+        builder = builder.config("spark.local.dir", str(Path(settings.home, "spark", "tmp")))
+    session = builder.getOrCreate()
+    session.sparkContext.environment[STATE_WORKER] = "1"
+    return session
+
+
+def _prepare_local(home: Path) -> None:
+    """Keeps Spark on the loopback interface and its files inside `home`.
+
+    Standalone workers write below SPARK_HOME, which for pip's PySpark is the installed package;
+    a folder of links to it takes the files instead.
+    """
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    package = Path(pyspark.__file__).parent
+    root = (home / "spark").resolve()
+    (root / "tmp").mkdir(parents=True, exist_ok=True)
+    for entry in package.iterdir():
+        link = root / entry.name
+        if entry.name not in ("work", "tmp", "__pycache__") and not link.is_symlink():
+            link.symlink_to(entry)
+    os.environ["SPARK_HOME"] = str(root)

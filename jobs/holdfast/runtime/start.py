@@ -1,0 +1,81 @@
+"""Where a query starts: the commit markers decide, Spark's checkpoint is scratch (ADR 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import ChangelogLost, OffsetOverlap
+from holdfast.state.changelog import CommitMarker
+from holdfast.types.ids import OffsetRange
+
+__all__ = ["StartPoint", "start_point"]
+
+
+@dataclass(frozen=True)
+class StartPoint:
+    """`offsets` to go on from, once the batch `level` (if any) has been brought to everybody.
+
+    `level` is a batch that some state partitions committed and others did not before the last
+    driver died.
+    """
+
+    offsets: dict[int, int]
+    batch_id: int
+    level: OffsetRange | None
+
+
+def start_point(
+    query_id: str,
+    markers: Sequence[CommitMarker | None],
+    initial: dict[int, int],
+    group_offsets: dict[int, int],
+    *,
+    rebuild: bool,
+) -> StartPoint:
+    """The start of a query from the commit markers of all its state partitions.
+
+    Args:
+        markers: one per state partition, None where nothing was ever committed.
+        initial: first offsets of a query that never ran.
+        group_offsets: what the query's group shows; never a source of progress, only an alarm.
+        rebuild: start anew where the changelog was lost.
+
+    Raises:
+        ChangelogLost: the group has progressed, the changelog knows nothing of it.
+        OffsetOverlap: the markers are more than one batch apart.
+    """
+    known = [m for m in markers if m is not None]
+    if not known:
+        if any(group_offsets.values()) and not rebuild:
+            raise _lost(query_id, group_offsets)
+        return StartPoint(initial, 0, None)
+    leader = max(known, key=lambda m: (sum(m.source.ends().values()), m.batch_id))
+    behind = [m for m in markers if m is None or m.source != leader.source]
+    for marker in behind:
+        _check_one_batch(query_id, marker, leader)
+    offsets = {**initial, **leader.source.ends()}
+    return StartPoint(offsets, leader.batch_id + 1, leader.source if behind else None)
+
+
+def _check_one_batch(query_id: str, marker: CommitMarker | None, leader: CommitMarker) -> None:
+    if marker is None:
+        return
+    ends, starts = marker.source.ends(), leader.source.starts()
+    apart = {p: (ends[p], start) for p, start in starts.items() if ends.get(p, start) != start}
+    if apart:
+        raise OffsetOverlap(
+            f"{query_id}: state partition {marker.state_partition} has committed up to "
+            f"{ends}, state partition {leader.state_partition} started its last batch at {starts}.",
+            cause="a changelog partition was replaced or lost its tail",
+            action="restore the changelog topic, or start under a new application.id",
+        )
+
+
+def _lost(query_id: str, group_offsets: dict[int, int]) -> ChangelogLost:
+    return ChangelogLost(
+        f"{query_id} has read up to {group_offsets}, but its changelog holds no commit marker.",
+        cause="the changelog topic was deleted or replaced",
+        action="bring the topic back, or set on.changelog.loss=rebuild to compute the table "
+        "again from the source's earliest records",
+    )
