@@ -1,0 +1,192 @@
+"""The facts a judgement rests on, as plain data: no Kafka, no SQL, no engine."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any
+
+__all__ = [
+    "COLLECT_LIMIT",
+    "EXAMPLES_MAX",
+    "Key",
+    "Match",
+    "OpenTransaction",
+    "Row",
+    "SinkHistory",
+    "StreamEvidence",
+    "TableEvidence",
+    "same",
+    "show_key",
+]
+
+Key = tuple[Any, ...]  # key columns in order, then the window start in ms when windowed
+Row = Mapping[str, Any]  # value columns as their JSON form
+
+EXAMPLES_MAX = 5
+COLLECT_LIMIT = 1000  # ksqlDB keeps this many elements of COLLECT_LIST and COLLECT_SET
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-9  # for doubles: the order of a sum is not fixed
+
+
+class Match(StrEnum):
+    """How a recomputed value is compared with the table's."""
+
+    EXACT = "exact"
+    ANY_OF = "any of"  # expected lists every value that some legal order of records gives
+    BAG = "bag"  # a list whose order is not fixed, cut off at COLLECT_LIMIT
+
+
+@dataclass(frozen=True)
+class OpenTransaction:
+    """A topic partition whose last stable offset stays behind its end."""
+
+    topic: str
+    partition: int
+    last_stable_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True)
+class Regression:
+    """An update that a count which only grows cannot have made."""
+
+    key: Key
+    column: str
+    before: int
+    after: int
+
+
+class SinkHistory:
+    """Owns what a sink's history says: the last row of every key, and counts that did not grow.
+
+    Feed it the sink's records, each key's in offset order.
+
+    Args:
+        growing: value columns that every update of a key must increase (COUNT(*)).
+        never_shrinking: value columns that no update may decrease (COUNT(x)).
+    """
+
+    def __init__(self, growing: Sequence[str] = (), never_shrinking: Sequence[str] = ()) -> None:
+        self._limits = [(c, 1) for c in growing] + [(c, 0) for c in never_shrinking]
+        self._highest: dict[tuple[Key, str], int] = {}
+        self.rows: dict[Key, Row] = {}
+        self.updates = 0
+        self.regressions: list[Regression] = []
+
+    def update(self, key: Key, row: Row | None) -> None:
+        """One record of the sink; None is a tombstone."""
+        self.updates += 1
+        if row is None:
+            self.rows.pop(key, None)
+            return
+        self.rows[key] = row
+        for column, least in self._limits:
+            self._grow(key, column, row.get(column), least)
+
+    @property
+    def watched(self) -> bool:
+        """Is there any column whose growth can be judged?"""
+        return bool(self._limits)
+
+    def _grow(self, key: Key, column: str, after: Any, least: int) -> None:
+        before = self._highest.get((key, column))
+        if not isinstance(after, int):
+            return
+        if before is not None and after < before + least:
+            self.regressions.append(Regression(key, column, before, after))
+        self._highest[key, column] = after if before is None else max(before, after)
+
+
+@dataclass(frozen=True)
+class TableEvidence:
+    """One table seen from outside.
+
+    Attributes:
+        expected: recomputed rows by key; None when they could not be recomputed (see `unjudged`).
+        matches: how each value column is compared; columns left out are exact.
+        history: the sink, folded.
+        counts: value columns that are a plain COUNT.
+        changelog_rows: keys whose last changelog record is not a tombstone; None when not read.
+        changelog_rows_min: least and most such keys that the input allows.
+        dropped_late: records the driver says it dropped as late; None when nobody knows.
+        doubtful: input records or deletions that let more than one answer be right, in words.
+    """
+
+    name: str
+    input_records: int
+    history: SinkHistory
+    expected: Mapping[Key, Row] | None
+    unjudged: str = ""
+    matches: Mapping[str, Match] = field(default_factory=dict)
+    counts: Sequence[str] = ()
+    windowed: bool = False
+    changelog_rows: int | None = None
+    changelog_rows_min: int = 0
+    changelog_rows_max: int = 0
+    dropped_late: int | None = 0
+    open_transactions: Sequence[OpenTransaction] = ()
+    doubtful: str = ""
+
+
+@dataclass(frozen=True)
+class StreamEvidence:
+    """One stateless query seen from outside: how often each output record is there."""
+
+    name: str
+    input_records: int
+    actual: Counter[Key]
+    expected: Counter[Key] | None
+    unjudged: str = ""
+    open_transactions: Sequence[OpenTransaction] = ()
+    doubtful: str = ""
+
+
+def same(expected: Any, actual: Any, match: Match = Match.EXACT) -> bool:
+    """Does a recomputed value agree with the one in the table?  Both in JSON form."""
+    if match is Match.EXACT:
+        return _equal(expected, actual)
+    if match is Match.ANY_OF:
+        return any(_equal(e, actual) for e in expected) or (not expected and actual is None)
+    if not isinstance(actual, list) or not isinstance(expected, list):
+        return expected is None and actual is None
+    if len(actual) != min(len(expected), COLLECT_LIMIT):
+        return False
+    return Counter(map(_bagged, actual)) <= Counter(map(_bagged, expected))
+
+
+def show_key(key: Key) -> str:
+    """A key as a person writes it."""
+    return " | ".join("null" if part is None else str(part) for part in key)
+
+
+def _bagged(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.9e}"
+    return f"{value:.9e}" if isinstance(value, Decimal) else repr(value)
+
+
+def _equal(expected: Any, actual: Any) -> bool:
+    if isinstance(expected, float) and not math.isfinite(expected):
+        return actual is None  # JSON has no word for it
+    if isinstance(expected, bool) or isinstance(actual, bool):
+        return expected is actual
+    if isinstance(expected, float) or isinstance(actual, float):
+        return _close(expected, actual)
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(_equal, expected, actual))
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return expected.keys() == actual.keys() and all(
+            _equal(v, actual[k]) for k, v in expected.items()
+        )
+    return bool(expected == actual)
+
+
+def _close(expected: Any, actual: Any) -> bool:
+    numbers = (int, float, Decimal)
+    if not isinstance(expected, numbers) or not isinstance(actual, numbers):
+        return False
+    return math.isclose(float(expected), float(actual), rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)

@@ -1,0 +1,114 @@
+"""Recomputes a statement from its decoded input, all at once, in DuckDB."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from holdfast.chaos.decode import InputDecoder, json_form
+from holdfast.chaos.evidence import Key, Row
+from holdfast.chaos.translate import INPUT, BatchQuery
+from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.topology import Sink
+
+__all__ = ["InputTable", "Recomputed", "recompute_stream", "recompute_table"]
+
+_CHUNK_ROWS = 50_000
+
+
+class InputTable:
+    """The decoded input of one query, as Arrow chunks."""
+
+    def __init__(self, decoder: InputDecoder) -> None:
+        self._decoder = decoder
+        fields = [
+            pa.field("__partition", pa.int32()),
+            pa.field("__offset", pa.int64()),
+            pa.field("__timestamp", pa.int64()),
+        ]
+        fields += [pa.field(c.name, _arrow(c.type)) for c in decoder.columns]
+        self._schema = pa.schema(fields)
+        self._chunks: list[pa.RecordBatch] = []
+        self._rows: list[tuple[Any, ...]] = []
+        self.records = 0
+
+    def add(
+        self, partition: int, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int
+    ) -> None:
+        """One input record; a stream has no use for a null value."""
+        self.records += 1
+        if value is None:
+            return
+        row = self._decoder.row(key, value, timestamp_ms)
+        if row is not None:
+            self._rows.append((partition, offset, *row))
+        if len(self._rows) >= _CHUNK_ROWS:
+            self._flush()
+
+    def table(self) -> pa.Table:
+        """Every record so far."""
+        self._flush()
+        return pa.Table.from_batches(self._chunks, self._schema)
+
+    def _flush(self) -> None:
+        columns: Iterable[Sequence[Any]] = zip(*self._rows, strict=True)
+        if not self._rows:
+            return
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
+        self._chunks.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._rows = []
+
+
+class Recomputed:
+    """A recomputed table.
+
+    Attributes:
+        rows: value columns by key, in JSON form; groups that HAVING keeps out are not in it.
+        groups: the keys of every group.
+        newest_ms: the newest event time of the input, -1 without any.
+    """
+
+    def __init__(self, rows: dict[Key, Row], groups: set[Key], newest_ms: int) -> None:
+        self.rows, self.groups, self.newest_ms = rows, groups, newest_ms
+
+
+def recompute_table(batch: BatchQuery, sink: Sink, table: InputTable) -> Recomputed:
+    """The rows the table must hold."""
+    data = table.table()
+    kinds: dict[str, SqlType] = {c.name: c.type for c in sink.value_columns}
+    width = len(sink.key_columns) + (batch.window is not None)
+    rows: dict[Key, Row] = {}
+    groups: set[Key] = set()
+    for found in _run(batch.sql, data):
+        key = tuple(json_form(v) for v in found[:width])
+        groups.add(key)
+        if found[-1]:
+            values = zip(batch.values, found[width:-1], strict=True)
+            rows[key] = {name: json_form(v, kinds.get(name)) for name, v in values}
+    newest = max(data["__timestamp"].to_pylist(), default=-1)
+    return Recomputed(rows, groups, newest)
+
+
+def recompute_stream(
+    batch: BatchQuery, columns: Sequence[Column], table: InputTable
+) -> Counter[Key]:
+    """How often each output record must be there; `columns` are the sink's, keys first."""
+    found = _run(batch.sql, table.table())
+    kinds = [c.type for c in columns]
+    return Counter(tuple(map(json_form, row, kinds)) for row in found)
+
+
+def _run(sql: str, data: pa.Table) -> list[tuple[Any, ...]]:
+    with duckdb.connect(config={"threads": 2}) as engine:
+        engine.execute("SET TimeZone = 'UTC'")
+        engine.register(INPUT, data)
+        return engine.execute(sql).fetchall()
+
+
+def _arrow(kind: SqlType) -> pa.DataType:
+    # Whole numbers are computed in 64 bits, so that nothing overflows here.
+    return pa.int64() if kind.base is Base.INTEGER else kind.arrow()

@@ -1,0 +1,69 @@
+"""What a judgement says: valid, invalid or unknown, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = ["Finding", "JobVerdict", "TableVerdict", "Verdict", "worst"]
+
+
+class Verdict(StrEnum):
+    """`unknown` is not good news: what could not be judged is not shown to be right."""
+
+    VALID = "valid"
+    UNKNOWN = "unknown"
+    INVALID = "invalid"
+
+
+_BADNESS = {Verdict.VALID: 0, Verdict.UNKNOWN: 1, Verdict.INVALID: 2}
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst verdict wins; no verdict at all is unknown."""
+    return max(verdicts, key=_BADNESS.__getitem__, default=Verdict.UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one checker found in one table.
+
+    Attributes:
+        checker: the checker's name.
+        fact: one sentence with numbers.
+        examples: a few offending keys or records, as text.
+    """
+
+    checker: str
+    verdict: Verdict
+    fact: str
+    examples: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableVerdict:
+    """All findings about one table or stream, with how much was compared."""
+
+    name: str
+    findings: tuple[Finding, ...]
+    input_records: int = 0
+    rows: int = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(f.verdict for f in self.findings)
+
+
+@dataclass(frozen=True)
+class JobVerdict:
+    """The judgement of a whole job."""
+
+    application_id: str
+    tables: tuple[TableVerdict, ...]
+    seconds: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst(t.verdict for t in self.tables)

@@ -1,0 +1,223 @@
+"""Every checker: one good history, and one bad history per anomaly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.chaos.judging import ROWS, UPDATES, evidence, history
+
+from holdfast.chaos.checkers import (
+    TABLE_CHECKERS,
+    changelog_agrees,
+    diverged_values,
+    duplicated_updates,
+    hanging_transactions,
+    judge,
+    lost_keys,
+    phantom_keys,
+    vacuous,
+)
+from holdfast.chaos.evidence import Match, OpenTransaction, TableEvidence
+from holdfast.chaos.verdict import Finding, Verdict, worst
+
+WINDOWS = {("AA", 0): {"SOLD": 5}, ("AA", 3_600_000): {"SOLD": 2}}
+
+
+@pytest.mark.parametrize("checker", TABLE_CHECKERS)
+def test_a_good_history_is_valid(checker: Any) -> None:
+    assert checker(evidence()).verdict is Verdict.VALID
+
+
+def test_a_lost_key_is_invalid_and_named() -> None:
+    finding = lost_keys(evidence(history(UPDATES[1:2])))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.fact.startswith("1 of 2")
+    assert finding.examples == ("Aliens",)
+
+
+def test_a_key_removed_by_a_tombstone_is_lost() -> None:
+    updates = [*UPDATES, (("Aliens",), None)]
+    assert lost_keys(evidence(history(updates))).verdict is Verdict.INVALID
+
+
+def test_a_phantom_key_is_invalid() -> None:
+    finding = phantom_keys(evidence(history([*UPDATES, (("Alien",), {"SOLD": 1})])))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.examples == ("Alien",)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"SOLD": 3, "TOTAL": 30.5},
+        {"SOLD": 2, "TOTAL": 30.500_001},
+        {"SOLD": 2, "TOTAL": None},
+        {"SOLD": 2},
+        {"SOLD": "2", "TOTAL": 30.5},
+    ],
+)
+def test_a_diverged_value_is_invalid(wrong: dict[str, Any]) -> None:
+    finding = diverged_values(evidence(history([*UPDATES, (("Aliens",), wrong)])))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.fact == "1 of 2 compared rows differ"
+
+
+def test_doubles_agree_to_a_billionth() -> None:
+    close = {"SOLD": 2, "TOTAL": 30.5 * (1 + 1e-11)}
+    assert diverged_values(evidence(history([*UPDATES, (("Aliens",), close)]))).verdict is (
+        Verdict.VALID
+    )
+
+
+def test_an_update_written_twice_is_invalid() -> None:
+    finding = duplicated_updates(evidence(history([*UPDATES, UPDATES[-1]])))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.examples == ("Aliens: SOLD 2 -> 2",)
+
+
+def test_a_count_that_goes_back_is_invalid_even_when_it_ends_right() -> None:
+    finding = duplicated_updates(evidence(history([UPDATES[2], UPDATES[0], UPDATES[2]])))
+    assert finding.verdict is Verdict.INVALID
+    assert len(finding.examples) == 2
+
+
+def test_a_count_goes_on_growing_across_a_tombstone() -> None:
+    """HAVING removes a row and brings it back; its count must not start anew."""
+    back = [UPDATES[0], (("Aliens",), None), UPDATES[0]]
+    on = [UPDATES[0], (("Aliens",), None), UPDATES[2]]
+    assert duplicated_updates(evidence(history(back))).verdict is Verdict.INVALID
+    assert duplicated_updates(evidence(history(on))).verdict is Verdict.VALID
+
+
+def test_a_count_of_a_column_may_stay_but_not_shrink() -> None:
+    """COUNT(x) stays where x is null."""
+
+    def judged(*counts: int) -> Verdict:
+        updates = [(("a",), {"N": n}) for n in counts]
+        return duplicated_updates(evidence(history(updates, (), ("N",)))).verdict
+
+    assert judged(1, 1, 2) is Verdict.VALID
+    assert judged(2, 1) is Verdict.INVALID
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_changelog_with_too_few_or_too_many_rows_is_invalid(rows: int) -> None:
+    assert changelog_agrees(evidence(changelog_rows=rows)).verdict is Verdict.INVALID
+
+
+def test_a_windowed_changelog_may_have_expired_rows_and_no_others() -> None:
+    def judged(rows: int) -> Verdict:
+        known = {"changelog_rows_min": 1, "changelog_rows_max": 2, "windowed": True}
+        return changelog_agrees(evidence(changelog_rows=rows, **known)).verdict
+
+    assert [judged(n) for n in range(4)] == [
+        Verdict.INVALID, Verdict.VALID, Verdict.VALID, Verdict.INVALID,
+    ]  # fmt: skip
+
+
+def test_a_changelog_nobody_read_is_unknown() -> None:
+    assert changelog_agrees(evidence(changelog_rows=None)).verdict is Verdict.UNKNOWN
+
+
+def test_an_open_transaction_is_invalid_and_named() -> None:
+    finding = hanging_transactions(evidence(open_transactions=[OpenTransaction("T", 1, 5, 9)]))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.examples == ("T-1: stable to 5, end 9",)
+
+
+def test_a_comparison_of_nothing_is_not_valid() -> None:
+    assert vacuous(evidence(input_records=0)).verdict is Verdict.UNKNOWN
+    assert vacuous(evidence(history([]))).verdict is Verdict.UNKNOWN
+    empty = evidence(history([]), {}, changelog_rows=0, changelog_rows_min=0, changelog_rows_max=0)
+    assert worst(f.verdict for f in judge(empty, TABLE_CHECKERS)) is Verdict.UNKNOWN
+
+
+def windowed(updates: dict[tuple[str, int], int], dropped: int | None) -> TableEvidence:
+    records = [(k, {"SOLD": n}) for k, n in updates.items()]
+    return evidence(history(records), WINDOWS, windowed=True, dropped_late=dropped)
+
+
+def test_late_records_excuse_a_missing_window_as_far_as_they_reach() -> None:
+    one = {("AA", 3_600_000): 2}
+    assert lost_keys(windowed(one, 0)).verdict is Verdict.INVALID
+    assert lost_keys(windowed(one, 1)).verdict is Verdict.UNKNOWN
+    assert lost_keys(windowed(one, None)).verdict is Verdict.UNKNOWN
+    assert lost_keys(windowed({}, 1)).verdict is Verdict.INVALID
+
+
+def test_late_records_excuse_a_smaller_count_and_never_a_larger_one() -> None:
+    assert diverged_values(windowed({("AA", 0): 4}, 1)).verdict is Verdict.UNKNOWN
+    assert diverged_values(windowed({("AA", 0): 6}, 1)).verdict is Verdict.INVALID
+    assert diverged_values(windowed({("AA", 0): 4}, 0)).verdict is Verdict.INVALID
+
+
+def test_late_records_excuse_no_phantom_and_nothing_outside_windows() -> None:
+    assert phantom_keys(windowed({("BB", 0): 1}, 9)).verdict is Verdict.INVALID
+    assert lost_keys(evidence(history(UPDATES[1:2]), dropped_late=9)).verdict is Verdict.INVALID
+
+
+def test_doubtful_input_turns_a_difference_into_unknown() -> None:
+    finding = lost_keys(evidence(history(UPDATES[1:2]), doubtful="3 values are odd"))
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.fact.endswith("3 values are odd")
+
+
+def test_what_was_not_recomputed_is_unknown_with_the_reason() -> None:
+    findings = judge(evidence(expected=None, unjudged="a join"), TABLE_CHECKERS)
+    by_name = {f.checker: f for f in findings}
+    assert by_name["lost_keys"].fact == "a join"
+    assert by_name["hanging_transactions"].verdict is Verdict.VALID
+    assert worst(f.verdict for f in findings) is Verdict.UNKNOWN
+
+
+def test_a_crashed_checker_is_unknown_and_hides_no_other() -> None:
+    def crashes(_: TableEvidence) -> Finding:
+        raise ZeroDivisionError("oh")
+
+    findings = judge(evidence(history([])), [crashes, lost_keys])
+    assert [f.verdict for f in findings] == [Verdict.UNKNOWN, Verdict.INVALID]
+    assert "ZeroDivisionError" in findings[0].fact
+
+
+def test_a_value_that_depends_on_the_order_may_be_any_of_several() -> None:
+    def judged(actual: int | None, legal: list[int]) -> Verdict:
+        table = evidence(
+            history([(("a",), {"L": actual})], ()),
+            {("a",): {"L": legal}},
+            matches={"L": Match.ANY_OF},
+        )
+        return diverged_values(table).verdict
+
+    assert judged(1, [1, 2]) is Verdict.VALID
+    assert judged(3, [1, 2]) is Verdict.INVALID
+    assert judged(None, []) is Verdict.VALID
+    assert judged(None, [1]) is Verdict.INVALID
+
+
+def test_a_bag_has_the_same_elements_in_any_order_up_to_its_limit() -> None:
+    def judged(actual: list[int], expected: list[int]) -> Verdict:
+        table = evidence(
+            history([(("a",), {"L": actual})], ()),
+            {("a",): {"L": expected}},
+            matches={"L": Match.BAG},
+        )
+        return diverged_values(table).verdict
+
+    many = list(range(1500))
+    assert judged([2, 1, 1], [1, 1, 2]) is Verdict.VALID
+    assert judged([2, 1], [1, 1, 2]) is Verdict.INVALID
+    assert judged([2, 2, 1], [1, 1, 2]) is Verdict.INVALID
+    assert judged(many[500:], many) is Verdict.VALID
+    assert judged(many[501:], many) is Verdict.INVALID
+
+
+def test_the_worst_verdict_wins_and_no_verdict_is_unknown() -> None:
+    assert worst([Verdict.VALID, Verdict.INVALID, Verdict.UNKNOWN]) is Verdict.INVALID
+    assert worst([Verdict.VALID, Verdict.UNKNOWN]) is Verdict.UNKNOWN
+    assert worst([Verdict.VALID]) is Verdict.VALID
+    assert worst([]) is Verdict.UNKNOWN
+
+
+def test_the_rows_of_the_good_history_are_what_it_ends_with() -> None:
+    assert history().rows == ROWS
