@@ -67,6 +67,7 @@ def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
     passes = f"coalesce({translator.sql(having.this)}, FALSE)" if having else "TRUE"
     select = [*keys, *(['"__window"'] if parts.window else [])]
     grouped = ", ".join(str(i + 1) for i in range(len(select)))
+    grouped += ", __window_end" if parts.window else ""
     select += [translator.sql(node) for node in outputs.values()] + [passes]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)
     aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))

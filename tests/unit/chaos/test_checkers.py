@@ -108,7 +108,7 @@ def test_a_changelog_with_too_few_or_too_many_rows_is_invalid(rows: int) -> None
 
 def test_a_windowed_changelog_may_have_expired_rows_and_no_others() -> None:
     def judged(rows: int) -> Verdict:
-        known = {"changelog_rows_min": 1, "changelog_rows_max": 2, "windowed": True}
+        known: dict[str, Any] = {"changelog_rows_min": 1, "changelog_rows_max": 2, "windowed": True}
         return changelog_agrees(evidence(changelog_rows=rows, **known)).verdict
 
     assert [judged(n) for n in range(4)] == [

@@ -1,0 +1,49 @@
+"""A verdict as text, JSON and JUnit XML says the same."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+from holdfast.chaos.report import as_json, as_junit, as_text
+from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
+
+JOB = JobVerdict(
+    "app",
+    (
+        TableVerdict("GOOD", (Finding("lost_keys", Verdict.VALID, "0 of 2"),), 5, 2),
+        TableVerdict(
+            "BAD",
+            (
+                Finding("lost_keys", Verdict.INVALID, "1 of 2", ("Aliens <3>",)),
+                Finding("vacuous", Verdict.UNKNOWN, "nothing"),
+            ),
+            5,
+            1,
+        ),
+    ),
+    seconds=1.5,
+)
+
+
+def test_the_text_shows_what_is_not_valid_with_examples() -> None:
+    text = as_text(JOB)
+    assert "✓ GOOD: valid, 2 rows from 5 input records" in text
+    assert "✗ lost_keys: 1 of 2" in text
+    assert "Aliens <3>" in text
+    assert "0 of 2" not in text
+    assert "0 of 2" in as_text(JOB, verbose=True)
+    assert text.endswith("verdict: invalid (app, 1.5 s)")
+
+
+def test_the_json_carries_every_level_s_verdict() -> None:
+    document = json.loads(as_json(JOB))
+    assert document["verdict"] == "invalid"
+    assert [t["verdict"] for t in document["tables"]] == ["valid", "invalid"]
+    assert document["tables"][1]["findings"][0]["examples"] == ["Aliens <3>"]
+
+
+def test_junit_counts_invalid_as_failure_and_unknown_as_error() -> None:
+    suite = ET.fromstring(as_junit(JOB))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
+    assert suite.findall("testcase/failure")[0].text == "Aliens <3>"
