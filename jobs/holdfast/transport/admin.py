@@ -1,0 +1,278 @@
+"""Topics, offsets and groups: what the cluster holds, and the few changes Holdfast makes to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicDescription,
+)
+
+from holdfast.errors import KafkaUnavailable, TopicMissing
+from holdfast.transport.errors import client_config, kafka_error, silent, translate
+
+__all__ = ["Admin", "TopicInfo"]
+
+_T = TypeVar("_T")
+
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # has no annotations
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no annotations
+_TIMEOUT_S = 30.0
+_RETRY_S = 0.2
+_MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+# A new topic is not everywhere at once: its partitions have no leader for a moment.
+_SETTLING = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
+_EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
+
+
+@dataclass(frozen=True)
+class TopicInfo:
+    """A topic as the cluster describes it; `topic_id` changes when it is deleted and remade."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replicas: int
+
+
+class Admin:
+    """Asks and changes the cluster.  Safe to share between threads."""
+
+    def __init__(self, client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
+        """Nothing is sent before the first call; `timeout_s` bounds each one."""
+        self._properties = dict(client)
+        self._timeout_s = timeout_s
+        self._client = AdminClient(client_config(client, {}, {}))
+
+    def wait_ready(self, timeout_s: float) -> int:
+        """Wait for a broker to answer; returns how many brokers there are.
+
+        Raises:
+            KafkaUnavailable: none answered in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                brokers = self._client.list_topics(timeout=min(2.0, timeout_s)).brokers
+            except KafkaException as error:
+                found = translate(error, "listing brokers", self._properties)
+                if not isinstance(found, KafkaUnavailable):
+                    raise found from error
+                brokers = {}
+            if brokers:
+                return len(brokers)
+            if time.monotonic() >= deadline:
+                raise silent("listing brokers", self._properties, timeout_s)
+            time.sleep(_RETRY_S)
+
+    def ensure_topic(
+        self,
+        name: str,
+        partitions: int,
+        replicas: int = -1,
+        config: Mapping[str, str] | None = None,
+    ) -> TopicInfo:
+        """Create the topic when it is missing; an existing one is returned as it is.
+
+        Args:
+            replicas: -1 for the broker's default.
+
+        Raises:
+            KafkaUnavailable, Refused: it could not be created.
+        """
+        existing = self.describe(name)
+        if existing is not None:
+            return existing
+        topic = NewTopic(
+            name, num_partitions=partitions, replication_factor=replicas, config=dict(config or {})
+        )
+        future = self._client.create_topics([topic], request_timeout=self._timeout_s)[name]
+        try:
+            future.result()
+        except KafkaException as error:
+            if kafka_error(error).code() not in _EXISTS:
+                raise translate(error, f"creating topic {name}", self._properties) from error
+        return self._await_topic(name)
+
+    def describe(self, name: str) -> TopicInfo | None:
+        """The topic, or None when there is none.
+
+        Raises:
+            KafkaUnavailable, Refused: the cluster did not say.
+        """
+        found = self._description(name)
+        if found is None:
+            return None
+        replicas = min((len(p.replicas) for p in found.partitions), default=0)
+        return TopicInfo(name, str(found.topic_id), len(found.partitions), replicas)
+
+    def config(self, name: str) -> dict[str, str]:
+        """Every setting of a topic that has a value, defaults included.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        futures = self._client.describe_configs([resource], request_timeout=self._timeout_s)
+        entries = self._result(futures[resource], f"reading the settings of topic {name}")
+        return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        """Log start and read_committed end (last stable offset) of each topic partition.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        starts = self._offsets(topic, _EARLIEST)
+        ends = self._offsets(topic, _LATEST)
+        return {p: (start, ends[p]) for p, start in starts.items()}
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """The read_committed end (last stable offset) of each topic partition.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        return self._offsets(topic, _LATEST)
+
+    def high_watermarks(self, topic: str) -> dict[int, int]:
+        """The end of each topic partition, records of open transactions included.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        return self._offsets(topic, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Committed offsets of a consumer group by topic partition; empty when it has none."""
+        request = [ConsumerGroupTopicPartitions(group)]
+        futures = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
+        found = self._result(futures[group], f"reading offsets of group {group}")
+        return {
+            tp.partition: tp.offset
+            for tp in found.topic_partitions
+            if tp.topic == topic and tp.offset >= 0
+        }
+
+    def commit_group(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Set committed offsets of a group without members.
+
+        Args:
+            offsets: next offset to read by topic partition.
+
+        Raises:
+            Refused: the group has members, or may not be written.
+        """
+        positions = [TopicPartition(topic, p, offset) for p, offset in offsets.items()]
+        request = [ConsumerGroupTopicPartitions(group, positions)]
+        futures = self._client.alter_consumer_group_offsets(
+            request, request_timeout=self._timeout_s
+        )
+        doing = f"committing offsets of group {group}"
+        for tp in self._result(futures[group], doing).topic_partitions:
+            if tp.error is not None:
+                raise translate(tp.error, doing, self._properties)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and wait until it is gone; a missing one is fine.
+
+        Raises:
+            KafkaUnavailable, Refused: it is still there.
+        """
+        future = self._client.delete_topics([name], request_timeout=self._timeout_s)[name]
+        try:
+            future.result()
+        except KafkaException as error:
+            if kafka_error(error).code() not in _MISSING:
+                raise translate(error, f"deleting topic {name}", self._properties) from error
+        deadline = time.monotonic() + self._timeout_s
+        while self._description(name) is not None:
+            if time.monotonic() >= deadline:
+                raise silent(f"deleting topic {name}", self._properties, self._timeout_s)
+            time.sleep(_RETRY_S)
+
+    def _description(self, name: str) -> TopicDescription | None:
+        futures = self._client.describe_topics(
+            TopicCollection([name]), request_timeout=self._timeout_s
+        )
+        try:
+            found: TopicDescription = futures[name].result()
+        except KafkaException as error:
+            if kafka_error(error).code() in _MISSING:
+                return None
+            raise translate(error, f"describing topic {name}", self._properties) from error
+        return found
+
+    def _await_topic(self, name: str) -> TopicInfo:
+        """The new topic, as soon as every partition of it has a leader."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            found = self._description(name)
+            if found is not None and all(p.leader is not None for p in found.partitions):
+                info = self.describe(name)
+                if info is not None:
+                    return info
+            if time.monotonic() >= deadline:
+                raise silent(f"creating topic {name}", self._properties, self._timeout_s)
+            time.sleep(_RETRY_S)
+
+    def _offsets(
+        self,
+        topic: str,
+        spec: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, int]:
+        info = self.describe(topic)
+        if info is None:
+            raise TopicMissing(
+                f"There is no topic {topic}.",
+                cause="it was deleted, or its name is misspelt.",
+                action="create it, or correct its name.",
+            )
+        request = {TopicPartition(topic, p): spec for p in range(info.partitions)}
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            futures = self._client.list_offsets(
+                request,
+                isolation_level=isolation,
+                request_timeout=self._timeout_s,
+            )
+            try:
+                return {tp.partition: future.result().offset for tp, future in futures.items()}
+            except KafkaException as error:
+                settling = kafka_error(error).code() in _SETTLING
+                if not settling or time.monotonic() >= deadline:
+                    doing = f"reading offsets of topic {topic}"
+                    raise translate(error, doing, self._properties) from error
+                time.sleep(_RETRY_S)
+
+    def _result(self, future: Future[_T], doing: str) -> _T:
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise translate(error, doing, self._properties) from error

@@ -1,0 +1,193 @@
+"""The border: what the Kafka client reports, as one of Holdfast's errors.
+
+Every error is told by its code, never by its text.  What is left over is retriable when the
+client says so and refused when it does not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from holdfast.errors import (
+    Fenced,
+    HoldfastError,
+    InvalidConfig,
+    KafkaUnavailable,
+    Refused,
+    TopicMissing,
+)
+
+__all__ = ["KAFKA_LOGGER", "client_config", "kafka_error", "silent", "translate"]
+
+# The client's own log lines, which would else go straight to stderr.
+KAFKA_LOGGER = logging.getLogger("holdfast.kafka")
+
+_FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+_MISSING = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+_UNPROVEN = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.SECURITY_DISABLED,
+    }
+)
+_DENIED = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+_UNREACHABLE = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._WAIT_COORD,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+# What a person can do about refusals that have one known remedy.
+_HINTS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the client and max.message.bytes "
+    "of the topic, or keep less per key.",
+    KafkaError.RECORD_LIST_TOO_LARGE: "raise max.message.bytes of the topic.",
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: "lower transaction.timeout.ms, or raise the broker's "
+    "transaction.max.timeout.ms.",
+    KafkaError.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers.",
+    KafkaError.POLICY_VIOLATION: "ask for what the cluster's topic policy allows.",
+    KafkaError.TOPIC_EXCEPTION: "use letters, digits, dots, dashes and underscores, at most 249.",
+    KafkaError.INVALID_TIMESTAMP: "check the event time column, or raise the topic's "
+    "message.timestamp.after.max.ms.",
+    KafkaError.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers.",
+    KafkaError.NON_EMPTY_GROUP: "stop the consumers of the group first.",
+}
+
+
+def client_config(
+    client: Mapping[str, str], defaults: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Properties of one client: the user's over our defaults, under what correctness needs."""
+    return {**defaults, **client, **fixed, "logger": KAFKA_LOGGER}
+
+
+def kafka_error(error: BaseException) -> KafkaError:
+    """The `KafkaError` inside an exception of the client, of code `_FAIL` when it has none."""
+    inner = error.args[0] if error.args else None
+    return inner if isinstance(inner, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+
+
+def translate(
+    error: KafkaError | KafkaException, doing: str, client: Mapping[str, str]
+) -> HoldfastError:
+    """The Holdfast error for `error`.
+
+    Args:
+        doing: what was attempted, as a phrase that ends a sentence: "creating topic x".
+        client: the client's properties; names the bootstrap servers.
+    """
+    if isinstance(error, KafkaException):
+        error = kafka_error(error)
+    code, servers = error.code(), client.get("bootstrap.servers", "(no bootstrap.servers)")
+    fact = f"Kafka at {servers} failed {doing}: {error.str()} ({error.name()})."
+    if code in _UNPROVEN or code in _DENIED:
+        return _refused_access(code, fact)
+    if code in _MISSING:
+        return TopicMissing(
+            fact,
+            cause="the topic was deleted or never created, or has fewer partitions than expected.",
+            action="create the topic, or correct its name.",
+        )
+    if code in _FENCED or error.fatal():
+        return _fenced(fact)
+    return _passing_or_not(error, fact)
+
+
+def silent(doing: str, client: Mapping[str, str], seconds: float) -> KafkaUnavailable:
+    """Nobody answered: `doing` took longer than `seconds`."""
+    servers = client.get("bootstrap.servers", "(no bootstrap.servers)")
+    return KafkaUnavailable(
+        f"Kafka at {servers} gave no answer in {seconds:g} s {doing}.",
+        cause="no broker is running there, or none can be reached from here.",
+        action="check bootstrap.servers and that the brokers are up; it will be tried again.",
+    )
+
+
+def _refused_access(code: int, fact: str) -> Refused:
+    if code in _DENIED:
+        return Refused(
+            fact,
+            cause="the principal lacks an ACL.",
+            action="grant it READ, WRITE, DESCRIBE and CREATE on the job's topics and groups, and "
+            "WRITE on its transactional ids, all of which start with <application.id>-.",
+        )
+    return Refused(
+        fact,
+        cause="security.protocol, sasl.* or ssl.* do not fit the listener.",
+        action="correct the client's security properties.",
+    )
+
+
+def _fenced(fact: str) -> Fenced:
+    return Fenced(
+        fact,
+        cause="a newer producer with the same transactional id took over, or the broker ended "
+        "this one's transaction because it outlived transaction.timeout.ms.",
+        action="nothing was committed by this producer; close it and open the state anew.",
+    )
+
+
+def _passing_or_not(error: KafkaError, fact: str) -> HoldfastError:
+    code = error.code()
+    if code == KafkaError._INVALID_ARG:
+        return InvalidConfig(fact, action="correct the kafka.* properties of the job.")
+    if code in _UNREACHABLE or error.retriable():
+        return KafkaUnavailable(
+            fact,
+            cause="a broker is down, starting or overloaded, or the network is.",
+            action="wait; it will be tried again.",
+        )
+    if code in _HINTS:
+        return Refused(fact, action=_HINTS[code])
+    if error.txn_requires_abort():
+        return KafkaUnavailable(
+            fact, cause="the transaction was aborted.", action="replay the batch."
+        )
+    return Refused(fact, action="read the brokers' log; Holdfast does not know this error.")

@@ -1,0 +1,126 @@
+"""The plain idempotent producer, and how every producer's client is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Producer as Client
+
+from holdfast.errors import InvalidConfig
+from holdfast.transport.errors import client_config, kafka_error, silent, translate
+
+__all__ = ["Client", "Producer", "open_client"]
+
+_DEFAULTS: dict[str, Any] = {
+    "compression.type": "lz4",
+    "linger.ms": 10,  # a flush does not wait for it; until then batches grow
+    "batch.size": 262_144,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 65_536,  # one producer per open state partition
+}
+_RETRY_S = 0.1
+_GRACE_S = 10.0
+_POLL_EVERY = 10_000  # records between two looks at delivery reports
+
+
+def open_client(client: Mapping[str, str], fixed: Mapping[str, Any]) -> Client:
+    """A client with our defaults.
+
+    Raises:
+        InvalidConfig: the client refuses a property.
+    """
+    try:
+        return Client(client_config(client, _DEFAULTS, fixed))
+    except KafkaException as error:
+        raise InvalidConfig(
+            f"The Kafka client refuses its properties: {kafka_error(error).str()}.",
+            action="correct the kafka.* properties of the job.",
+        ) from error
+
+
+class Producer:
+    """A plain idempotent producer: records of one key stay in order and arrive once.
+
+    Keys go where Java producers put them (murmur2).  Not thread-safe.
+    """
+
+    def __init__(self, client: Mapping[str, str], timeout_ms: int = 60_000) -> None:
+        """Nothing is sent before the first record.
+
+        Raises:
+            InvalidConfig: the client refuses a property.
+        """
+        self._properties = dict(client)
+        self._timeout_s = timeout_ms / 1000
+        fixed = {
+            "enable.idempotence": True,
+            "acks": "all",
+            "partitioner": "murmur2_random",
+            "message.timeout.ms": timeout_ms,
+        }
+        self._client = open_client(client, fixed)
+        self._failed: tuple[KafkaError, str] | None = None
+        self._count = 0
+
+    def send(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Queue one record, waiting when the queue is full.
+
+        Raises:
+            KafkaUnavailable, TopicMissing, Refused: an earlier record could not be delivered.
+        """
+        place = -1 if partition is None else partition
+        self._count += 1
+        if self._count % _POLL_EVERY == 0:
+            self._client.poll(0)
+        while True:
+            self._check()
+            try:
+                self._client.produce(
+                    topic,
+                    value,
+                    key,
+                    place,
+                    on_delivery=self._on_delivery,
+                    timestamp=timestamp_ms or 0,
+                )
+            except BufferError:
+                self._client.poll(_RETRY_S)
+            except KafkaException as error:
+                raise translate(error, f"sending to {topic}", self._properties) from error
+            else:
+                return
+
+    def flush(self) -> None:
+        """Wait until every record is delivered.
+
+        Raises:
+            KafkaUnavailable, TopicMissing, Refused: a record could not be delivered.
+        """
+        # Every record is reported by then: delivered, or failed after message.timeout.ms.
+        left = self._client.flush(self._timeout_s + _GRACE_S)
+        self._check()
+        if left:
+            raise silent(f"delivering {left} records", self._properties, self._timeout_s)
+
+    def close(self) -> None:
+        """Drop what is not delivered and leave the broker; call `flush` first."""
+        self._client.purge()
+        self._client.close()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            error, where = self._failed
+            raise translate(error, f"delivering a record to {where}", self._properties)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failed is None:
+            self._failed = (error, f"{message.topic()} partition {message.partition()}")

@@ -1,0 +1,325 @@
+"""The transactional producer: one transaction at a time, for state tasks and stateless queries.
+
+A `TransactionalProducer` that has raised anything but a `ValueError` must be closed and made
+anew: the client cannot say what the broker knows (librdkafka #5423), only `init` finds out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from holdfast.errors import CommitUnknown, HoldfastError
+from holdfast.transport.errors import client_config, kafka_error, silent, translate
+from holdfast.transport.plain import Producer, open_client
+
+__all__ = ["Producer", "TransactionalProducer"]
+
+_RETRY_S = 0.1
+_ABORT_S = 10.0
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+_POLL_EVERY = 10_000  # records between two looks at delivery reports
+
+
+class TransactionalProducer:
+    """Owns one transactional id at one producer epoch, and the fate of its open transaction.
+
+    Steps 0 (`init`) and 2 to 4 (`begin`, `send`, `send_marker`, `commit`) of the commit order.
+    Not thread-safe.
+    """
+
+    def __init__(
+        self, client: Mapping[str, str], transactional_id: str, timeout_ms: int = 60_000
+    ) -> None:
+        """Nothing is sent before `init`.
+
+        Args:
+            client: librdkafka properties; those that exactly-once needs are overridden.
+            timeout_ms: of the whole transaction on the broker, and of `init` and `commit` here.
+
+        Raises:
+            InvalidConfig: the client refuses a property.
+        """
+        self.transactional_id = transactional_id
+        self._properties = dict(client)
+        self._timeout_s = timeout_ms / 1000
+        fixed = {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "enable.idempotence": True,
+            "acks": "all",
+        }
+        self._client = open_client(client, fixed)
+        self._groups: dict[str, Any] = {}  # consumer group -> its metadata object
+        self._failed: tuple[KafkaError, str] | None = None  # first delivery error, and where
+        self._marked = False
+        self._marker_offset: int | None = None
+
+    def init(self) -> None:
+        """Step 0: take the transactional id; every older producer with it is fenced.
+
+        Raises:
+            KafkaUnavailable: no answer within the timeout.
+            Refused: not allowed, or the broker does not accept the timeout.
+        """
+        self._until(self._client.init_transactions, "taking its transactional id")
+
+    def begin(self) -> None:
+        """Open a transaction.
+
+        Raises:
+            Fenced: another producer took the transactional id.
+        """
+        self._failed, self._marked, self._marker_offset = None, False, None
+        try:
+            self._client.begin_transaction()
+        except KafkaException as error:
+            raise self._error(error, "opening a transaction") from error
+
+    def send(
+        self,
+        topic: str,
+        partitions: int | Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps_ms: int | Sequence[int] | None = None,
+    ) -> None:
+        """Queue records of the open transaction; delivery errors surface at `commit` at last.
+
+        Args:
+            partitions: topic partition of all records, or one per record.
+            keys: one per record.
+            values: as many as keys; None is a tombstone.
+            timestamps_ms: of all records or one per record; None: the time of sending.
+
+        Raises:
+            ValueError: the columns differ in length.
+            Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
+        """
+        _same_length(keys, values, partitions, timestamps_ms)
+        produce, report = self._client.produce, self._on_delivery
+        places = repeat(partitions) if isinstance(partitions, int) else partitions
+        now = 0  # to the client: the time of sending
+        times = (
+            timestamps_ms if isinstance(timestamps_ms, Sequence) else repeat(timestamps_ms or now)
+        )
+        for n, (key, value, place, time_ms) in enumerate(
+            zip(keys, values, places, times, strict=False), start=1
+        ):
+            try:
+                produce(topic, value, key, place, on_delivery=report, timestamp=time_ms)
+            except (BufferError, KafkaException) as error:
+                self._make_room(error, topic)
+                self._again(topic, value, key, place, time_ms)
+            if n % _POLL_EVERY == 0:
+                self._client.poll(0)
+        self._check_deliveries()
+
+    def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
+        """Step 3: queue the commit marker; `commit` returns its offset.
+
+        Raises:
+            Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
+        """
+        self._marked = True
+        self._again(topic, value, key, partition, 0, self._on_marker)
+
+    def add_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit source offsets of a consumer group with the transaction.
+
+        Args:
+            offsets: next offset to read by (topic, topic partition).
+
+        Raises:
+            Fenced, KafkaUnavailable, Refused: the transaction is lost.
+        """
+        positions = [TopicPartition(t, p, offset) for (t, p), offset in offsets.items()]
+        metadata = self._group(group)
+
+        def attempt(timeout_s: float) -> None:
+            self._client.send_offsets_to_transaction(positions, metadata, timeout_s)
+
+        self._until(attempt, f"adding offsets of group {group}")
+
+    def commit(self) -> int | None:
+        """Step 4: deliver every record and commit; all of it or nothing becomes visible.
+
+        Returns:
+            The offset of the commit marker; None when none was sent.
+
+        Raises:
+            CommitUnknown: the broker did not say in time whether it committed.
+            Fenced: another producer took over; nothing was committed.
+            KafkaUnavailable: the transaction was aborted, it can be tried again.
+            TopicMissing, Refused: the transaction was aborted; trying again would not help.
+        """
+        left = self._client.flush(self._timeout_s)
+        self._check_deliveries()
+        if left:
+            self.abort()
+            raise silent(
+                f"delivering {left} records{self._as()}", self._properties, self._timeout_s
+            )
+        self._end()
+        if self._marked and self._marker_offset is None:
+            raise self._unknown()
+        return self._marker_offset
+
+    def abort(self) -> None:
+        """Drop the open transaction as far as possible; never raises, never hides an error.
+
+        What it cannot abort the broker aborts, at the next `init` or after the timeout.
+        """
+        try:
+            self._client.abort_transaction(_ABORT_S)
+        except (KafkaException, RuntimeError):
+            return
+
+    def close(self) -> None:
+        """Leave the broker; an open transaction is aborted.  May be called again."""
+        self._client.purge()
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _again(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        time_ms: int,
+        report: Callable[[KafkaError | None, Message], None] | None = None,
+    ) -> None:
+        """Queue one record, waiting for room until the transaction's time is over."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                self._client.produce(
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    on_delivery=report or self._on_delivery,
+                    timestamp=time_ms,
+                )
+            except (BufferError, KafkaException) as error:
+                self._make_room(error, topic)
+                if time.monotonic() > deadline:
+                    self.abort()
+                    raise silent(
+                        f"taking records of {topic}{self._as()}", self._properties, self._timeout_s
+                    ) from error
+            else:
+                return
+
+    def _make_room(self, error: BufferError | KafkaException, topic: str) -> None:
+        """Wait for deliveries when the queue is full; any other error ends the transaction."""
+        if isinstance(error, KafkaException):
+            self._check_deliveries()
+            raise self._error(error, f"sending to {topic}") from error
+        self._client.poll(_RETRY_S)
+        self._check_deliveries()
+
+    def _until(self, attempt: Callable[[float], object], doing: str) -> None:
+        """Call until it succeeds, the error is final or the time is over."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                attempt(max(deadline - time.monotonic(), _RETRY_S))
+            except KafkaException as error:
+                if _final(error):
+                    raise self._error(error, doing) from error
+                if time.monotonic() >= deadline:
+                    raise silent(doing + self._as(), self._properties, self._timeout_s) from error
+                time.sleep(_RETRY_S)
+            else:
+                return
+
+    def _end(self) -> None:
+        """Commit until the broker says so; once a try has timed out only success is certain."""
+        deadline, uncertain = time.monotonic() + self._timeout_s, False
+        while True:
+            try:
+                self._client.commit_transaction(max(deadline - time.monotonic(), _RETRY_S))
+            except KafkaException as error:
+                final = _final(error)
+                if final and not uncertain:
+                    raise self._error(error, "committing") from error
+                if final or time.monotonic() >= deadline:
+                    raise self._unknown() from error
+                uncertain = uncertain or kafka_error(error).code() == KafkaError._TIMED_OUT
+                time.sleep(_RETRY_S)
+            else:
+                return
+
+    def _error(self, error: KafkaException, doing: str) -> HoldfastError:
+        """The translated error, after aborting what can be aborted."""
+        found = translate(error, doing + self._as(), self._properties)
+        if kafka_error(error).txn_requires_abort():
+            self.abort()
+        return found
+
+    def _unknown(self) -> CommitUnknown:
+        return CommitUnknown(
+            silent("committing" + self._as(), self._properties, self._timeout_s).fact,
+            cause="the broker or the network stalled; the transaction may be committed or not.",
+            action="close the producer; the changelog tells when the state is opened anew.",
+        )
+
+    def _check_deliveries(self) -> None:
+        if self._failed is None:
+            return
+        error, where = self._failed
+        self.abort()
+        raise translate(error, f"delivering a record to {where}{self._as()}", self._properties)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        # Purged records are the echo of our own abort, not its reason.
+        if error is not None and self._failed is None and error.code() not in _PURGED:
+            self._failed = (error, f"{message.topic()} partition {message.partition()}")
+
+    def _on_marker(self, error: KafkaError | None, message: Message) -> None:
+        self._on_delivery(error, message)
+        offset = message.offset()
+        if error is None and offset is not None and offset >= 0:
+            self._marker_offset = offset
+
+    def _group(self, group: str) -> Any:
+        """The metadata of a group without members, which is all a manual assignment has."""
+        if group not in self._groups:
+            consumer = Consumer(client_config(self._properties, {}, {"group.id": group}))
+            self._groups[group] = consumer.consumer_group_metadata()
+            consumer.close()
+        return self._groups[group]
+
+    def _as(self) -> str:
+        return f" as {self.transactional_id}"
+
+
+def _final(error: KafkaException) -> bool:
+    inner = kafka_error(error)
+    return inner.fatal() or inner.txn_requires_abort() or not inner.retriable()
+
+
+def _same_length(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None], *columns: object
+) -> None:
+    lengths = [len(keys), len(values)]
+    lengths += [len(c) for c in columns if isinstance(c, Sequence)]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"columns of {lengths} records: they must be equal")
