@@ -1,0 +1,102 @@
+"""From settings to open stores; the only place that knows which backends there are."""
+
+from __future__ import annotations
+
+import logging
+
+from holdfast.config.settings import RocksDbSettings, StateSettings
+from holdfast.errors import InvalidConfig, StoreCorrupted
+from holdfast.state.memory import MemoryStore
+from holdfast.state.rocksdb import RocksDbStore, peek
+from holdfast.state.store import KeyValueStore
+from holdfast.state.table_store import POSITION_KEY, TableStore, read_position
+from holdfast.state.volume import Volume
+
+__all__ = ["open_table_store", "survey_positions"]
+
+_LOG = logging.getLogger(__name__)
+
+
+def open_table_store(
+    settings: StateSettings,
+    volume: Volume | None,
+    application_id: str,
+    query_id: str,
+    state_partition: int,
+    *,
+    windowed: bool,
+) -> TableStore:
+    """Open the store of one state partition, empty when there is none.
+
+    Files that cannot be read are removed: the changelog holds everything they held.
+
+    Args:
+        volume: where durable backends keep files; may be None for the memory backend.
+
+    Raises:
+        StoreLocked: another process or handle has it open.
+        VolumeFull: no space to open it.
+        InvalidConfig: unknown backend, or no volume for a durable one.
+    """
+
+    def opened() -> TableStore:
+        store = _backend(settings, volume, application_id, query_id, state_partition)
+        try:
+            return TableStore(store, windowed=windowed)
+        except BaseException:
+            store.close()
+            raise
+
+    try:
+        return opened()
+    except StoreCorrupted as error:
+        if volume is None:
+            raise
+        _LOG.error("Removing a store, to be restored from its changelog: %s", error)
+        volume.delete_store(application_id, query_id, state_partition)
+        return opened()
+
+
+def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int], int]:
+    """The changelog offset each store of an application has reached, without opening it.
+
+    Stores that hold nothing yet, or cannot be read, are left out.
+
+    Returns:
+        Next offset to replay, by (query id, state partition).
+    """
+    found = {}
+    for application, query_id, partition in volume.stores():
+        if application != application_id:
+            continue
+        path = volume.store_path(application, query_id, partition)
+        try:
+            position = read_position(peek(path, POSITION_KEY, RocksDbSettings()))
+        except StoreCorrupted as error:
+            _LOG.warning("A store is not counted: %s", error)
+            continue
+        if position is not None:
+            found[(query_id, partition)] = position.offset
+    return found
+
+
+def _backend(
+    settings: StateSettings,
+    volume: Volume | None,
+    application_id: str,
+    query_id: str,
+    state_partition: int,
+) -> KeyValueStore:
+    if settings.backend == "memory":
+        return MemoryStore()
+    if settings.backend != "rocksdb":
+        raise InvalidConfig(
+            f"Unknown state backend {settings.backend!r}.", action="use rocksdb or memory."
+        )
+    if volume is None:
+        raise InvalidConfig(
+            "The rocksdb backend needs a volume.",
+            action="set state.dir, or use the memory backend.",
+        )
+    path = volume.store_path(application_id, query_id, state_partition)
+    return RocksDbStore(path, settings.rocksdb)

@@ -1,0 +1,113 @@
+"""What lies in a changelog topic: rows under data keys, progress under one marker key.
+
+Data keys start with 0x01, the marker's with 0x00, so no state key can ever be the marker's.
+The topic is only ever compacted, windowed tables included: time-based deletion would delete
+commit markers, and with them the progress.  Expired windows leave by tombstone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from holdfast.config.settings import StateSettings
+from holdfast.errors import IncompatibleStatement
+from holdfast.types.ids import OffsetRange
+
+__all__ = [
+    "DATA_PREFIX",
+    "FORMAT_VERSION",
+    "MARKER_KEY",
+    "CommitMarker",
+    "changelog_config",
+    "data_key",
+]
+
+DATA_PREFIX = b"\x01"
+MARKER_KEY = b"\x00holdfast.commit"
+
+FORMAT_VERSION = 1
+_SEGMENT_BYTES = 64 << 20
+
+
+def data_key(state_key: bytes) -> bytes:
+    """The changelog record key of a row."""
+    return DATA_PREFIX + state_key
+
+
+@dataclass(frozen=True)
+class CommitMarker:
+    """The progress of one state partition: the last record of every transaction.
+
+    Attributes:
+        format_version: of this value and of the rows beside it; 1.
+        state_partitions: P, fixed for the table's life.
+        partitioner: how keys were spread over the P state partitions.
+        fingerprint: of the statement whose state the rows are.
+        canonical: the text behind the fingerprint, to tell what differs.
+        source: the source offsets this transaction took in.
+        stream_time_ms: the highest event time seen, in ms since the epoch.
+        batch_id: Spark's, for people; nothing is decided from it.
+    """
+
+    format_version: int
+    application_id: str
+    query_id: str
+    state_partition: int
+    state_partitions: int
+    partitioner: str
+    fingerprint: str
+    canonical: str
+    source: OffsetRange
+    stream_time_ms: int
+    batch_id: int
+
+    def to_bytes(self) -> bytes:
+        """JSON in UTF-8."""
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> CommitMarker:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            IncompatibleStatement: a format this version of Holdfast does not know.
+        """
+        try:
+            fields: dict[str, Any] = json.loads(data)
+            version = fields["format_version"]
+            if version == FORMAT_VERSION:
+                fields["source"] = _offset_range(fields["source"])
+                return CommitMarker(**fields)
+        except (ValueError, KeyError, TypeError) as error:
+            raise IncompatibleStatement(
+                f"A commit marker of {len(data)} bytes cannot be read: {error!r}.",
+                cause="something else writes to the changelog topic.",
+                action="give the application an id of its own, or restore the topic.",
+            ) from error
+        raise IncompatibleStatement(
+            f"A commit marker has format version {version}; this Holdfast knows {FORMAT_VERSION}.",
+            cause="the table was last written by a newer Holdfast.",
+            action="run that version, or rebuild the table under a new application.id.",
+        )
+
+
+def changelog_config(settings: StateSettings) -> dict[str, str]:
+    """Topic settings of a changelog, the same for every kind of table."""
+    return {
+        "cleanup.policy": "compact",
+        "delete.retention.ms": str(settings.delete_retention_ms),
+        "segment.bytes": str(_SEGMENT_BYTES),
+        # Event times reach back years: as record times they would roll a segment per batch, and
+        # brokers refuse those an hour ahead.  The log's own upkeep goes by the broker's clock.
+        "message.timestamp.type": "LogAppendTime",
+    }
+
+
+def _offset_range(fields: dict[str, Any]) -> OffsetRange:
+    return OffsetRange(
+        topic=fields["topic"],
+        start=tuple((int(p), int(offset)) for p, offset in fields["start"]),
+        end=tuple((int(p), int(offset)) for p, offset in fields["end"]),
+    )

@@ -1,0 +1,43 @@
+"""Small durable files: JSON with a version, written beside, synced, renamed into place."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+__all__ = ["read_json", "write_json"]
+
+
+def write_json(path: Path, version: int, fields: dict[str, Any]) -> None:
+    """Replace `path` so that a reader, or a crash, finds the old content or the new one.
+
+    Raises:
+        OSError: the volume does not take it; the old content stays.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as file:
+        json.dump({"version": version, **fields}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    _sync_folder(path.parent)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The content with its version, or None when the file is missing or not whole JSON."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _sync_folder(folder: Path) -> None:
+    # A rename is durable once the folder that records it is.
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

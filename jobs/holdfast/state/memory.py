@@ -1,0 +1,72 @@
+"""The memory backend: lost with the process, restored from the changelog."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+__all__ = ["MemoryStore"]
+
+_ROW_OVERHEAD = 150  # bytes a dict entry and two bytes objects take beside their content
+
+
+class MemoryStore:
+    """Rows in a dict; their order is made when a scan asks for it.
+
+    Writes only remember new keys.  A scan sorts them in: two sorted runs, which Python's sort
+    merges in linear time.
+    """
+
+    durable = False
+
+    def __init__(self) -> None:
+        self.wipe()
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return list(map(self._rows.get, keys))
+
+    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+        rows = self._rows
+        for key in deletes:
+            old = rows.pop(key, None)
+            if old is not None:
+                self._bytes -= len(key) + len(old)
+        for key, value in puts:
+            old = rows.get(key)
+            if old is None:
+                self._new.append(key)
+                self._bytes += len(key) + len(value)
+            else:
+                self._bytes += len(value) - len(old)
+            rows[key] = value
+
+    def scan(
+        self, start: bytes, end: bytes | None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        order, rows = self._sorted(), self._rows
+        first = bisect_left(order, start)
+        last = len(order) if end is None else bisect_left(order, end)
+        found = ((key, rows.get(key)) for key in islice(order, first, last))
+        living = ((key, value) for key, value in found if value is not None)
+        return islice(living, limit)
+
+    def bytes_on_disk(self) -> int:
+        return self._bytes + _ROW_OVERHEAD * len(self._rows)
+
+    def wipe(self) -> None:
+        self._rows: dict[bytes, bytes] = {}
+        self._order: list[bytes] = []  # sorted; may still hold deleted keys
+        self._new: list[bytes] = []  # keys since the last scan, unsorted
+        self._bytes = 0
+
+    def close(self) -> None:
+        self.wipe()
+
+    def _sorted(self) -> list[bytes]:
+        """Every living key in order; a new list, so that running scans keep theirs."""
+        if self._new or len(self._order) > 2 * len(self._rows) + 1000:
+            known = dict.fromkeys(chain(self._order, self._new))
+            self._order = sorted(filter(self._rows.__contains__, known))
+            self._new = []
+        return self._order

@@ -1,0 +1,312 @@
+"""Bring a store level with its changelog: a tail where it can, everything where it must.
+
+    store                                                   restore
+    ------------------------------------------------------  -------------------------------------
+    empty                                                   everything, from the log start
+    same topic, position <= end                             the tail
+    same topic, behind, away longer than the tombstones     wipe, then everything
+    same topic, position before the log start               `ChangelogLost`
+    other topic, or position beyond the end                 `StoreAhead`
+
+The changelog holds absolute values and every applied chunk moves the position with it, so an
+interrupted restore goes on where it was and a repeated record does no harm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from holdfast.errors import (
+    ChangelogLost,
+    DataLoss,
+    IncompatibleStatement,
+    Refused,
+    StoreAhead,
+)
+from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
+from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.transport.reader import Chunk
+
+__all__ = ["ChangelogReader", "RestoreProgress", "RestoreReport", "restore"]
+
+_SETTLE_S = 5.0  # after a change of leader the end may lag behind what was committed
+_SETTLE_POLL_S = 0.2
+
+
+class ChangelogReader(Protocol):
+    """What a restore needs of `holdfast.transport.reader.PartitionReader`."""
+
+    def bounds(self) -> tuple[int, int]:
+        """Log start and read_committed end."""
+
+    def read(self, start: int, end: int, chunk_records: int = ...) -> Iterator[Chunk]:
+        """Committed records of a range, in chunks."""
+
+
+@dataclass(frozen=True)
+class RestoreProgress:
+    """A restore under way; offsets are changelog offsets, `end` is where it will stop."""
+
+    records: int
+    bytes: int
+    position: int
+    start: int
+    end: int
+    seconds: float
+
+    @property
+    def records_per_s(self) -> float:
+        """Records replayed per second so far; 0 before any time has passed."""
+        return self.records / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def fraction(self) -> float:
+        """Done part of the offsets, 0 to 1."""
+        span = self.end - self.start
+        return (self.position - self.start) / span if span > 0 else 1.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds left at the pace so far; None while there is no pace."""
+        done = self.position - self.start
+        return self.seconds * (self.end - self.position) / done if done > 0 else None
+
+
+@dataclass(frozen=True)
+class RestoreReport:
+    """A finished restore; `full` when it began at the log start, `reason` says why."""
+
+    records: int
+    bytes: int
+    seconds: float
+    full: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Where to begin and what the position's clock reads until the store is level."""
+
+    start: int
+    end: int
+    full: bool
+    reason: str
+    written_ms: int
+
+
+def restore(  # noqa: PLR0913 - each is another owner's fact
+    store: TableStore,
+    reader: ChangelogReader,
+    topic_id: str,
+    *,
+    now_ms: int,
+    delete_retention_ms: int,
+    fingerprint: str | None = None,
+    batch_records: int,
+    progress: Callable[[RestoreProgress], None],
+) -> RestoreReport:
+    """Make `store` hold what the changelog held at its end when this was called.
+
+    Args:
+        store: rows, marker and position to bring level.
+        reader: of the changelog partition; open transactions must have been fenced before.
+        topic_id: of the changelog topic as it is now.
+        now_ms: wall clock, in ms.
+        delete_retention_ms: how long the topic keeps tombstones.
+        fingerprint: of the statement that is going to use the store; None: any.
+        batch_records: records per atomic batch.
+        progress: called after every batch.
+
+    Raises:
+        StoreAhead: the topic was replaced; wipe the store and restore again.
+        ChangelogLost: records the store still needs are gone.
+        IncompatibleStatement: the rows belong to another statement.
+        Refused: the changelog holds records that are not Holdfast's.
+        KafkaUnavailable: no broker answered; what was applied stays.
+    """
+    plan = _plan(store, reader, topic_id, now_ms, delete_retention_ms)
+    if not plan.full:
+        _check_fingerprint(store, fingerprint)
+    elif store.position is not None:
+        store.wipe()
+    replay = _Replay(store, topic_id, plan, fingerprint)
+    try:
+        for chunk in reader.read(plan.start, plan.end, batch_records):
+            replay.apply(chunk)
+            progress(replay.progress())
+    except DataLoss as error:
+        raise _lost(f"it was cut or remade during the restore ({error.fact})") from error
+    replay.finish(now_ms)
+    _check_fingerprint(store, fingerprint)
+    done = replay.progress()
+    return RestoreReport(done.records, done.bytes, done.seconds, plan.full, plan.reason)
+
+
+def _plan(
+    store: TableStore, reader: ChangelogReader, topic_id: str, now_ms: int, delete_retention_ms: int
+) -> _Plan:
+    position = store.position
+    start, end = reader.bounds()
+    if position is None:
+        if start > 0:
+            raise _lost(f"it starts at offset {start}, not 0: its first records were deleted")
+        return _Plan(start, end, True, "the store is empty", now_ms)
+    if position.topic_id != topic_id:
+        raise _ahead(f"follows topic id {position.topic_id}, the topic now has id {topic_id}")
+    if position.offset > end:
+        start, end = _settled(reader, position.offset)
+    if position.offset > end:
+        raise _ahead(f"is at offset {position.offset}, the changelog ends at {end}")
+    if position.offset < start:
+        raise _lost(f"it starts at offset {start}, the store is at {position.offset}")
+    away_ms = now_ms - position.written_ms
+    if position.offset < end and away_ms > delete_retention_ms:
+        reason = (
+            f"the store was away for {away_ms} ms, tombstones are kept for {delete_retention_ms} ms"
+        )
+        return _Plan(start, end, True, reason, now_ms)
+    reason = "the changelog's tail" if store.counted else "going on with an unfinished restore"
+    return _Plan(position.offset, end, False, reason, position.written_ms)
+
+
+def _settled(reader: ChangelogReader, offset: int) -> tuple[int, int]:
+    """The bounds once the end has reached `offset`, or after `_SETTLE_S`."""
+    deadline = time.monotonic() + _SETTLE_S
+    while True:
+        start, end = reader.bounds()
+        if end >= offset or time.monotonic() >= deadline:
+            return start, end
+        time.sleep(_SETTLE_POLL_S)
+
+
+class _Replay:
+    """Applies chunks in order; owns the counts of one restore."""
+
+    def __init__(
+        self, store: TableStore, topic_id: str, plan: _Plan, fingerprint: str | None
+    ) -> None:
+        old = store.position
+        self._store = store
+        self._plan = plan
+        self._began = time.monotonic()
+        self._records = 0
+        self._bytes = 0
+        # Bulk loading asks for no old rows; an unfinished bulk load is not counted yet either.
+        self._bulk = plan.full or not store.counted
+        self._position = StorePosition(
+            topic_id,
+            plan.start,
+            plan.written_ms,
+            old.fingerprint if old is not None else fingerprint or "",
+        )
+
+    def apply(self, chunk: Chunk) -> None:
+        """Write one chunk and the position after it in one batch."""
+        rows, marker = _rows_and_marker(chunk)
+        self._move(max(chunk.position, self._position.offset), self._plan.written_ms, marker)
+        keys, values = list(rows), list(rows.values())
+        if self._bulk:
+            self._store.load(keys, values, position=self._position, marker=marker)
+        else:
+            self._apply_counted(keys, values, marker)
+        self._records += len(chunk.offsets)
+        self._bytes += sum(map(_size, chunk.keys)) + sum(map(_size, chunk.values))
+
+    def finish(self, now_ms: int) -> None:
+        """Put the position at the end, beyond whatever control records lie there, and count."""
+        self._move(max(self._plan.end, self._position.offset), now_ms, None)
+        if self._bulk:
+            self._store.load([], [], position=self._position, marker=None)
+            self._store.count_rows()
+        else:
+            self._apply_counted([], [], None)
+
+    def progress(self) -> RestoreProgress:
+        return RestoreProgress(
+            self._records,
+            self._bytes,
+            self._position.offset,
+            self._plan.start,
+            self._plan.end,
+            time.monotonic() - self._began,
+        )
+
+    def _move(self, offset: int, written_ms: int, marker: CommitMarker | None) -> None:
+        fingerprint = self._position.fingerprint if marker is None else marker.fingerprint
+        self._position = replace(
+            self._position, offset=offset, written_ms=written_ms, fingerprint=fingerprint
+        )
+
+    def _apply_counted(
+        self, keys: list[bytes], values: list[bytes | None], marker: CommitMarker | None
+    ) -> None:
+        created, removed = [], 0
+        for key, new, old in zip(keys, values, self._store.get_many(keys), strict=True):
+            if old is None and new is not None:
+                created.append(key)
+            elif old is not None and new is None:
+                removed += 1
+        self._store.apply(
+            keys, values, created=created, removed=removed, position=self._position, marker=marker
+        )
+
+
+def _rows_and_marker(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
+    """The last row of each state key and the last commit marker of a chunk."""
+    rows: dict[bytes, bytes | None] = {}
+    marker: bytes | None = None
+    for key, value in zip(chunk.keys, chunk.values, strict=True):
+        if key is not None and key[:1] == DATA_PREFIX:
+            rows[key[1:]] = value
+        elif key == MARKER_KEY and value is not None:
+            marker = value
+        else:
+            raise _foreign(chunk, key)
+    return rows, None if marker is None else CommitMarker.from_bytes(marker)
+
+
+def _check_fingerprint(store: TableStore, fingerprint: str | None) -> None:
+    position = store.position
+    found = position.fingerprint if position is not None else ""
+    if fingerprint is None or not found or found == fingerprint:
+        return
+    canonical = store.marker.canonical if store.marker is not None else "unknown"
+    raise IncompatibleStatement(
+        f"The rows belong to a statement with fingerprint {found}, not {fingerprint}: {canonical}",
+        cause="GROUP BY, WHERE, the window, an aggregate or the source of the statement changed.",
+        action="give the changed table a new name or application.id, or undo the change.",
+    )
+
+
+def _size(data: bytes | None) -> int:
+    return 0 if data is None else len(data)
+
+
+def _foreign(chunk: Chunk, key: bytes | None) -> Refused:
+    before = chunk.offsets[0] if chunk.offsets else chunk.position
+    return Refused(
+        f"The changelog holds a record with key {key!r} between offsets {before} and "
+        f"{chunk.position} that Holdfast did not write.",
+        cause="another program writes to the topic.",
+        action="take its right to write away, delete the record by compaction, or use a new "
+        "application.id.",
+    )
+
+
+def _ahead(how: str) -> StoreAhead:
+    return StoreAhead(
+        f"The store {how}.",
+        cause="the changelog topic was deleted and made anew, or truncated.",
+        action="wipe the store and restore it from the changelog as it is now.",
+    )
+
+
+def _lost(how: str) -> ChangelogLost:
+    return ChangelogLost(
+        f"The changelog lost records: {how}.",
+        cause="records were deleted by hand, by a retention setting, or with the topic.",
+        action="restore the topic from a backup, or set on.changelog.loss=rebuild.",
+    )

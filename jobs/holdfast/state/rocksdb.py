@@ -1,0 +1,225 @@
+"""The RocksDB backend, and the border of RocksDB's errors.
+
+All stores of a process share one block cache and one write-buffer manager, so that memory does
+not grow with the number of state partitions an executor happens to own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import cast
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteBufferManager,
+)
+
+from holdfast.config.settings import RocksDbSettings
+from holdfast.errors import (
+    HoldfastError,
+    InvalidConfig,
+    Refused,
+    StoreCorrupted,
+    StoreLocked,
+    VolumeFull,
+)
+
+__all__ = ["RocksDbStore", "peek"]
+
+_COMPRESSIONS: dict[str, Callable[[], DBCompressionType]] = {
+    "none": DBCompressionType.none,
+    "snappy": DBCompressionType.snappy,
+    "lz4": DBCompressionType.lz4,
+    "zstd": DBCompressionType.zstd,
+}
+_OPEN_FILES_MAX = 256  # per store
+_LOG_BYTES_MAX = 4 << 20
+
+
+class RocksDbStore:
+    """Owns one RocksDB folder; a second opener, in this or another process, gets `StoreLocked`.
+
+    Every batch goes through the write-ahead log, unsynced: it survives a killed process.  After a
+    loss of power the log may end earlier, always between two batches.
+    """
+
+    durable = True
+
+    def __init__(self, path: Path, settings: RocksDbSettings) -> None:
+        """Open the folder, making it when it is missing.
+
+        Raises:
+            StoreLocked: another handle holds it.
+            StoreCorrupted: its files cannot be read.
+            VolumeFull: no space to open it.
+            InvalidConfig: unknown compression.
+        """
+        self._path = path
+        self._settings = settings
+        self._db: Rdict | None = None
+        self._open()
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        with _border(self._path):
+            return cast("list[bytes | None]", self._living().get(list(keys)))
+
+    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+        batch = WriteBatch(raw_mode=True)
+        for key in deletes:
+            batch.delete(key)
+        put = batch.put
+        for key, value in puts:
+            put(key, value)
+        with _border(self._path):
+            self._living().write(batch)
+
+    def scan(
+        self, start: bytes, end: bytes | None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        options = ReadOptions()
+        if end is not None:
+            if end <= start:
+                return
+            options.set_iterate_upper_bound(end)
+        with _border(self._path):
+            items = self._living().items(from_key=start or None, read_opt=options)
+            yield from cast("Iterator[tuple[bytes, bytes]]", islice(items, limit))
+
+    def bytes_on_disk(self) -> int:
+        total = 0
+        for file in self._path.iterdir():
+            try:
+                total += file.stat().st_size
+            except FileNotFoundError:  # RocksDB removes files behind our back
+                continue
+        return total
+
+    def wipe(self) -> None:
+        self.close()
+        with _border(self._path):
+            shutil.rmtree(self._path)
+        self._open()
+
+    def close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            with _border(self._path):
+                db.close()
+
+    def _open(self) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+        with _border(self._path):
+            self._db = Rdict(str(self._path), _options(self._settings))
+
+    def _living(self) -> Rdict:
+        if self._db is None:
+            raise StoreLocked(
+                f"The store at {self._path} is closed.", action="open the state partition anew."
+            )
+        return self._db
+
+
+def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:
+    """One value of a store that may be open elsewhere, as of now; read-only, takes no lock.
+
+    Raises:
+        StoreCorrupted: there is no readable store.
+    """
+    with _border(path):
+        access = AccessType.read_only(error_if_log_file_exist=False)
+        db = Rdict(str(path), _options(settings), access_type=access)
+        try:
+            return cast("bytes | None", db.get(key))
+        finally:
+            db.close()
+
+
+@cache
+def _shared_cache(settings: RocksDbSettings) -> Cache:
+    return Cache(settings.block_cache_bytes)
+
+
+@cache
+def _shared_write_buffers(settings: RocksDbSettings) -> WriteBufferManager:
+    # Without stalling: a full budget flushes memtables early, it never blocks a commit.
+    return WriteBufferManager(settings.write_buffer_bytes, allow_stall=False)
+
+
+def _options(settings: RocksDbSettings) -> Options:
+    if settings.compression not in _COMPRESSIONS:
+        raise InvalidConfig(
+            f"Unknown RocksDB compression {settings.compression!r}.",
+            action=f"use one of {', '.join(_COMPRESSIONS)}.",
+        )
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(_table_options(settings))
+    options.set_write_buffer_manager(_shared_write_buffers(settings))
+    options.set_write_buffer_size(settings.memtable_bytes)
+    options.set_compression_type(_COMPRESSIONS[settings.compression]())
+    options.set_max_background_jobs(settings.background_jobs)
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_max_open_files(_OPEN_FILES_MAX)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(_LOG_BYTES_MAX)
+    return options
+
+
+def _table_options(settings: RocksDbSettings) -> BlockBasedOptions:
+    table = BlockBasedOptions()
+    table.set_block_cache(_shared_cache(settings))
+    table.set_block_size(settings.block_bytes)
+    # Inside the cache, so that its limit is the limit.
+    table.set_cache_index_and_filter_blocks(True)
+    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    if settings.bloom_bits_per_key > 0:
+        table.set_bloom_filter(settings.bloom_bits_per_key, block_based=False)
+    return table
+
+
+@contextmanager
+def _border(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise translate(str(error), path) from error
+
+
+def translate(text: str, path: Path) -> HoldfastError:
+    """The Holdfast error for RocksDB's message; it has no codes, only texts."""
+    told = text.lower()
+    if "lock hold by current process" in told or "while lock file" in told:
+        return StoreLocked(
+            f"The store at {path} is held by another process or handle ({text}).",
+            cause="an executor that is being replaced has not ended yet.",
+            action="wait; the lock goes with the process that holds it.",
+        )
+    if "no space left" in told or "disk quota exceeded" in told or "file too large" in told:
+        return VolumeFull(
+            f"The volume of the store at {path} is full ({text}).",
+            action="enlarge the volume or remove stores that nobody uses; no commit is lost.",
+        )
+    if "corruption" in told or "no such file" in told or "checksum" in told:
+        return StoreCorrupted(
+            f"The store at {path} cannot be read ({text}).",
+            cause="files were damaged, removed or written by something else.",
+            action="wipe it; it is restored from the changelog.",
+        )
+    return Refused(
+        f"RocksDB failed at {path}: {text}.",
+        action="check permissions, open-file limits and the health of the volume.",
+    )

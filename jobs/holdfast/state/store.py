@@ -1,0 +1,48 @@
+"""The store contract: ordered bytes to bytes, written in atomic batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+__all__ = ["KeyValueStore"]
+
+
+class KeyValueStore(Protocol):
+    """An ordered map of bytes; one process owns it at a time, one thread uses it.
+
+    Keys are ordered bytewise.  A batch is written whole or not at all, also when the process is
+    killed in the middle; what survives the loss of power may be older, never torn.
+
+    Every method raises `StoreCorrupted`, `VolumeFull` or `Refused` when the files below fail.
+    """
+
+    @property
+    def durable(self) -> bool:
+        """Whether rows outlive the process."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The value of each key, None where there is none; as long as `keys`."""
+
+    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+        """Apply one atomic batch: first the deletes, then the puts, each in order.
+
+        Deleting what is not there is fine; of several puts of one key the last counts.
+        """
+
+    def scan(
+        self, start: bytes, end: bytes | None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Pairs with `start <= key < end` in key order, at most `limit`; `end` None: to the last.
+
+        Writes during a scan do not disturb it; whether it shows them is not said.
+        """
+
+    def bytes_on_disk(self) -> int:
+        """Bytes the store takes, on disk when durable, else in memory (roughly)."""
+
+    def wipe(self) -> None:
+        """Remove every row; the store stays open."""
+
+    def close(self) -> None:
+        """Release files and locks; the store must not be used again.  May be called twice."""

@@ -1,0 +1,288 @@
+"""Tables over a key-value store: rows, window index, and the facts that must move with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from holdfast.errors import StoreCorrupted
+from holdfast.state.changelog import CommitMarker
+from holdfast.state.store import KeyValueStore
+
+__all__ = [
+    "POSITION_KEY",
+    "StorePosition",
+    "StoreStats",
+    "TableStore",
+    "read_position",
+    "window_start_ms",
+]
+
+_DATA = b"d"
+_DATA_END = b"e"
+_INDEX = b"w"
+_META = b"m"
+_LAYOUT_KEY = _META + b"layout"
+POSITION_KEY = _META + b"position"
+_ROWS_KEY = _META + b"rows"
+_MARKER_KEY = _META + b"marker"
+_LAYOUT = b"1"
+_UNCOUNTED = -1
+_SIGN = 1 << 63
+
+
+@dataclass(frozen=True)
+class StorePosition:
+    """How far a store follows which changelog.
+
+    Attributes:
+        topic_id: the changelog topic's id, which a deleted and remade topic does not keep.
+        offset: the next changelog offset to replay.
+        written_ms: when the store was last level with the changelog, in wall-clock ms: a
+            tombstone that was already gone by then cannot have been missed.
+        fingerprint: of the statement whose rows these are.
+    """
+
+    topic_id: str
+    offset: int
+    written_ms: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class StoreStats:
+    """Rows, and bytes on disk (in memory for the memory backend)."""
+
+    rows: int
+    bytes: int
+
+
+def window_start_ms(state_key: bytes) -> int:
+    """The window start of a windowed state key: its last eight bytes, big-endian, signed."""
+    return int.from_bytes(state_key[-8:], "big", signed=True)
+
+
+class TableStore:
+    """The rows of one state partition; owns the key layout, the row count and the position.
+
+    | key | value |
+    |---|---|
+    | `d` + state key | row |
+    | `w` + window start (8 bytes, ordered) + state key | empty; windowed tables only |
+    | `m` + name | layout version, position, row count, last commit marker |
+
+    Whatever belongs together is written in one batch of the store below, so that a kill leaves
+    rows, index, count and position of the same moment.
+    """
+
+    def __init__(self, store: KeyValueStore, *, windowed: bool) -> None:
+        """Take over an open store.
+
+        Raises:
+            StoreCorrupted: its layout is not ours.
+            IncompatibleStatement: its marker was written by a newer Holdfast.
+        """
+        self._store = store
+        self._windowed = windowed
+        layout, position, rows, marker = store.get_many(
+            [_LAYOUT_KEY, POSITION_KEY, _ROWS_KEY, _MARKER_KEY]
+        )
+        if layout not in (None, _LAYOUT):
+            raise StoreCorrupted(
+                f"The store has layout {layout!r}, this Holdfast reads {_LAYOUT!r}.",
+                cause="it was written by another version.",
+                action="wipe it; it is restored from the changelog.",
+            )
+        self._position = read_position(position)
+        self._rows = _rows_of(rows)
+        self._marker = _marker_of(marker)
+
+    @property
+    def durable(self) -> bool:
+        """Whether rows outlive the process."""
+        return self._store.durable
+
+    @property
+    def position(self) -> StorePosition | None:
+        """How far the store is; None when it has never held anything."""
+        return self._position
+
+    @property
+    def marker(self) -> CommitMarker | None:
+        """The last commit marker at or before the position."""
+        return self._marker
+
+    @property
+    def counted(self) -> bool:
+        """False after `load` until `count_rows`: a full restore is not finished."""
+        return self._rows != _UNCOUNTED
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table, windows counted one by one; counts them when nobody has."""
+        return self._rows if self.counted else self._scan_rows()
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The row of each state key, None where there is none; as long as `keys`."""
+        return self._store.get_many([_DATA + key for key in keys])
+
+    def apply(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        *,
+        created: Sequence[bytes],
+        removed: int,
+        position: StorePosition,
+        marker: CommitMarker | None,
+    ) -> None:
+        """Step 5: write rows, index, count, position and marker in one atomic batch.
+
+        Args:
+            keys: state keys; of a repeated one the last counts, as in the changelog.
+            values: as many rows; None deletes.
+            created: those of `keys` that were not in the store and get a row.
+            removed: how many of `keys` were in the store and lose theirs.
+            marker: None keeps the last one.
+
+        Raises:
+            StoreCorrupted: more rows leave than there are.
+            VolumeFull: nothing was written.
+        """
+        rows = self._rows + len(created) - removed if self.counted else _UNCOUNTED
+        if self.counted and rows < 0:
+            raise StoreCorrupted(
+                f"{removed} rows leave a store of {self._rows} (+{len(created)}).",
+                cause="the store does not hold what its count says.",
+                action="wipe it; it is restored from the changelog.",
+            )
+        self._write(keys, values, created, _Facts(position, rows, marker or self._marker))
+
+    def load(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        *,
+        position: StorePosition,
+        marker: CommitMarker | None,
+    ) -> None:
+        """Like `apply` for a full restore: asks for no old rows, leaves counting to the end.
+
+        Raises:
+            VolumeFull: nothing was written.
+        """
+        living = [k for k, v in zip(keys, values, strict=True) if v is not None]
+        self._write(keys, values, living, _Facts(position, _UNCOUNTED, marker or self._marker))
+
+    def count_rows(self) -> int:
+        """Count the rows that `load` left uncounted and keep the number."""
+        if not self.counted:
+            rows = self._scan_rows()
+            self._store.write([(_ROWS_KEY, _rows_bytes(rows))], [])
+            self._rows = rows
+        return self._rows
+
+    def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
+        """State keys of windows that start before `before_start_ms`, oldest first."""
+        if not self._windowed or limit <= 0:
+            return []
+        found = self._store.scan(_INDEX, _INDEX + _ordered(before_start_ms), limit)
+        return [key[9:] for key, _ in found]
+
+    def scan(
+        self, start: bytes = b"", end: bytes | None = None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """State keys and rows with `start <= key < end` in bytewise order, at most `limit`."""
+        last = _DATA_END if end is None else _DATA + end
+        for key, value in self._store.scan(_DATA + start, last, limit):
+            yield key[1:], value
+
+    def stats(self) -> StoreStats:
+        return StoreStats(self.rows, self._store.bytes_on_disk())
+
+    def wipe(self) -> None:
+        """Forget everything: rows, position and marker."""
+        self._store.wipe()
+        self._position, self._rows, self._marker = None, 0, None
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _write(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        indexed: Iterable[bytes],
+        facts: _Facts,
+    ) -> None:
+        last = dict(zip(keys, values, strict=True))
+        puts = [(_DATA + key, value) for key, value in last.items() if value is not None]
+        gone = [key for key, value in last.items() if value is None]
+        deletes = [_DATA + key for key in gone]
+        if self._windowed:
+            puts += [(_index_key(key), b"") for key in indexed]
+            deletes += map(_index_key, gone)
+        self._store.write(puts + facts.to_puts(), deletes)
+        self._position, self._rows, self._marker = facts.position, facts.rows, facts.marker
+
+    def _scan_rows(self) -> int:
+        return sum(1 for _ in self._store.scan(_DATA, _DATA_END))
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What goes into every batch beside the rows."""
+
+    position: StorePosition
+    rows: int
+    marker: CommitMarker | None
+
+    def to_puts(self) -> list[tuple[bytes, bytes]]:
+        puts = [
+            (_LAYOUT_KEY, _LAYOUT),
+            (POSITION_KEY, json.dumps(asdict(self.position)).encode()),
+            (_ROWS_KEY, _rows_bytes(self.rows)),
+        ]
+        if self.marker is not None:
+            puts.append((_MARKER_KEY, self.marker.to_bytes()))
+        return puts
+
+
+def _ordered(time_ms: int) -> bytes:
+    """Eight bytes whose bytewise order is the order of signed times."""
+    return (time_ms + _SIGN).to_bytes(8, "big")
+
+
+def _index_key(state_key: bytes) -> bytes:
+    return _INDEX + bytes((state_key[-8] ^ 0x80,)) + state_key[-7:] + state_key
+
+
+def _rows_bytes(rows: int) -> bytes:
+    return rows.to_bytes(8, "big", signed=True)
+
+
+def _rows_of(data: bytes | None) -> int:
+    return 0 if data is None else int.from_bytes(data, "big", signed=True)
+
+
+def read_position(data: bytes | None) -> StorePosition | None:
+    """The position in the value of `POSITION_KEY`.
+
+    Raises:
+        StoreCorrupted: it is not a position.
+    """
+    if data is None:
+        return None
+    try:
+        return StorePosition(**json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise StoreCorrupted(
+            f"The store's position of {len(data)} bytes cannot be read.",
+            cause="the store was damaged, or written by a newer Holdfast.",
+            action="wipe it; it is restored from the changelog.",
+        ) from error
+
+
+def _marker_of(data: bytes | None) -> CommitMarker | None:
+    return None if data is None else CommitMarker.from_bytes(data)

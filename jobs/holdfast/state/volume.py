@@ -1,0 +1,138 @@
+"""A volume: the folder of stores that one executor has and keeps when it is replaced.
+
+On Kubernetes a volume is a pod's claim, tied to the pod's ordinal.  Locally it is a numbered
+folder, held by a lock that the operating system lets go when the process dies:
+
+    <root>/<ordinal>/.lock                                       held by the owner
+    <root>/<ordinal>/volume.json                                 layout version
+    <root>/<ordinal>/stores/<application>/<query>/<partition>/   one store
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+from holdfast.errors import Refused, VolumeFull
+from holdfast.state.files import read_json, write_json
+
+__all__ = ["Volume", "claim"]
+
+_LAYOUT_VERSION = 1
+_POLL_S = 0.1
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Volume:
+    """Owns `<root>/<ordinal>` from `claim` until `release` or the end of the process."""
+
+    def __init__(self, root: Path, ordinal: int, lock: int) -> None:
+        """Use `claim`; `lock` is the open descriptor that holds the lock."""
+        self.root = root
+        self.ordinal = ordinal
+        self.path = root / str(ordinal)
+        self._stores = self.path / "stores"
+        self._lock: int | None = lock
+        self._check_layout()
+
+    def store_path(self, application_id: str, query_id: str, state_partition: int) -> Path:
+        """The folder of one store, which need not exist."""
+        return self._stores / application_id / query_id / str(state_partition)
+
+    def stores(self) -> list[tuple[str, str, int]]:
+        """(application id, query id, state partition) of every store present, sorted."""
+        found = (path.relative_to(self._stores).parts for path in self._stores.glob("*/*/*/"))
+        return sorted((app, query, int(p)) for app, query, p in found if p.isdecimal())
+
+    def delete_store(self, application_id: str, query_id: str, state_partition: int) -> None:
+        """Remove a store that nobody has open; a missing one is fine."""
+        path = self.store_path(application_id, query_id, state_partition)
+        if path.exists():
+            shutil.rmtree(path)
+
+    def release(self) -> None:
+        """Let another process claim the volume.  May be called twice."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+    def _check_layout(self) -> None:
+        file = self.path / "volume.json"
+        found = read_json(file)
+        if found is None:
+            write_json(file, _LAYOUT_VERSION, {})
+        elif found.get("version") != _LAYOUT_VERSION:
+            raise Refused(
+                f"The volume {self.path} has layout version {found.get('version')}; this Holdfast "
+                f"knows {_LAYOUT_VERSION}.",
+                cause="it was last used by a newer Holdfast.",
+                action="run that version, or give state.dir an empty folder.",
+            )
+
+
+def claim(root: Path, expected: int, wait_s: float) -> Volume:
+    """Take the lowest free volume.
+
+    The first `expected` ordinals belong to the executors there should be: a process that was
+    just killed frees one of them in a moment, and with it the stores the new process wants.
+
+    Args:
+        root: folder of all volumes; made when missing.
+        expected: how many volumes are in use when all is well.
+        wait_s: how long to wait for one of them before making a further one.
+
+    Raises:
+        VolumeFull: no space for a new one.
+        Refused: the folder cannot be used.
+    """
+    try:
+        return _claim(root, expected, wait_s)
+    except OSError as error:
+        kind = VolumeFull if error.errno in _FULL else Refused
+        raise kind(
+            f"No volume could be claimed in {root}: {error}.",
+            action="give state.dir a folder with space that this user may write.",
+        ) from error
+
+
+def _claim(root: Path, expected: int, wait_s: float) -> Volume:
+    deadline = time.monotonic() + wait_s
+    while True:
+        volume = _first_free(root, range(expected))
+        if volume is not None:
+            return volume
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_S)
+    volume = _first_free(root, count(expected))
+    assert volume is not None, "an endless range has a free ordinal"
+    return volume
+
+
+def _first_free(root: Path, ordinals: Iterable[int]) -> Volume | None:
+    for ordinal in ordinals:
+        lock = _try_lock(root / str(ordinal))
+        if lock is not None:
+            return Volume(root, ordinal, lock)
+    return None
+
+
+def _try_lock(folder: Path) -> int | None:
+    """An open descriptor holding the folder's lock, or None when another process holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
