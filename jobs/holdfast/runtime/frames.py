@@ -48,7 +48,9 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
     step = query.step
     if not isinstance(step, AggregateStep):
         raise TypeError(f"{query.id} has no aggregate step")
-    frame.sparkSession.conf.set("spark.sql.shuffle.partitions", str(state_partitions))
+    conf = frame.sparkSession.conf
+    conf.set("spark.sql.shuffle.partitions", str(state_partitions))
+    conf.set("spark.sql.adaptive.enabled", "false")  # it would merge state partitions
     keyed = _filtered(frame, query).withColumn(KEY, F.expr(state_key_sql(step.keys)))
     grouping = [KEY]
     if step.window is not None:

@@ -20,7 +20,7 @@ from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
-from holdfast.runtime.session import spark_session
+from holdfast.runtime.session import is_local, spark_session
 from holdfast.runtime.topics import ensure_topics
 from holdfast.transport.admin import Admin
 from holdfast.types.status import JobState
@@ -62,7 +62,7 @@ def run(
         state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
         cluster = Cluster(session.sparkContext, settings, state_dir)
         metrics = Metrics(settings.application_id)
-        url = metrics.serve(settings.metrics_port)
+        url = metrics.serve(settings.metrics_port, "127.0.0.1" if is_local(settings) else "0.0.0.0")
         board = Scoreboard(settings.home, settings.application_id, metrics, url, cluster)
         services = Services(session, settings, admin, cluster, state_dir, board.observe)
         runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]

@@ -57,14 +57,14 @@ class Metrics:
         text = f"Seconds per batch and state partition ({name}-latency-avg)"
         return Summary(f"holdfast_{name}_latency_seconds", text, _QUERY, registry=self._registry)
 
-    def serve(self, port: int) -> str:
-        """Starts the endpoint on all interfaces' `port` (0: any free one); returns its address.
+    def serve(self, port: int, address: str) -> str:
+        """Starts the endpoint on `address` and `port` (0: any free one); returns its URL.
 
         Raises:
             InvalidConfig: the port is taken.
         """
         try:
-            server, _ = start_http_server(port, registry=self._registry)
+            server, _ = start_http_server(port, address, registry=self._registry)
         except OSError as error:
             raise InvalidConfig(
                 f"The metrics endpoint cannot listen on port {port}: {error}.",

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
 
-__all__ = ["STATE_WORKER", "spark_session"]
+__all__ = ["STATE_WORKER", "is_local", "spark_session"]
 
 # State tasks get Python workers of their own: were the pool shared with the workers that read
 # Kafka, two processes of one executor would compete for the same stores.
@@ -39,7 +39,7 @@ _FIXED = {
 
 def spark_session(settings: Settings) -> SparkSession:
     """Starts (or joins) Spark; locally one JVM for the driver and one for each executor."""
-    local = not settings.master or settings.master.startswith("local")
+    local = is_local(settings)
     if local:
         _prepare_local(Path(settings.home))
     placement = settings.placement
@@ -63,6 +63,11 @@ def spark_session(settings: Settings) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.environment[STATE_WORKER] = "1"
     return session
+
+
+def is_local(settings: Settings) -> bool:
+    """Does the job run on this machine alone (and so on the loopback interface only)?"""
+    return not settings.master or settings.master.startswith("local")
 
 
 def _prepare_local(home: Path) -> None:

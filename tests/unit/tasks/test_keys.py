@@ -1,0 +1,97 @@
+"""The key layout: what Spark makes is what Python reads, and sinks get their own format."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.tasks.keys import (
+    decode_keys,
+    encode_keys,
+    sink_keys,
+    split_window,
+    state_key_sql,
+    window_key,
+)
+from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.topology import Format, KeyExpression
+
+DECIMAL = SqlType(Base.DECIMAL, 9, 2)
+CASES: list[tuple[list[SqlType], list[str], list[Any]]] = [
+    ([STRING], ["'Dune'"], ["Dune"]),
+    ([STRING], ["''"], [""]),
+    ([STRING], ["'é✈'"], ["é✈"]),
+    ([INTEGER], ["CAST(-7 AS INT)"], [-7]),
+    ([BIGINT], ["CAST(5000000000 AS BIGINT)"], [5_000_000_000]),
+    ([DOUBLE], ["CAST(1.5 AS DOUBLE)"], [1.5]),
+    ([STRING, BIGINT], ["'a\"b'", "3L"], ['a"b', 3]),
+    ([DECIMAL, STRING], ["CAST(1.20 AS DECIMAL(9,2))", "'x'"], [decimal.Decimal("1.20"), "x"]),
+    ([SqlType(Base.DATE)], ["DATE'1960-02-29'"], [datetime.date(1960, 2, 29)]),
+    (
+        [SqlType(Base.TIMESTAMP)],
+        ["TIMESTAMP'2013-01-01 05:15:00.000007'"],
+        [datetime.datetime(2013, 1, 1, 5, 15, 0, 7, tzinfo=datetime.UTC)],
+    ),
+    ([SqlType(Base.BYTES)], ["X'00FF'"], [b"\x00\xff"]),
+    ([SqlType(Base.BOOLEAN)], ["true"], [True]),
+]
+
+
+def _keys(types: list[SqlType], texts: list[str]) -> list[KeyExpression]:
+    return [
+        KeyExpression(t, Column(f"K{i}", k)) for i, (k, t) in enumerate(zip(types, texts))
+    ]
+
+
+@pytest.mark.parametrize(("types", "texts", "values"), CASES)
+def test_state_keys_made_by_spark_decode_to_their_values(
+    spark: SparkSession, types: list[SqlType], texts: list[str], values: list[Any]
+) -> None:
+    keys = _keys(types, texts)
+    row = spark.range(1).selectExpr(f"{state_key_sql(keys)} AS k").collect()[0]
+    arrays = decode_keys([bytes(row.k)], [k.column for k in keys])
+    assert [a.to_pylist()[0] for a in arrays] == values
+
+
+@pytest.mark.parametrize("texts", [["CAST(NULL AS STRING)"], ["'a'", "CAST(NULL AS STRING)"]])
+def test_a_null_part_means_no_state_key(spark: SparkSession, texts: list[str]) -> None:
+    keys = _keys([STRING] * len(texts), texts)
+    assert spark.range(1).selectExpr(f"{state_key_sql(keys)} AS k").collect()[0].k is None
+
+
+def test_windowed_keys_are_the_key_and_eight_bytes_of_start() -> None:
+    key = window_key(b"EWR", 3_600_000)
+    assert key == b"EWR" + struct.pack(">q", 3_600_000)
+    assert split_window([key, window_key(b"", 0)]) == ([b"EWR", b""], [3_600_000, 0])
+
+
+def test_kafka_format_keys_of_strings_and_integers_are_the_state_keys() -> None:
+    column = Column("K", BIGINT)
+    state = [struct.pack(">q", 12)]
+    arrays = decode_keys(state, [column])
+    assert sink_keys(state, [column], arrays, Format.KAFKA) == state
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        (Format.JSON, [b'{"A":"x,y","B":1}', b'{"A":null,"B":2}']),
+        (Format.DELIMITED, [b'"x,y",1', b",2"]),
+    ],
+)
+def test_several_key_columns(form: Format, expected: list[bytes]) -> None:
+    columns = [Column("A", STRING), Column("B", BIGINT)]
+    arrays = [pa.array(["x,y", None]), pa.array([1, 2])]
+    assert encode_keys(columns, arrays, form) == expected
+
+
+def test_single_keys_in_other_formats() -> None:
+    doubles = [pa.array([1.5])]
+    assert encode_keys([Column("K", DOUBLE)], doubles, Format.KAFKA) == [struct.pack(">d", 1.5)]
+    assert encode_keys([Column("K", STRING)], [pa.array(["a"])], Format.JSON) == [b'"a"']
