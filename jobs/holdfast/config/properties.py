@@ -108,7 +108,7 @@ def _job() -> tuple[Property, ...]:
             "transaction.timeout.ms",
             ("transaction_timeout_ms",),
             values.whole(1_000, 900_000),
-            "the broker aborts a transaction open for longer; at most its transaction.max.timeout.ms",
+            "the broker aborts a transaction that stays open for longer",
         ),
     )
 

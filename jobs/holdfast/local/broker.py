@@ -1,0 +1,243 @@
+"""A real single-node Kafka (KRaft, transactions) as a detached process of this machine."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from holdfast.config.versions import KAFKA_VERSION
+from holdfast.errors import KafkaUnavailable, Refused
+from holdfast.local.broker_files import log_config, server_properties
+from holdfast.local.jars import kafka_jars
+from holdfast.local.java import find_java
+from holdfast.local.probe import HOST, answers, free_port, taken
+
+__all__ = ["DEFAULT_PORT", "BrokerStatus", "LocalKafka"]
+
+DEFAULT_PORT = 19092
+_START_S = 120.0
+_STOP_S = 30.0
+_POLL_S = 0.1
+_HEAP = "512m"
+_LOG_LINES = 8
+
+# Brokers that this very process started: kept so that a dead one can be reaped.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True)
+class BrokerStatus:
+    """A running broker; `created` (seconds since the epoch) tells it from a reused pid."""
+
+    pid: int
+    created: float
+    port: int
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"{HOST}:{self.port}"
+
+
+class LocalKafka:
+    """Owns one broker's folder, `<home>/kafka`: its data, logs, settings and pid file.
+
+    Every method may be called from any process; the folder is the only memory.
+    """
+
+    def __init__(self, home: Path, report: Callable[[str], None] = lambda _: None) -> None:
+        """Nothing is touched before the first call; `report` is told what takes time."""
+        self.folder = home.absolute() / "kafka"
+        self.log_file = self.folder / "kafka.log"
+        self._data = self.folder / "data"
+        self._record = self.folder / "broker.json"
+        self._report = report
+
+    def status(self) -> BrokerStatus | None:
+        """The running broker, or None."""
+        try:
+            found = BrokerStatus(**json.loads(self._record.read_text(encoding="utf-8")))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+        return found if _alive(found) else None
+
+    def start(self, port: int = DEFAULT_PORT) -> BrokerStatus:
+        """Start the broker and wait until it serves clients; one that runs is left alone.
+
+        Args:
+            port: on the loopback interface; 0 takes a free one.
+
+        Raises:
+            Refused: the port is taken, it runs on another port, or Java is missing.
+            KafkaUnavailable: its jars cannot be downloaded, or it did not come up.
+        """
+        jars = kafka_jars(self._report)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            running = self.status()
+            if running is None:
+                running = self._launch(jars, port or free_port())
+            elif port not in (0, running.port):
+                raise Refused(
+                    f"Kafka runs on port {running.port} already (pid {running.pid}), not {port}.",
+                    action="use that port, or run `holdfast kafka stop` first.",
+                )
+            self._await_answer(running)
+            return running
+
+    def stop(self) -> bool:
+        """Stop the broker and wait for its end; its data stay.  False if none ran.
+
+        Raises:
+            KafkaUnavailable: it does not even end when killed.
+        """
+        running = self.status()
+        if running is None:
+            return False
+        if not _end(running, signal.SIGTERM) and not _end(running, signal.SIGKILL):
+            raise KafkaUnavailable(
+                f"Kafka (pid {running.pid}) did not end within {_STOP_S:.0f} s of SIGKILL.",
+                action="look at the process; it may wait for its disk.",
+            )
+        self._record.unlink(missing_ok=True)
+        return True
+
+    def wipe(self) -> None:
+        """Stop the broker and delete everything it holds."""
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One start at a time in this folder."""
+        with (self.folder / "start.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _launch(self, jars: Path, port: int) -> BrokerStatus:
+        if taken(port):
+            raise Refused(
+                f"Port {port} of {HOST} is in use{_holder(port)}.",
+                action="stop that program, or choose another port: --port 0 takes a free one.",
+            )
+        self._write_files(port)
+        java = [find_java(), "-cp", f"{jars}/*"]
+        java.append(f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}")
+        if not (self._data / "meta.properties").is_file():
+            self._format(java)
+        self._report(f"starting Kafka {KAFKA_VERSION} on port {port}")
+        flags = [f"-Xmx{_HEAP}", f"-Xms{_HEAP}", "-XX:+ExitOnOutOfMemoryError"]
+        command = [*java, *flags, "kafka.Kafka", str(self.folder / "server.properties")]
+        with (self.folder / "kafka.out").open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in a terminal must not reach it
+            )
+        _children[process.pid] = process
+        status = BrokerStatus(process.pid, psutil.Process(process.pid).create_time(), port)
+        _write(self._record, json.dumps(asdict(status)))
+        return status
+
+    def _write_files(self, port: int) -> None:
+        _write(self.folder / "server.properties", server_properties(self._data, port, free_port()))
+        _write(self.folder / "log4j2.properties", log_config(self.log_file))
+
+    def _format(self, java: list[str]) -> None:
+        """Write the new data folder's identity; a half-written one from a crash is replaced."""
+        shutil.rmtree(self._data, ignore_errors=True)
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"]
+        command += ["--config", str(self.folder / "server.properties")]
+        ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=_START_S)
+        if ran.returncode != 0:
+            raise KafkaUnavailable(
+                f"Kafka could not prepare {self._data} (exit {ran.returncode}):\n"
+                f"{_tail(ran.stdout + ran.stderr)}",
+                action="look for the reason above; is the disk full, may the folder be written?",
+            )
+
+    def _await_answer(self, broker: BrokerStatus) -> None:
+        deadline = time.monotonic() + _START_S
+        while not answers(broker.port):
+            ended = not _alive(broker)
+            if ended or time.monotonic() >= deadline:
+                what = "ended at once" if ended else f"did not answer within {_START_S:.0f} s"
+                raise KafkaUnavailable(
+                    f"Kafka (pid {broker.pid}, port {broker.port}) {what}. "
+                    f"Its last words:\n{self._last_words()}",
+                    action=f"read {self.log_file} and {self.folder / 'kafka.out'}.",
+                )
+            time.sleep(_POLL_S)
+
+    def _last_words(self) -> str:
+        texts = [
+            path.read_text(encoding="utf-8", errors="replace")
+            for path in (self.log_file, self.folder / "kafka.out")
+            if path.is_file()
+        ]
+        return _tail("\n".join(texts))
+
+
+def _tail(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "\n".join(f"    {line[:300]}" for line in lines[-_LOG_LINES:])
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a small file so that a reader sees the old or the new one, whole."""
+    temporary = path.with_suffix(f"{path.suffix}.{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _alive(broker: BrokerStatus) -> bool:
+    child = _children.get(broker.pid)
+    if child is not None and child.poll() is not None:
+        del _children[broker.pid]
+    try:
+        process = psutil.Process(broker.pid)
+        same = abs(process.create_time() - broker.created) < 1.0
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _end(broker: BrokerStatus, how: signal.Signals) -> bool:
+    """Signal a broker and wait; True once it is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(broker.pid).send_signal(how)
+    deadline = time.monotonic() + _STOP_S
+    # Not psutil's wait(): a dead child that another process has yet to reap would keep it waiting.
+    while _alive(broker):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _holder(port: int) -> str:
+    """` by pid 12 (java)` where the system tells."""
+    with contextlib.suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN
+            if listens and getattr(connection.laddr, "port", 0) == port and connection.pid:
+                return f" by pid {connection.pid} ({psutil.Process(connection.pid).name()})"
+    return ""

@@ -1,0 +1,72 @@
+"""The files a local broker is started with: server.properties and its log settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["log_config", "server_properties"]
+
+# Each line says what a single broker on a small machine needs otherwise than a cluster does.
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "auto.create.topics.enable": "false",  # a misspelt topic must not look like an empty one
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # Event times of real data lie years back; only a topic's own setting may expire them.
+    "log.retention.ms": "-1",
+    "log.retention.check.interval.ms": "30000",
+    "log.cleaner.threads": "1",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+    "log.cleaner.backoff.ms": "5000",
+    # What a killed producer left open is aborted soon after its timeout.
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # A killed broker is let in again once its old session has ended.
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "6000",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+}
+
+
+def server_properties(data: Path, port: int, controller_port: int) -> str:
+    """The text of server.properties: one node in both roles, on the loopback interface only."""
+    ours = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "log.dirs": str(data),
+    }
+    return "".join(f"{key}={value}\n" for key, value in (_SETTINGS | ours).items())
+
+
+def log_config(file: Path) -> str:
+    """Log4j settings: one rolling file of at most 3 x 10 MB."""
+    return f"""status = error
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.filePattern = {file}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d] %p %m (%c)%n
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 2
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+"""

@@ -1,0 +1,127 @@
+"""What every layer of tests shares: a broker, a Spark session, marks, Hypothesis profiles."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+from holdfast.local.broker import BrokerStatus, LocalKafka
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TESTS = Path(__file__).parent
+# Processes that tests start, Spark's Python workers among them, import what the tests import.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent / "jobs"), str(TESTS.parent)])
+LAYERS = (
+    "unit",
+    "contract",
+    "property",
+    "simulation",
+    "integration",
+    "e2e",
+    "chaos",
+    "dags",
+    "helm",
+)
+
+_SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
+settings.register_profile(
+    "default", deadline=None, print_blob=True, suppress_health_check=_SLOW_IS_FINE
+)
+# `HYPOTHESIS_PROFILE=ci` never depends on luck: the same examples in every run.
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+# For a night: many examples, found anew each time.
+settings.register_profile("long", settings.get_profile("default"), max_examples=2_000)
+# For a failure at hand: no shrinking, quick answers.
+settings.register_profile(
+    "debug",
+    settings.get_profile("default"),
+    max_examples=20,
+    phases=[Phase.explicit, Phase.generate],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for layer in LAYERS:
+        config.addinivalue_line("markers", f"{layer}: the tests in tests/{layer}")
+    config.addinivalue_line("markers", "cluster: needs a Kubernetes cluster (make test-cluster)")
+    # A seed makes a failed run repeatable, and is printed whether or not one was given.
+    if config.getoption("hypothesis_seed", None) is None and not _derandomized():
+        config.option.hypothesis_seed = str(int.from_bytes(os.urandom(4), "big"))
+
+
+def _derandomized() -> bool:
+    return settings.get_profile(settings.get_current_profile_name()).derandomize
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    seed = config.getoption("hypothesis_seed", None)
+    return f"hypothesis seed: {seed} (repeat with --hypothesis-seed={seed})"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test with the layer whose folder it is in."""
+    for item in items:
+        if not item.path.is_relative_to(TESTS):
+            continue
+        layer = item.path.relative_to(TESTS).parts[0]
+        if layer not in LAYERS:
+            raise pytest.UsageError(f"{item.path}: not in a layer's folder ({', '.join(LAYERS)})")
+        item.add_marker(layer)
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerStatus]:
+    """A real single-node broker with transactions; ask it for `.bootstrap_servers`."""
+    broker = LocalKafka(tmp_path_factory.mktemp("kafka"))
+    try:
+        yield broker.start(port=0)
+    finally:
+        broker.wipe()
+
+
+@pytest.fixture
+def kafka_topic_name(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Names no other test of this run uses: `kafka_topic_name("input")`."""
+    test = re.sub(r"[^A-Za-z0-9._-]+", "-", request.node.name).strip("-")[:80]
+
+    def make(purpose: str = "topic") -> str:
+        return f"{test}-{purpose}-{next(_counter)}"
+
+    return make
+
+
+_counter = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A `local[2]` session with the SQL settings that Holdfast runs with."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("holdfast-tests")
+    conf: dict[str, bool | float | int | str | None] = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    session = builder.config(map=conf).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

@@ -1,0 +1,109 @@
+"""The local broker: start, kill, start again, stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from holdfast.errors import Refused
+from holdfast.local.broker import LocalKafka
+from holdfast.local.probe import answers, free_port, taken
+from holdfast.transport.admin import Admin
+from holdfast.transport.plain import Producer
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[LocalKafka]:
+    made = LocalKafka(tmp_path)
+    yield made
+    made.wipe()
+
+
+def _client(servers: str) -> dict[str, str]:
+    return {"bootstrap.servers": servers}
+
+
+def test_data_survive_a_kill(broker: LocalKafka) -> None:
+    first = broker.start(port=0)
+    Admin(_client(first.bootstrap_servers)).ensure_topic("kept", 2, 1, {})
+    producer = Producer(_client(first.bootstrap_servers))
+    for n in range(100):
+        producer.send("kept", b"k", str(n).encode(), partition=1)
+    producer.flush()
+
+    os.kill(first.pid, signal.SIGKILL)
+    psutil.Process(first.pid).wait(10)
+    assert broker.status() is None
+
+    second = broker.start(port=first.port)
+    assert second.pid != first.pid
+    assert Admin(_client(second.bootstrap_servers)).end_offsets("kept") == {0: 0, 1: 100}
+
+
+def test_starting_twice_is_starting_once(broker: LocalKafka) -> None:
+    first = broker.start(port=0)
+    assert broker.start(port=0) == first
+    assert broker.start(port=first.port) == first
+    with pytest.raises(Refused, match=rf"runs on port {first.port} already"):
+        broker.start(port=free_port())
+
+
+def test_stop_leaves_no_process_and_no_open_port(broker: LocalKafka) -> None:
+    running = broker.start(port=0)
+    assert taken(running.port)
+    assert broker.stop() is True
+    assert not psutil.pid_exists(running.pid)
+    assert not taken(running.port)
+    assert broker.status() is None
+    assert broker.stop() is False
+
+
+def test_another_process_can_stop_it(broker: LocalKafka) -> None:
+    running = broker.start(port=0)
+    home = broker.folder.parent
+    code = (
+        "from pathlib import Path; from holdfast.local.broker import LocalKafka; "
+        f"print(LocalKafka(Path({str(home)!r})).stop())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert ran.stdout.strip() == "True"
+    assert broker.status() is None
+    assert not answers(running.port)
+
+
+def test_wipe_forgets_the_topics(broker: LocalKafka) -> None:
+    first = broker.start(port=0)
+    Admin(_client(first.bootstrap_servers)).ensure_topic("gone", 1, 1, {})
+    broker.wipe()
+    assert not broker.folder.exists()
+    second = broker.start(port=0)
+    assert Admin(_client(second.bootstrap_servers)).describe("gone") is None
+
+
+def test_a_taken_port_is_named_with_its_holder(broker: LocalKafka) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(Refused, match=rf"Port {port} .* in use by pid {os.getpid()}"):
+            broker.start(port=port)
+        assert broker.status() is None
+
+
+def test_only_the_loopback_interface_listens(broker: LocalKafka) -> None:
+    running = broker.start(port=0)
+    listening = {
+        c.laddr.ip for c in psutil.Process(running.pid).net_connections() if c.status == "LISTEN"
+    }
+    assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    assert listening
