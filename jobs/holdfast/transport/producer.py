@@ -117,7 +117,7 @@ class TransactionalProducer:
                 self._make_room(error, topic)
                 self._again(topic, value, key, place, time_ms)
             if n % _POLL_EVERY == 0:
-                self._client.poll(0)
+                self._served(lambda: self._client.poll(0), f"sending to {topic}")
         self._check_deliveries()
 
     def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
@@ -158,7 +158,7 @@ class TransactionalProducer:
             KafkaUnavailable: the transaction was aborted, it can be tried again.
             TopicMissing, Refused: the transaction was aborted; trying again would not help.
         """
-        left = self._client.flush(self._timeout_s)
+        left = self._served(lambda: self._client.flush(self._timeout_s), "delivering records")
         self._check_deliveries()
         if left:
             self.abort()
@@ -182,8 +182,13 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Leave the broker; an open transaction is aborted.  May be called again."""
-        self._client.purge()
-        self._client.close()
+        try:
+            self._client.purge()
+            self._client.close()
+        except KafkaException:
+            return  # fenced: there is nothing left to leave
+        except SystemError as error:
+            _behind(error)
 
     def __enter__(self) -> Self:
         return self
@@ -232,8 +237,21 @@ class TransactionalProducer:
         if isinstance(error, KafkaException):
             self._check_deliveries()
             raise self._error(error, f"sending to {topic}") from error
-        self._client.poll(_RETRY_S)
+        self._served(lambda: self._client.poll(_RETRY_S), f"sending to {topic}")
         self._check_deliveries()
+
+    def _served(self, call: Callable[[], int], doing: str) -> int:
+        """Let the client call back.
+
+        The client raises a fatal error (we were fenced) from inside `poll` and `flush`; a
+        delivery report that is called in the same moment turns it into a SystemError.
+        """
+        try:
+            return call()
+        except KafkaException as error:
+            raise self._error(error, doing) from error
+        except SystemError as error:
+            raise self._error(_behind(error), doing) from error
 
     def _until(self, attempt: Callable[[float], object], doing: str) -> None:
         """Call until it succeeds, the error is final or the time is over."""
@@ -309,6 +327,16 @@ class TransactionalProducer:
 
     def _as(self) -> str:
         return f" as {self.transactional_id}"
+
+
+def _behind(error: SystemError) -> KafkaException:
+    """The client's error behind a SystemError; any other SystemError is raised again."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, KafkaException):
+            return cause
+        cause = cause.__cause__
+    raise error
 
 
 def _final(error: KafkaException) -> bool:

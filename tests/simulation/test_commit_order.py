@@ -1,0 +1,100 @@
+"""One test per row of the failure table: SIGKILL after every step, on the real broker.
+
+The rows are those of `holdfast.tasks.steps`.  After the kill a new process opens the same state
+partition and sends the same batches; table, changelog and sink must be as if nothing happened.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from holdfast.errors import Fenced
+from holdfast.local.broker import BrokerStatus
+from holdfast.state.changelog import DATA_PREFIX
+from holdfast.tasks.plan import QueryPlan
+from holdfast.tasks.steps import Step
+from holdfast.transport.reader import PartitionReader
+from tests.simulation import history
+
+SEED = 11
+
+
+def _read(plan: QueryPlan, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    reader = PartitionReader(plan.settings.client(), topic, 0)
+    try:
+        start, end = reader.bounds()
+        chunks = list(reader.read(start, end))
+    finally:
+        reader.close()
+    return [pair for c in chunks for pair in zip(c.keys, c.values, strict=True)]
+
+
+def _crash(told: dict[str, object]) -> None:
+    command = [sys.executable, "-m", "tests.simulation.history", json.dumps(told)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL, f"the kill did not land: {ended.stderr}"
+
+
+def _check_exact(plan: QueryPlan, seed: int) -> None:
+    want = history.expected(seed)
+    sink = _read(plan, plan.query.sink.topic)
+    folded = {k: orjson.loads(v)["N"] for k, v in sink if k is not None and v is not None}
+    assert folded == {k.encode(): n for k, n in want.items()}
+    updates = Counter(k for k, _ in sink)
+    batches = [history.batch_counts(seed, b) for b in range(history.BATCHES)]
+    assert updates == Counter(k.encode() for b in batches for k in b), "an update came twice"
+    rows = [k for k, _ in _read(plan, plan.changelog) if k is not None and k[:1] == DATA_PREFIX]
+    assert Counter(rows) == Counter(DATA_PREFIX + k for k in updates.elements() if k is not None)
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("step", list(Step), ids=lambda s: s.name.lower())
+def test_a_kill_after_this_step_changes_nothing(
+    kafka: BrokerStatus,
+    kafka_topic_name: Callable[[str], str],
+    tmp_path: Path,
+    step: Step,
+    batch: int,
+) -> None:
+    application_id = kafka_topic_name("app")
+    plan = history.plan_of(kafka.bootstrap_servers, application_id, tmp_path)
+    told = {
+        "bootstrap": kafka.bootstrap_servers, "application_id": application_id,
+        "root": str(tmp_path), "seed": SEED, "step": int(step), "batch": batch,
+    }  # fmt: skip
+    _crash(told)
+    task, opened = history.open_task(plan, tmp_path)
+    committed = batch + (step >= Step.COMMITTED) if step is not Step.OPENED else 0
+    assert (task.marker.source.ends()[0] if task.marker else 0) == committed * 100
+    reports = history.apply_all(task, plan, SEED)
+    assert [r.skipped for r in reports].count(True) == (1 if committed else 0)
+    assert task.describe().rows == len(history.expected(SEED))
+    task.close()
+    _check_exact(plan, SEED)
+    if step is Step.COMMITTED:
+        assert opened.restored_records > 0, "the tail that the store missed was not replayed"
+
+
+def test_a_zombie_is_fenced_and_writes_nothing(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    plan = history.plan_of(kafka.bootstrap_servers, kafka_topic_name("app"), tmp_path / "a")
+    zombie, _ = history.open_task(plan, tmp_path / "a")
+    zombie.process(history.batch_of(0), history.payload_of(plan, SEED, 0))
+    heir, report = history.open_task(plan, tmp_path / "b")
+    assert report.restored_records > 0
+    with pytest.raises(Fenced):
+        zombie.process(history.batch_of(1), history.payload_of(plan, SEED, 1))
+    zombie.close()
+    history.apply_all(heir, plan, SEED)
+    heir.close()
+    _check_exact(plan, SEED)
