@@ -185,10 +185,8 @@ class TransactionalProducer:
         try:
             self._client.purge()
             self._client.close()
-        except KafkaException:
-            return  # fenced: there is nothing left to leave
-        except SystemError as error:
-            _behind(error)
+        except (KafkaException, SystemError):
+            return  # fenced: there is nothing left to leave (for SystemError see `_served`)
 
     def __enter__(self) -> Self:
         return self
@@ -244,14 +242,22 @@ class TransactionalProducer:
         """Let the client call back.
 
         The client raises a fatal error (we were fenced) from inside `poll` and `flush`; a
-        delivery report that is called in the same moment turns it into a SystemError.
+        delivery report that is called in the same moment turns it into a SystemError, with or
+        without its cause.  Then aborting tells what it was.
         """
         try:
             return call()
         except KafkaException as error:
             raise self._error(error, doing) from error
         except SystemError as error:
-            raise self._error(_behind(error), doing) from error
+            raise self._autopsy(doing) from error
+
+    def _autopsy(self, doing: str) -> HoldfastError:
+        try:
+            self._client.abort_transaction(_ABORT_S)
+        except KafkaException as error:
+            return self._error(error, doing)
+        return silent(doing + self._as(), self._properties, self._timeout_s)
 
     def _until(self, attempt: Callable[[float], object], doing: str) -> None:
         """Call until it succeeds, the error is final or the time is over."""
@@ -327,16 +333,6 @@ class TransactionalProducer:
 
     def _as(self) -> str:
         return f" as {self.transactional_id}"
-
-
-def _behind(error: SystemError) -> KafkaException:
-    """The client's error behind a SystemError; any other SystemError is raised again."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, KafkaException):
-            return cause
-        cause = cause.__cause__
-    raise error
 
 
 def _final(error: KafkaException) -> bool:
