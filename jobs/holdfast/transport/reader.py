@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable, Refused, TopicMissing
+from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
+from holdfast.transport.errors import client_config, kafka_error, silent, translate
 
 __all__ = ["Chunk", "PartitionReader"]
 
@@ -24,13 +25,15 @@ _TIMEOUT_S = 30.0
 _POLL_S = 0.25
 _END_WAIT_S = 10.0  # a marker just written may take a moment to move the committed end
 
-_READER: dict[str, str | int | bool] = {
+_FIXED: dict[str, str | int | bool] = {
     "group.id": "holdfast-reader",  # the client demands one; nothing is ever committed to it
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
+}
+_DEFAULTS: dict[str, str | int | bool] = {
     "fetch.queue.backoff.ms": 10,
     # A broker answers one request of a connection at a time: a long poll would delay the rest.
     "fetch.wait.max.ms": 100,
@@ -39,13 +42,6 @@ _READER: dict[str, str | int | bool] = {
 }
 
 _LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-_MISSING = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-    }
-)
 _PASSING = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -54,14 +50,6 @@ _PASSING = frozenset(
         KafkaError._TIMED_OUT,
     }
 )  # the client keeps trying; the reader's own clock decides when to give up
-_DENIED = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError._AUTHENTICATION,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-    }
-)
 
 
 @dataclass
@@ -109,6 +97,7 @@ class PartitionReader:
         """
         self.topic = topic
         self.partition = partition
+        self._name = f"topic {topic} partition {partition}"
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
@@ -129,7 +118,7 @@ class PartitionReader:
                 TopicPartition(self.topic, self.partition), timeout=self._timeout_s
             )
         except KafkaException as error:
-            raise self._translate(error.args[0]) from error
+            raise self._translate(kafka_error(error)) from error
         if found is None:
             raise self._silent()
         return found
@@ -153,7 +142,7 @@ class PartitionReader:
             while self._position < end:
                 yield self._chunk(end, chunk_records)
         except KafkaException as error:
-            raise self._failed(error.args[0], start, end) from error
+            raise self._failed(kafka_error(error), start, end) from error
 
     def close(self) -> None:
         """Leave the broker; the reader may be used again and then connects anew."""
@@ -164,7 +153,7 @@ class PartitionReader:
 
     def _open(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = Consumer({**self._client, **_READER})
+            self._consumer = Consumer(client_config(self._client, _DEFAULTS, _FIXED))
         return self._consumer
 
     def _move(self, start: int) -> None:
@@ -236,39 +225,17 @@ class PartitionReader:
         retention = "retention deleted the records before they were read."
         recreated = "the topic was deleted and created again, or truncated."
         return DataLoss(
-            f"Topic {self.topic} partition {self.partition}: offset {wanted} is wanted but "
+            f"Of {self._name} offset {wanted} is wanted but "
             f"offsets {low} to {high} (exclusive) are available.",
             cause=retention if wanted < low else recreated,
             action="restore the topic, or decide to go on from an offset that exists.",
         )
 
     def _silent(self) -> KafkaUnavailable:
-        return KafkaUnavailable(
-            f"Topic {self.topic} partition {self.partition}: no answer from "
-            f"{self._client.get('bootstrap.servers')} in {self._timeout_s:g} s.",
-            cause="the broker is down, starting, or not reachable from here.",
-            action="wait for the broker; the read can be repeated.",
-        )
+        return silent(f"reading {self._name}", self._client, self._timeout_s)
 
     def _translate(self, error: KafkaError) -> HoldfastError:
-        """The border: a client library's error as one of ours."""
-        name = f"Topic {self.topic} partition {self.partition}"
-        if error.code() in _MISSING:
-            return TopicMissing(
-                f"{name} does not exist.",
-                cause="it was deleted, or its name is misspelt.",
-                action="create the topic or correct KAFKA_TOPIC.",
-            )
-        if error.code() in _DENIED:
-            return Refused(
-                f"{name} may not be read: {error.str()}.",
-                cause="missing rights or wrong credentials.",
-                action="grant READ on the topic or correct the client's properties.",
-            )
-        silent = self._silent()
-        return KafkaUnavailable(
-            f"{silent.fact} ({error.str()})", cause=silent.cause, action=silent.action
-        )
+        return translate(error, f"reading {self._name}", self._client)
 
 
 def _offset(message: Message) -> int:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from typing import Protocol
 
 import pytest
-
-from holdfast.errors import DataLoss, KafkaUnavailable, TopicMissing
-from holdfast.transport.reader import Chunk, PartitionReader
 from tests.integration.ingest import topics
 
-
-class Kafka(Protocol):
-    bootstrap_servers: str
+from holdfast.errors import DataLoss, KafkaUnavailable, TopicMissing
+from holdfast.local.broker import BrokerStatus
+from holdfast.transport.reader import Chunk, PartitionReader
 
 
 @pytest.fixture
-def servers(kafka: Kafka) -> str:
+def servers(kafka: BrokerStatus) -> str:
     return kafka.bootstrap_servers
 
 
@@ -140,7 +136,7 @@ def test_start_below_the_log_start_is_data_loss(
 ) -> None:
     topics.produce(servers, topic, numbered(20))
     topics.delete_records(servers, topic, 0, 12)
-    with pytest.raises(DataLoss, match=rf"{topic} partition 0: offset 5 .* 12 to 20"):
+    with pytest.raises(DataLoss, match=rf"{topic} partition 0 offset 5 .* 12 to 20"):
         list(reader.read(5, 20))
     assert list(reader.read(12, 20))[-1].position == 20
 
@@ -169,7 +165,7 @@ def test_a_broker_that_is_gone_is_noticed_in_bounded_time() -> None:
         port = free.getsockname()[1]
     reader = PartitionReader({"bootstrap.servers": f"127.0.0.1:{port}"}, "t", 0, timeout_s=2)
     began = time.monotonic()
-    with pytest.raises(KafkaUnavailable, match=r"t partition 0.*127\.0\.0\.1"):
+    with pytest.raises(KafkaUnavailable, match=r"127\.0\.0\.1.* reading topic t partition 0"):
         list(reader.read(0, 10))
     with pytest.raises(KafkaUnavailable):
         reader.bounds()

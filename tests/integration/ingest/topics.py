@@ -6,7 +6,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
+    AdminClient,
+    NewTopic,
+)
 
 __all__ = ["create", "delete", "delete_records", "open_transaction", "produce", "transaction"]
 
