@@ -59,7 +59,8 @@ class Job:
         title = Column("TITLE", STRING)
         window = "WINDOW TUMBLING (SIZE 1 HOUR)" if self.windowed else ""
         select = f"SELECT title, COUNT(*) AS n FROM s {window} GROUP BY title"
-        keys, values = (title,), (Column("N", BIGINT),)
+        keys: tuple[Column, ...] = (title,)
+        values: tuple[Column, ...] = (Column("N", BIGINT),)
         if stateless:
             select, keys, values = "SELECT title FROM s", (), (title,)
         lengths = Window(WindowKind.TUMBLING, HOUR, HOUR, 0, 24 * HOUR)

@@ -1,0 +1,241 @@
+"""What `holdfast inspect` shows, gathered from Kafka and from the driver's last status."""
+
+from __future__ import annotations
+
+import difflib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+
+from holdfast.chaos.decode import SinkDecoder
+from holdfast.chaos.observe import Observer
+from holdfast.errors import HoldfastError, InvalidStatement, Refused
+from holdfast.types.status import JobState, JobStatus, PartitionStatus, QueryStatus
+from holdfast.types.topology import AggregateStep, Query
+
+__all__ = [
+    "JobView",
+    "TableRows",
+    "TableView",
+    "find_status",
+    "gather",
+    "is_running",
+    "read_rows",
+    "table_views",
+    "the_table",
+]
+
+_NEWEST_MS = 4_102_444_800_000  # the year 2100: a guessed window start lies before it
+_WINDOW = struct.Struct(">q")
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of a table as its sink topic holds them.
+
+    Attributes:
+        keys: names of the key columns, then `window start` for a windowed table.
+        rows: (key, value columns by name), sorted by key, at most as many as asked for.
+        total: all live keys.
+    """
+
+    keys: tuple[str, ...]
+    rows: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class TableView:
+    """One table or stream; `query` is None when no SQL file was given."""
+
+    name: str
+    query_id: str
+    status: QueryStatus
+    query: Query | None = None
+    rows: TableRows | None = None
+
+    @property
+    def lag(self) -> int:
+        """Changelog offsets its stores are behind, over all state partitions."""
+        return sum(p.lag for p in self.status.state_partitions)
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job: its last status, whether its driver runs, and what stands in the way of more."""
+
+    application_id: str
+    status: JobStatus | None
+    running: bool
+    tables: tuple[TableView, ...]
+    notes: tuple[str, ...] = ()
+
+
+def find_status(home: Path, application_id: str | None) -> JobStatus | None:
+    """The status of the job, or of the one that wrote last when no id is given."""
+    if application_id is not None:
+        return JobStatus.read(home / "run" / application_id / "status.json")
+    found = [JobStatus.read(path) for path in (home / "run").glob("*/status.json")]
+    return max((s for s in found if s is not None), key=lambda s: s.updated_ms, default=None)
+
+
+def is_running(status: JobStatus) -> bool:
+    """Does its driver run on this machine?  A pid taken over later does not count."""
+    if status.state is JobState.STOPPED or not status.pid:
+        return False
+    try:
+        process = psutil.Process(status.pid)
+        started = process.create_time()
+        alive = process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+    return alive and started <= status.updated_ms / 1000
+
+
+def table_views(queries: Sequence[Query], status: JobStatus | None) -> list[TableView]:
+    """Every table of the file and of the status, those of the file first."""
+    known = dict(status.queries) if status else {}
+    views = []
+    for query in queries:
+        empty = QueryStatus(query.sink.name, query.sink.topic)
+        views.append(TableView(query.sink.name, query.id, known.pop(query.id, empty), query))
+    return views + [TableView(told.sink, query_id, told) for query_id, told in known.items()]
+
+
+def the_table(views: Sequence[TableView], wanted: str) -> TableView:
+    """The table named `wanted`, in any case.
+
+    Raises:
+        InvalidStatement: there is none; names the nearest.
+    """
+    names = {v.name.upper(): v for v in views}
+    exact = next((v for v in views if v.name == wanted), names.get(wanted.upper()))
+    if exact is not None:
+        return exact
+    near = difflib.get_close_matches(wanted.upper(), list(names), n=1, cutoff=0.5)
+    known = ", ".join(sorted(v.name for v in views)) or "none at all"
+    hint = f"did you mean {names[near[0]].name}? " if near else ""
+    raise InvalidStatement(f"There is no table {wanted}.", action=f"{hint}Known are: {known}.")
+
+
+def with_changelog_ends(view: TableView, observer: Observer) -> TableView:
+    """The same, with the changelog's end as Kafka has it now."""
+    changelog = view.status.changelog
+    if not changelog or not observer.exists(changelog):
+        return view
+    bounds = observer.bounds(changelog)
+    known = {p.partition: p for p in view.status.state_partitions}
+    partitions = tuple(
+        replace(known.get(p, PartitionStatus(p)), changelog_end=end)
+        for p, (_, end) in sorted(bounds.items())
+    )
+    return replace(view, status=replace(view.status, state_partitions=partitions))
+
+
+def read_rows(view: TableView, observer: Observer, limit: int) -> TableRows:
+    """The sink topic, folded to the last value of each key.
+
+    Raises:
+        HoldfastError: the topic cannot be read.
+    """
+    topic = view.status.sink_topic
+    last: dict[tuple[int, bytes | None], bytes] = {}
+    stream = view.query is not None and view.query.sink.kind == "STREAM"
+    for number, record in enumerate(observer.records(topic, observer.bounds(topic))):
+        # A stream's records replace nothing: each is a row of its own.
+        place = (number if stream or not record.key else record.partition, record.key)
+        last.pop(place, None)
+        if record.value is not None:
+            last[place] = record.value
+    return _decoded(view, last, limit)
+
+
+def _decoded(view: TableView, last: dict[tuple[int, bytes | None], bytes], limit: int) -> TableRows:
+    names, read_key, read_row = _readers(view)
+    if not limit:
+        return TableRows(names, (), len(last))
+    rows = [(read_key(key), read_row(value)) for (_, key), value in last.items()]
+    rows.sort(key=lambda row: tuple((v is None, str(type(v)), v) for v in row[0]))
+    if not names and rows:
+        names = ("key", "window start")[: len(rows[0][0])]
+    return TableRows(names, tuple(rows[:limit]), len(rows))
+
+
+def _readers(view: TableView) -> Any:
+    """(key names, bytes -> key, bytes -> value columns), by the schema if there is one."""
+    query = view.query
+    if query is None:
+        return (), _guess_key, _object
+    sink = query.sink
+    windowed = isinstance(query.step, AggregateStep) and query.step.window is not None
+    formats = (sink.key_format, sink.value_format)
+    decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=windowed)
+    names = tuple(c.name for c in sink.key_columns) + (("window start",) if windowed else ())
+    return names, decoder.key, decoder.row
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {"value": data.decode(errors="replace")}
+    return found if isinstance(found, dict) else {"value": found}
+
+
+def _guess_key(data: bytes | None) -> tuple[Any, ...]:
+    """A key without its schema: text, text and window start, a number, or hexadecimal."""
+    if not data:
+        return ()
+    if data.isascii() and data.decode().isprintable():
+        return (data.decode(),)
+    head, tail = data[:-8], data[-8:]
+    if head and len(tail) == _WINDOW.size and 0 <= _WINDOW.unpack(tail)[0] < _NEWEST_MS:
+        return (head.decode(errors="replace"), _WINDOW.unpack(tail)[0])
+    if len(data) in (4, 8):
+        return (int.from_bytes(data, "big", signed=True),)
+    try:
+        return (data.decode(),)
+    except UnicodeDecodeError:
+        return (data.hex(),)
+
+
+def gather(
+    queries: Sequence[Query],
+    status: JobStatus | None,
+    observer: Observer,
+    *,
+    application_id: str,
+    table: str | None,
+    limit: int,
+) -> JobView:
+    """Everything to show: one table with its rows, or all tables without.
+
+    Raises:
+        InvalidStatement: there is no such table.
+        Refused: nothing at all is known of the job.
+    """
+    views = table_views(queries, status)
+    if not views:
+        raise Refused(
+            f"Nothing is known of the job {application_id}.",
+            cause="it never ran with this --home, or another --application-id names it.",
+            action="give its SQL file, or the --home and --application-id it ran with.",
+        )
+    chosen = [the_table(views, table)] if table is not None else views
+    notes = []
+    shown = []
+    for view in chosen:
+        try:
+            full = with_changelog_ends(view, observer)
+            rows = read_rows(full, observer, limit if table is not None else 0)
+            shown.append(replace(full, rows=rows))
+        except HoldfastError as error:
+            shown.append(view)
+            notes.append(f"{view.name}: {error.fact}")
+    running = status is not None and is_running(status)
+    return JobView(application_id, status, running, tuple(shown), tuple(notes))

@@ -1,0 +1,90 @@
+"""`holdfast verify`: is every table of a job exactly what its input makes of it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.options import job_options, load_job
+from holdfast.cli.progress import reporter
+
+if TYPE_CHECKING:
+    from holdfast.chaos.verdict import JobVerdict
+
+__all__ = ["EXIT_STATUS", "command"]
+
+EXIT_STATUS = {"valid": 0, "invalid": 1, "unknown": 3}
+
+
+@click.command("verify")
+@click.argument("sql_file", type=click.Path(path_type=Path))
+@job_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the job to read the rest of its input.",
+)
+@click.option("--verbose", is_flag=True, help="Show every check, not only what it found.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the verdict as JUnit XML, too.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    sql_file: Path,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    home: str | None,
+    timeout: float,
+    verbose: bool,
+    as_json: bool,
+    junit: Path | None,
+) -> None:
+    """Recompute every table of SQL_FILE from its input topic and compare.
+
+    None of the engine's code takes part: the statements run as batch queries in DuckDB. Waits
+    until the job has caught up and no transaction is open, so nothing may be written to its
+    input meanwhile. Exits with 0 (valid), 1 (invalid) or 3 (unknown: not everything could be
+    judged).
+    """
+    from holdfast.chaos import report
+
+    verdict = _judge(sql_file, config, overrides, home, timeout)
+    if junit is not None:
+        junit.write_text(report.as_junit(verdict), encoding="utf-8")
+    click.echo(report.as_json(verdict) if as_json else report.as_text(verdict, verbose=verbose))
+    ctx.exit(EXIT_STATUS[verdict.verdict.value])
+
+
+def _judge(
+    sql_file: Path,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    home: str | None,
+    timeout_s: float,
+) -> JobVerdict:
+    from holdfast.chaos.observe import Observer
+    from holdfast.chaos.oracle import Oracle, OracleOptions
+    from holdfast.types.status import JobStatus, status_path
+
+    job = load_job(sql_file, config, overrides, home)
+    settings = job.settings
+    # A killed producer's transaction ends by itself after this time.
+    quiet_s = settings.transaction_timeout_ms / 1000 + 30
+    with reporter() as tell:
+        oracle = Oracle(
+            settings.application_id,
+            Observer(settings.client(), settings.application_id),
+            status=JobStatus.read(status_path(settings.home, settings.application_id)),
+            options=OracleOptions(timeout_s, quiet_s),
+            tell=tell,
+        )
+        return oracle.judge(job.topology)

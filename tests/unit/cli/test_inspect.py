@@ -1,0 +1,157 @@
+"""`holdfast inspect`: names, rows and state partitions, told from plain status and records."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import struct
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from holdfast.cli.inspect_facts import (
+    JobView,
+    TableRows,
+    TableView,
+    _guess_key,
+    find_status,
+    is_running,
+    table_views,
+    the_table,
+)
+from holdfast.cli.inspect_view import as_json, human_bytes, render
+from holdfast.errors import InvalidStatement
+from holdfast.types.status import (
+    ExecutorStatus,
+    JobState,
+    JobStatus,
+    PartitionStatus,
+    QueryStatus,
+    status_path,
+)
+
+PARTITION = PartitionStatus(
+    0, "1", "0", rows=2, bytes=4096, position=90, changelog_end=100,
+    restore_records=70, restore_bytes=2048, restore_seconds=0.25,
+)  # fmt: skip
+SOLD = QueryStatus("SOLD", "sold", "app-ctas_sold-changelog", 4, 9, 1, 2, (PARTITION,))
+
+
+def status(**known: object) -> JobStatus:
+    facts: dict[str, object] = {
+        "application_id": "app",
+        "pid": os.getpid(),
+        "state": JobState.RUNNING,
+        "updated_ms": int(time.time() * 1000),
+        "metrics_url": "http://localhost:1/metrics",
+        "executors": (ExecutorStatus("1"),),
+        "queries": {"ctas_sold": SOLD},
+    }
+    return JobStatus(**(facts | known))  # type: ignore[arg-type]
+
+
+def view(rows: TableRows | None = None) -> TableView:
+    return TableView("SOLD", "ctas_sold", SOLD, rows=rows)
+
+
+def shown(job: JobView, *, details: bool = True) -> str:
+    out = io.StringIO()
+    Console(file=out, width=160).print(render(job, details=details))
+    return out.getvalue()
+
+
+ROWS = TableRows(
+    ("TITLE", "window start"),
+    ((("Aliens", 3_600_000), {"N": 2, "AVG": 59.5}), (("Die Hard", 0), {"N": 1, "AVG": None})),
+    total=5,
+)
+
+
+def test_a_table_shows_rows_windows_and_how_many_more() -> None:
+    text = shown(JobView("app", status(), True, (view(ROWS),)))
+    assert "Aliens" in text
+    assert "1970-01-01 01:00:00" in text
+    assert "59.5" in text
+    assert "null" in text
+    assert "3 more rows" in text
+
+
+def test_a_state_partition_shows_owner_position_lag_and_restore() -> None:
+    text = shown(JobView("app", status(), True, (view(ROWS),)))
+    for part in ("4.0 KiB", "90", "100", "10", "70 records, 2.0 KiB in 0.25 s"):
+        assert part in text
+
+
+def test_all_tables_are_a_summary() -> None:
+    text = shown(JobView("app", status(), True, (view(ROWS),)), details=False)
+    assert "SOLD" in text
+    assert "Aliens" not in text
+
+
+def test_a_driver_that_does_not_run_is_said() -> None:
+    assert "driver is not running" in shown(JobView("app", status(), False, (view(),)))
+    assert "from Kafka alone" in shown(JobView("app", None, False, (view(),)))
+
+
+def test_the_json_has_rows_and_partitions() -> None:
+    document = json.loads(as_json(JobView("app", status(), True, (view(ROWS),))))
+    table = document["tables"][0]
+    first = {"TITLE": "Aliens", "window start": 3_600_000, "N": 2, "AVG": 59.5}
+    assert table["rows"][0] == first
+    assert table["rows_total"] == 5
+    assert table["state_partitions"][0]["lag"] == 10
+    assert document["running"] is True
+
+
+def test_a_table_is_found_in_any_case_and_the_nearest_is_named() -> None:
+    views = [view()]
+    assert the_table(views, "sold").name == "SOLD"
+    with pytest.raises(InvalidStatement, match="did you mean SOLD"):
+        the_table(views, "solt")
+    with pytest.raises(InvalidStatement, match="Known are: SOLD"):
+        the_table(views, "zzz")
+
+
+def test_a_status_alone_gives_the_tables() -> None:
+    assert [v.name for v in table_views([], status())] == ["SOLD"]
+    assert table_views([], None) == []
+
+
+def test_without_an_id_the_status_written_last_is_taken(tmp_path: Path) -> None:
+    for name, when in (("old", 1), ("new", 2)):
+        status(application_id=name, updated_ms=when).write(status_path(tmp_path, name))
+    found = find_status(tmp_path, None)
+    assert found is not None
+    assert found.application_id == "new"
+    assert find_status(tmp_path, "other") is None
+
+
+def test_a_driver_runs_while_its_process_lives_and_is_older_than_its_status() -> None:
+    assert is_running(status())
+    assert not is_running(status(state=JobState.STOPPED))
+    assert not is_running(status(updated_ms=1000))  # the pid is somebody else's now
+    assert not is_running(status(pid=2**22 + 1))
+
+
+@pytest.mark.parametrize(
+    ("data", "key"),
+    [
+        (b"Aliens", ("Aliens",)),
+        (b"AA" + struct.pack(">q", 3_600_000), ("AA", 3_600_000)),
+        (struct.pack(">i", 5), (5,)),
+        ("é".encode(), ("é",)),
+        (b"\xff\xfe", ("fffe",)),
+        (None, ()),
+    ],
+)
+def test_a_key_without_its_schema_is_guessed(data: bytes | None, key: tuple[object, ...]) -> None:
+    assert _guess_key(data) == key
+
+
+def test_bytes_are_shown_in_units() -> None:
+    assert [human_bytes(n) for n in (0, 1023, 4096, 5 << 20)] == [
+        "0 B", "1023 B", "4.0 KiB", "5.0 MiB",
+    ]  # fmt: skip
