@@ -1,1 +1,8 @@
-"""sql."""
+"""SQL: ksqlDB-like statements → catalog → `Topology`, and its explanation.  Pure; uses sqlglot."""
+
+from __future__ import annotations
+
+from holdfast.sql.explain import explain
+from holdfast.sql.plan import compile_text
+
+__all__ = ["compile_text", "explain"]

@@ -1,0 +1,167 @@
+"""Comparisons and the other predicates: = <> < <= > >=, BETWEEN, IN, LIKE, IS NULL, IS DISTINCT.
+
+None of them is NULL in ksqlDB: a comparison with NULL is false.  `plain` gives the bare operator
+(which is NULL then), for places where NULL counts as false; `handlers` give the true value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from holdfast.sql.literals import event_time_ms
+from holdfast.sql.script import start_of
+from holdfast.sql.type_rules import common_type
+from holdfast.sql.typed import Typed, describe
+from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, SqlType
+
+if TYPE_CHECKING:
+    from holdfast.sql.expressions import Translator
+
+__all__ = ["Comparisons"]
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+}  # fmt: skip
+_DISTINCT: dict[type[exp.Expr], str] = {
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+_TIMES = (Base.DATE, Base.TIME, Base.TIMESTAMP)
+_ORDERED = (Base.STRING, Base.BYTES, *_TIMES)
+
+
+class Comparisons:
+    """The predicates of one translator."""
+
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+        self._script = translator.script
+        self._plain: dict[type[exp.Expr], Callable[..., str]] = {
+            **dict.fromkeys(_OPERATORS, self._compare),
+            **dict.fromkeys(_DISTINCT, self._distinct),
+            exp.Between: self._between,
+            exp.In: self._in,
+            exp.Like: self._like,
+            exp.Escape: self._like,
+            exp.Is: self._is,
+        }
+        self.handlers: dict[type[exp.Expr], Callable[..., Typed]] = dict.fromkeys(
+            self._plain, self._two_valued
+        )
+
+    def plain(self, node: exp.Expr) -> Typed:
+        """The predicate as the engine has it: NULL when an operand is."""
+        return Typed(BOOLEAN, self._plain[type(node)](node))
+
+    def _two_valued(self, node: exp.Expr) -> Typed:
+        text = self._plain[type(node)](node)
+        never_null = isinstance(node, (exp.Is, *_DISTINCT))
+        return Typed(BOOLEAN, text if never_null else f"coalesce({text}, false)")
+
+    def _compare(self, node: exp.Binary) -> str:
+        operator = _OPERATORS[type(node)]
+        left, right = self._operands(node.this, node.expression, operator)
+        return f"({left} {operator} {right})"
+
+    def _distinct(self, node: exp.Binary) -> str:
+        operator = _DISTINCT[type(node)]
+        left, right = self._operands(node.this, node.expression, "=")
+        if self._translator.engine.name == "Spark SQL":
+            same = f"({left} <=> {right})"
+            return same if isinstance(node, exp.NullSafeEQ) else f"(NOT {same})"
+        return f"({left} {operator} {right})"
+
+    def _between(self, node: exp.Between) -> str:
+        low = self._operands(node.this, node.args["low"], ">=")
+        high = self._operands(node.this, node.args["high"], "<=")
+        return f"({low[0]} >= {low[1]} AND {high[0]} <= {high[1]})"
+
+    def _in(self, node: exp.In) -> str:
+        items = [i for i in node.expressions if not isinstance(i, exp.Null)]
+        if not node.expressions:
+            raise self._script.unsupported(start_of(node), "IN takes a list of expressions")
+        if not items:
+            return "false"
+        pairs = [self._operands(node.this, i, "=") for i in items]
+        # One comparison per item: each may convert the value differently.
+        if len({left for left, _ in pairs}) == 1:
+            return f"({pairs[0][0]} IN ({', '.join(right for _, right in pairs)}))"
+        return "(" + " OR ".join(f"{left} = {right}" for left, right in pairs) + ")"
+
+    def _like(self, node: exp.Expr) -> str:
+        like = node.this if isinstance(node, exp.Escape) else node
+        escape: str | None = None
+        if isinstance(node, exp.Escape):
+            escape = str(node.expression.this)
+            if len(escape) != 1:
+                raise self._script.invalid(start_of(node), "ESCAPE takes one character")
+        value = self._translator.translate(like.this)
+        pattern = self._translator.translate(like.expression)
+        for side in (value, pattern):
+            if side.type not in (STRING, None):
+                raise self._script.invalid(
+                    start_of(like), f"LIKE compares STRING, not {describe(side.type)}"
+                )
+        return self._translator.engine.like(value.sql, pattern.sql, escape)
+
+    def _is(self, node: exp.Is) -> str:
+        negated = isinstance(node.expression, exp.Not)
+        target = node.expression.this if negated else node.expression
+        if not isinstance(target, exp.Null):
+            raise self._script.invalid(
+                start_of(node), "IS is followed by [NOT] NULL or [NOT] DISTINCT FROM"
+            )
+        operand = self._translator.translate(node.this).sql
+        return f"({operand} IS {'NOT ' if negated else ''}NULL)"
+
+    def _operands(
+        self, left_node: exp.Expr, right_node: exp.Expr, operator: str
+    ) -> tuple[str, str]:
+        left = self._translator.translate(left_node)
+        right = self._translator.translate(right_node)
+        left, right = self._dated(left, right, left_node), self._dated(right, left, right_node)
+        wanted = self._comparable(left.type, right.type, operator)
+        if wanted is None and not (left.type is None or right.type is None):
+            raise self._script.invalid(
+                start_of(left_node),
+                f"{describe(left.type)} {operator} {describe(right.type)} cannot be compared",
+                action="use CAST",
+            )
+        left = self._translator.coerce(left, wanted, left_node)
+        right = self._translator.coerce(right, wanted, right_node)
+        return left.sql, right.sql
+
+    def _dated(self, side: Typed, other: Typed, at: exp.Expr) -> Typed:
+        """A date string that is compared with an event time, as milliseconds."""
+        if not other.event_time or side.type != STRING or not side.constant:
+            return side
+        moment = event_time_ms(str(side.constant[0]))
+        if moment is None:
+            raise self._script.invalid(
+                start_of(at),
+                f"'{side.constant[0]}' is not a date or time",
+                action="write it like '2024-01-31' or '2024-01-31T10:00:00'",
+            )
+        return Typed(BIGINT, str(moment))
+
+    def _comparable(
+        self, left: SqlType | None, right: SqlType | None, operator: str
+    ) -> SqlType | None:
+        if left is None or right is None:
+            return left or right
+        if left.numeric and right.numeric:
+            return common_type((left, right))
+        if left == right:
+            ordered = left.base in _ORDERED or left.numeric
+            comparable = ordered or (operator in ("=", "<>") and left.base is not Base.MAP)
+            return left if comparable else None
+        bases = (left.base, right.base)
+        times = [t for t in (left, right) if t.base in _TIMES]
+        if Base.STRING in bases and times:
+            return times[0]
+        if set(bases) == {Base.DATE, Base.TIMESTAMP}:
+            return SqlType(Base.TIMESTAMP)
+        return None

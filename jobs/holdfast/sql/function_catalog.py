@@ -1,0 +1,34 @@
+"""All scalar functions by name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from holdfast.sql.functions import Overload
+from holdfast.sql.functions_collections import COLLECTIONS
+from holdfast.sql.functions_data import DATA
+from holdfast.sql.functions_numeric import NUMERIC
+from holdfast.sql.functions_text import TEXT
+from holdfast.sql.functions_time import TIME
+
+__all__ = ["function_names", "lookup_function"]
+
+
+def _catalog() -> dict[str, tuple[Overload, ...]]:
+    by_name: dict[str, list[Overload]] = defaultdict(list)
+    for overload in (*TEXT, *NUMERIC, *TIME, *COLLECTIONS, *DATA):
+        by_name[overload.name].append(overload)
+    return {name: tuple(overloads) for name, overloads in by_name.items()}
+
+
+_CATALOG = _catalog()
+
+
+def lookup_function(name: str) -> tuple[Overload, ...]:
+    """The overloads of a scalar function by its upper-case name; empty when there is none."""
+    return _CATALOG.get(name, ())
+
+
+def function_names() -> list[str]:
+    """All names, for "did you mean" and the documentation."""
+    return sorted(_CATALOG)

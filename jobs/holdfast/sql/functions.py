@@ -1,0 +1,199 @@
+"""The catalog of scalar functions: signatures, result types, and how each engine spells them.
+
+A signature is text, `NAME(TYPE, TYPE...) -> TYPE`: types are ksqlDB's; `T` and `U` stand for any
+type (the same one wherever the letter is repeated), `N` for any number, `ANY` for anything,
+`UNIT` for a unit of time written bare; a last `TYPE...` may be repeated, at least once.
+A rendering is a template (`{0}` the first argument, `{*}` all, `{1*}` all from the second,
+`{r}` the result type) or a function of the `Call`; None means the engine cannot do it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.sql.engines import DUCKDB, Engine
+from holdfast.sql.type_rules import common_type, converts_to, simple_type
+from holdfast.sql.typed import Typed, describe
+from holdfast.types.schema import Base, SqlType
+
+__all__ = [
+    "UNITS",
+    "Call",
+    "NoOverloadError",
+    "Overload",
+    "Rendering",
+    "ResultType",
+    "fn",
+    "render",
+]
+
+UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
+_VARIABLES = ("T", "U", "N")
+_PLACEHOLDER = re.compile(r"\{(\d*\*?|r)\}")
+
+
+class NoOverloadError(Exception):
+    """No signature fits the arguments."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of one call, converted to what the signature wants."""
+
+    engine: Engine
+    args: tuple[Typed, ...]
+    result: SqlType
+
+    def constant(self, index: int) -> str | int | float | bool | None:
+        """The literal at `index`, or None when it is not a literal (or not there)."""
+        if index >= len(self.args) or not self.args[index].constant:
+            return None
+        return self.args[index].constant[0]
+
+
+Rendering = str | Callable[[Call], str | None] | None
+ResultType = Callable[[Sequence[SqlType]], SqlType]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A type of a signature: a base type, a variable or ANY / UNIT, with its element."""
+
+    word: str
+    element: Pattern | None = None
+
+    def bind(self, given: SqlType | None, bound: dict[str, SqlType | None]) -> bool:
+        """Whether `given` fits; records what the variables stand for."""
+        if given is None or self.word in ("ANY", "UNIT"):
+            bound.setdefault(self.word, given)
+            return True
+        if self.word in _VARIABLES:
+            return self._bind_variable(given, bound)
+        if self.element is not None:
+            return given.base.value == self.word and self.element.bind(given.element, bound)
+        if self.word == "DECIMAL":
+            return given.base is Base.DECIMAL
+        wanted = simple_type(self.word)
+        return isinstance(wanted, SqlType) and converts_to(given, wanted)
+
+    def _bind_variable(self, given: SqlType, bound: dict[str, SqlType | None]) -> bool:
+        if self.word == "N" and not given.numeric:
+            return False
+        common = common_type([bound.get(self.word), given])
+        bound[self.word] = common
+        return common is not None
+
+    def type(self, bound: dict[str, SqlType | None]) -> SqlType | None:
+        """The concrete type, once the variables are known; None leaves the argument as it is."""
+        if self.word in ("ANY", "UNIT", "DECIMAL"):
+            return None
+        if self.word in _VARIABLES:
+            return bound.get(self.word)
+        if self.element is not None:
+            element = self.element.type(bound)
+            return None if element is None else SqlType(Base(self.word), element=element)
+        wanted = simple_type(self.word)
+        return wanted if isinstance(wanted, SqlType) else None
+
+
+def _pattern(text: str) -> Pattern:
+    text = text.strip()
+    if text.endswith(">"):
+        word, _, inner = text[:-1].partition("<")
+        return Pattern(word, _pattern(inner))
+    return Pattern(text)
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One signature of a function with its two renderings."""
+
+    name: str
+    signature: str
+    params: tuple[Pattern, ...]
+    variadic: bool
+    returns: Pattern
+    spark: Rendering
+    duckdb: Rendering
+    result: ResultType | None = field(default=None)
+
+    def accepts(self, count: int) -> bool:
+        """Whether so many arguments fit."""
+        return count >= len(self.params) if self.variadic else count == len(self.params)
+
+    def param(self, index: int) -> Pattern:
+        """The pattern of the argument at `index`."""
+        return self.params[min(index, len(self.params) - 1)]
+
+    def match(self, given: Sequence[SqlType | None]) -> dict[str, SqlType | None] | None:
+        """What the variables stand for when the arguments fit, else None."""
+        if not self.accepts(len(given)):
+            return None
+        bound: dict[str, SqlType | None] = {}
+        fits = all(self.param(i).bind(t, bound) for i, t in enumerate(given))
+        return bound if fits else None
+
+    def result_type(
+        self, bound: dict[str, SqlType | None], given: Sequence[SqlType | None]
+    ) -> SqlType | None:
+        """The type of the call; None when only NULLs were given."""
+        if self.result is not None:
+            return self.result([t for t in given if t is not None])
+        return self.returns.type(bound)
+
+
+def fn(
+    signature: str, spark: Rendering, duckdb: Rendering = None, result: ResultType | None = None
+) -> Overload:
+    """An entry of the catalog, from its signature's text."""
+    head, _, returns = signature.partition("->")
+    name, _, params = head.strip().removesuffix(")").partition("(")
+    parts = [p for p in re.split(r",\s*(?![^<]*>)", params) if p.strip()]
+    variadic = bool(parts) and parts[-1].strip().endswith("...")
+    patterns = tuple(_pattern(p.strip().removesuffix("...")) for p in parts)
+    text = head.strip()
+    return Overload(name, text, patterns, variadic, _pattern(returns), spark, duckdb, result)
+
+
+def choose(
+    overloads: Iterable[Overload], given: Sequence[SqlType | None]
+) -> tuple[Overload, dict[str, SqlType | None]]:
+    """The first signature that takes the types as they are, else the first that converts them.
+
+    Raises:
+        NoOverloadError: none fits; the message lists the signatures.
+    """
+    fitting = [(o, b) for o in overloads if (b := o.match(given)) is not None]
+    exact = [(o, b) for o, b in fitting if _exact(o, b, given)]
+    if not fitting:
+        signatures = ", ".join(dict.fromkeys(o.signature for o in overloads))
+        types = ", ".join(describe(t) for t in given)
+        raise NoOverloadError(f"({types}); it is {signatures}")
+    return (exact or fitting)[0]
+
+
+def _exact(
+    overload: Overload, bound: dict[str, SqlType | None], given: Sequence[SqlType | None]
+) -> bool:
+    wanted = (overload.param(i).type(bound) for i in range(len(given)))
+    return all(w is None or g is None or w == g for w, g in zip(wanted, given, strict=True))
+
+
+def render(overload: Overload, call: Call) -> str | None:
+    """The call's text, or None when the engine cannot do it."""
+    rendering = overload.duckdb if call.engine is DUCKDB else overload.spark
+    if rendering is None or callable(rendering):
+        return rendering(call) if rendering else None
+    texts = [a.sql for a in call.args]
+
+    def fill(found: re.Match[str]) -> str:
+        word = found.group(1)
+        if word == "r":
+            return call.engine.type_name(call.result)
+        if word.endswith("*"):
+            return ", ".join(texts[int(word[:-1] or 0) :])
+        return texts[int(word)]
+
+    return _PLACEHOLDER.sub(fill, rendering)

@@ -1,0 +1,210 @@
+"""ksqlDB's date and time functions.
+
+In Spark a TIMESTAMP is Spark's own, in a session whose time zone is UTC; a TIME is an INT of
+milliseconds of the day.  In DuckDB a TIMESTAMP is one without time zone that means UTC.
+Formats are Java's patterns: Spark reads them, DuckDB gets them translated when they are literals
+of the common letters (`strftime_pattern`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.sql.engines import DUCKDB
+from holdfast.sql.functions import Call, Overload, fn
+
+__all__ = ["TIME", "strftime_pattern"]
+
+_DAY_MS = 86_400_000
+_UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000}
+_LETTERS = {
+    "yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "M": "%-m", "MMM": "%b", "MMMM": "%B",
+    "dd": "%d", "d": "%-d", "DDD": "%j", "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I",
+    "mm": "%M", "m": "%-M", "ss": "%S", "s": "%-S", "SSS": "%g", "SSSSSS": "%f", "a": "%p",
+    "E": "%a", "EEE": "%a", "EEEE": "%A",
+}  # fmt: skip
+_TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
+
+
+_DAYS = ("TIMESTAMP", "DATE")
+_CLOCK = ("TIMESTAMP",)
+_PARTS = (
+    ("YEAR", _DAYS, "year({0})"),
+    ("QUARTER", _DAYS, "quarter({0})"),
+    ("MONTH", _DAYS, "month({0})"),
+    ("DAY", _DAYS, "day({0})"),
+    ("DAYOFMONTH", _DAYS, "day({0})"),
+    ("DAYOFWEEK", _DAYS, "dayofweek({0}) + 1"),  # Sunday is 1 in Spark, 0 in DuckDB
+    ("DAYOFYEAR", _DAYS, "dayofyear({0})"),
+    ("WEEKOFYEAR", _DAYS, "weekofyear({0})"),
+    ("HOUR", _CLOCK, "hour({0})"),
+    ("MINUTE", _CLOCK, "minute({0})"),
+    ("SECOND", _CLOCK, "second({0})"),
+)
+
+
+def strftime_pattern(pattern: str) -> str | None:
+    """A Java date pattern as strftime's, or None when a letter has no counterpart."""
+    parts: list[str] = []
+    end = 0
+    for token in _TOKEN.finditer(pattern):
+        if token.start() != end:
+            return None
+        end = token.end()
+        text = token.group(0)
+        if text.startswith("'"):
+            parts.append((token.group(1).replace("''", "'") or "'").replace("%", "%%"))
+        elif text[0].isalpha():
+            if text not in _LETTERS:
+                return None
+            parts.append(_LETTERS[text])
+        else:
+            parts.append(text.replace("%", "%%"))
+    return "".join(parts) if end == len(pattern) else None
+
+
+def _format(call: Call, value: str) -> str | None:
+    """Format a DuckDB TIMESTAMP by the literal pattern of argument 1, in the zone of argument 2."""
+    pattern = call.constant(1)
+    translated = strftime_pattern(pattern) if isinstance(pattern, str) else None
+    if translated is None:
+        return None
+    if len(call.args) > 2:
+        value = f"timezone({call.args[2].sql}, make_timestamptz(epoch_us({value})))"
+    return f"strftime({value}, {call.engine.string(translated)})"
+
+
+def _format_spark(call: Call, value: str) -> str:
+    if len(call.args) > 2:
+        value = f"from_utc_timestamp({value}, {call.args[2].sql})"
+    return f"date_format({value}, {call.args[1].sql})"
+
+
+def _format_timestamp(call: Call) -> str | None:
+    value = call.args[0].sql
+    return _format(call, value) if call.engine is DUCKDB else _format_spark(call, value)
+
+
+def _format_millis(call: Call) -> str | None:
+    value = call.args[0].sql
+    if call.engine is DUCKDB:
+        return _format(call, f"make_timestamp_ms({value})")
+    return _format_spark(call, f"timestamp_millis({value})")
+
+
+def _format_days(call: Call) -> str | None:
+    days = call.args[0].sql
+    if call.engine is DUCKDB:
+        return _format(call, f"(DATE '1970-01-01' + {days})")
+    return _format_spark(call, f"date_from_unix_date({days})")
+
+
+def _parsed(call: Call) -> str:
+    value = f"try_to_timestamp({call.args[0].sql}, {call.args[1].sql})"
+    return f"to_utc_timestamp({value}, {call.args[2].sql})" if len(call.args) > 2 else value
+
+
+def _parse_millis(call: Call) -> str:
+    return f"unix_millis({_parsed(call)})"
+
+
+def _parse_date(call: Call) -> str:
+    return f"CAST({_parsed(call)} AS DATE)"
+
+
+def _parse_days(call: Call) -> str:
+    return f"unix_date({_parse_date(call)})"
+
+
+def _parse_time(call: Call) -> str:
+    return f"CAST(pmod(unix_millis({_parsed(call)}), {_DAY_MS}) AS INT)"
+
+
+def _shifted(call: Call, sign: str) -> str | None:
+    """A DATE or TIMESTAMP (argument 2) moved by a number (1) of units (0)."""
+    unit = str(call.constant(0))
+    count, value = call.args[1].sql, call.args[2].sql
+    if call.engine is DUCKDB:
+        return f"CAST({value} {sign} to_{unit.lower()}(CAST({count} AS BIGINT)) AS {{r}})".replace(
+            "{r}", call.engine.type_name(call.result)
+        )
+    moved = f"timestampadd({unit.removesuffix('S')}, {sign}{count}, CAST({value} AS TIMESTAMP))"
+    return f"CAST({moved} AS {call.engine.type_name(call.result)})"
+
+
+def _shifted_time(call: Call, sign: str) -> str | None:
+    unit = _UNIT_MS.get(str(call.constant(0)))
+    if unit is None:
+        return None
+    count, value = call.args[1].sql, call.args[2].sql
+    moved = f"{value} {sign} CAST({count} AS BIGINT) * {unit}"
+    if call.engine is DUCKDB:
+        return f"CAST((({moved}) % {_DAY_MS} + {_DAY_MS}) % {_DAY_MS} AS INTEGER)"
+    return f"CAST(pmod({moved}, {_DAY_MS}) AS INT)"
+
+
+def _shifts(name: str, sign: str, type_name: str) -> Overload:
+    shift = _shifted_time if type_name == "TIME" else _shifted
+
+    def rendering(call: Call) -> str | None:
+        return shift(call, sign)
+
+    return fn(f"{name}(UNIT, INTEGER, {type_name}) -> {type_name}", rendering, rendering)
+
+
+TIME: tuple[Overload, ...] = (
+    fn(
+        "CONVERT_TZ(TIMESTAMP, STRING, STRING) -> TIMESTAMP",
+        "from_utc_timestamp(to_utc_timestamp({0}, {1}), {2})",
+    ),
+    _shifts("DATEADD", "+", "DATE"),
+    _shifts("DATESUB", "-", "DATE"),
+    _shifts("TIMEADD", "+", "TIME"),
+    _shifts("TIMESUB", "-", "TIME"),
+    _shifts("TIMESTAMPADD", "+", "TIMESTAMP"),
+    _shifts("TIMESTAMPSUB", "-", "TIMESTAMP"),
+    fn("DATETOSTRING(INTEGER, STRING) -> STRING", _format_days, _format_days),
+    fn("FORMAT_DATE(DATE, STRING) -> STRING", _format_timestamp, _format_timestamp),
+    fn("FORMAT_TIME(TIME, STRING) -> STRING", _format_millis, _format_millis),
+    fn("FORMAT_TIMESTAMP(TIMESTAMP, STRING) -> STRING", _format_timestamp, _format_timestamp),
+    fn(
+        "FORMAT_TIMESTAMP(TIMESTAMP, STRING, STRING) -> STRING",
+        _format_timestamp,
+        _format_timestamp,
+    ),
+    fn("FROM_DAYS(INTEGER) -> DATE", "date_from_unix_date({0})", "(DATE '1970-01-01' + {0})"),
+    fn("FROM_UNIXTIME(BIGINT) -> TIMESTAMP", "timestamp_millis({0})", "make_timestamp_ms({0})"),
+    fn("PARSE_DATE(STRING, STRING) -> DATE", _parse_date),
+    fn("PARSE_TIME(STRING, STRING) -> TIME", _parse_time),
+    fn("PARSE_TIMESTAMP(STRING, STRING) -> TIMESTAMP", _parsed),
+    fn("PARSE_TIMESTAMP(STRING, STRING, STRING) -> TIMESTAMP", _parsed),
+    fn("STRINGTODATE(STRING, STRING) -> INTEGER", _parse_days),
+    fn("STRINGTOTIMESTAMP(STRING, STRING) -> BIGINT", _parse_millis),
+    fn("STRINGTOTIMESTAMP(STRING, STRING, STRING) -> BIGINT", _parse_millis),
+    fn("TIMESTAMPTOSTRING(BIGINT, STRING) -> STRING", _format_millis, _format_millis),
+    fn("TIMESTAMPTOSTRING(BIGINT, STRING, STRING) -> STRING", _format_millis, _format_millis),
+    fn("UNIX_DATE() -> INTEGER", "unix_date(current_date())"),
+    fn(
+        "UNIX_DATE(DATE) -> INTEGER",
+        "unix_date({0})",
+        "CAST(date_diff('day', DATE '1970-01-01', {0}) AS INTEGER)",
+    ),
+    fn("UNIX_TIMESTAMP() -> BIGINT", "unix_millis(current_timestamp())"),
+    fn("UNIX_TIMESTAMP(TIMESTAMP) -> BIGINT", "unix_millis({0})", "epoch_ms({0})"),
+    # Spark's own, by its names.
+    *(
+        fn(f"{name}({kind}) -> INTEGER", f"{name.lower()}({{0}})", f"CAST({duck} AS INTEGER)")
+        for name, kinds, duck in _PARTS
+        for kind in kinds
+    ),
+    fn(
+        "DATE_TRUNC(STRING, TIMESTAMP) -> TIMESTAMP",
+        "date_trunc({0}, {1})",
+        "date_trunc({0}, {1})",
+    ),
+    fn("DATEDIFF(DATE, DATE) -> INTEGER", "datediff({0}, {1})"),
+    fn("LAST_DAY(DATE) -> DATE", "last_day({0})", "last_day({0})"),
+    fn("ADD_MONTHS(DATE, INTEGER) -> DATE", "add_months({0}, {1})"),
+    fn("DATE_ADD(DATE, INTEGER) -> DATE", "date_add({0}, {1})", "({0} + {1})"),
+    fn("DATE_SUB(DATE, INTEGER) -> DATE", "date_sub({0}, {1})", "({0} - {1})"),
+)

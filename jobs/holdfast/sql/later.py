@@ -1,0 +1,114 @@
+"""What ksqlDB has and Holdfast refuses for now: one sentence each, and what to do meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CLAUSES", "STATEMENTS", "Later"]
+
+
+@dataclass(frozen=True)
+class Later:
+    """A refusal: what is refused, and where it will come or what to use until then."""
+
+    fact: str
+    action: str
+
+
+_ONLY = "a file holds CREATE STREAM, CREATE TABLE and SET statements"
+_QUERIES = Later(
+    "pull and push queries (a SELECT without CREATE ... AS) are not supported yet",
+    "they come later, answered over HTTP by the serve layer (holdfast.serve), not in a file; "
+    "for a query that keeps running write CREATE STREAM or TABLE name AS SELECT ...",
+)
+_OPERATIONS = Later(
+    "statements that look at or steer a running job are not part of a file",
+    f"use the holdfast command line (holdfast --help); {_ONLY}",
+)
+_TYPES = Later(
+    "named types (CREATE TYPE) are not supported yet",
+    "they come later, in holdfast.sql; write the type out where it is used",
+)
+_INSERT = Later(
+    "INSERT is not supported yet",
+    "INSERT INTO ... SELECT comes later, with queries that share a sink; "
+    "records are produced to the topic by an ordinary Kafka producer",
+)
+_DROP = Later(
+    "DROP is not supported",
+    "the file is the whole truth: remove the CREATE statement from it and run the file again",
+)
+_VARIABLES = Later(
+    "variables (DEFINE, UNDEFINE) are not supported yet",
+    "they come later, in holdfast.sql; write the value out",
+)
+_CONNECTORS = Later(
+    "connectors are Kafka Connect's business and not supported",
+    "create the connector with Kafka Connect's own REST interface",
+)
+_ASSERT = Later("ASSERT is not supported yet", f"check topics before the job starts; {_ONLY}")
+
+STATEMENTS: dict[str, Later] = {
+    "SELECT": _QUERIES,
+    "INSERT": _INSERT,
+    "DROP": _DROP,
+    "DEFINE": _VARIABLES,
+    "UNDEFINE": _VARIABLES,
+    "ASSERT": _ASSERT,
+    "ALTER": Later(
+        "ALTER is not supported yet",
+        "change the CREATE statement in the file; state is kept where the change allows it",
+    ),
+    **dict.fromkeys(
+        ("SHOW", "LIST", "DESCRIBE", "PRINT", "TERMINATE", "PAUSE", "RESUME", "EXPLAIN", "RUN"),
+        _OPERATIONS,
+    ),
+    "CREATE TYPE": _TYPES,
+    "CREATE CONNECTOR": _CONNECTORS,
+    "CREATE SINK": _CONNECTORS,
+    "SOURCE TABLE": Later(
+        "CREATE SOURCE TABLE is not supported yet",
+        "tables that are read directly come later, with table processors in holdfast.tasks",
+    ),
+}
+
+_JOIN = Later(
+    "joins are not supported yet",
+    "they come later, as a processor of their own in holdfast.tasks; "
+    "until then read one source per statement",
+)
+
+CLAUSES: dict[str, Later] = {
+    "JOIN": _JOIN,
+    "SESSION": Later(
+        "SESSION windows are not supported yet",
+        "they come later, as a processor of their own in holdfast.tasks; "
+        "use WINDOW TUMBLING or HOPPING until then",
+    ),
+    "FINAL": Later(
+        "EMIT FINAL is not supported yet",
+        "it comes later, with suppression of windowed results in holdfast.tasks; "
+        "use EMIT CHANGES, each window's last change is its final result",
+    ),
+    "LIMIT": Later(
+        "LIMIT has no place in a query that keeps running",
+        "it comes later, for push and pull queries; remove it",
+    ),
+    "HEADERS": Later(
+        "columns over record headers (HEADER, HEADERS) are not supported yet",
+        "they come later, in holdfast.ingest; remove the column",
+    ),
+    "LAMBDA": Later(
+        "lambda functions (x => ...) are not supported yet",
+        "they come later, in holdfast.sql's function catalog; use the ARRAY_ and MAP_ functions",
+    ),
+    "TABLE AGGREGATION": Later(
+        "aggregating a TABLE is not supported yet",
+        "a table's old row must be taken back from the aggregate; this undo comes later in "
+        "holdfast.tasks. Aggregate the STREAM behind the table",
+    ),
+    "TABLE PROJECTION": Later(
+        "CREATE ... AS SELECT over a TABLE is not supported yet",
+        "table-to-table processors come later in holdfast.tasks. Read the STREAM behind the table",
+    ),
+}

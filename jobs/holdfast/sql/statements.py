@@ -1,0 +1,136 @@
+"""What the parser makes of a file: one value per statement, names resolved, nothing looked up.
+
+Every `at` is a character offset in the whole file, for error messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from holdfast.types.schema import SqlType
+from holdfast.types.topology import WindowKind
+
+__all__ = [
+    "ColumnDefinition",
+    "CreateAs",
+    "CreateSource",
+    "Name",
+    "Property",
+    "Select",
+    "SelectItem",
+    "SetProperty",
+    "Statement",
+    "UnsetProperty",
+    "WindowClause",
+]
+
+
+@dataclass(frozen=True)
+class Name:
+    """A resolved identifier: upper-case unless it was quoted."""
+
+    text: str
+    at: int
+
+
+@dataclass(frozen=True)
+class Property:
+    """One entry of a WITH clause; the key is upper-case."""
+
+    key: str
+    value: str | int | float | bool | None
+    at: int
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """A declared column; `constraint` is "", "KEY" or "PRIMARY KEY"."""
+
+    name: Name
+    type: SqlType
+    constraint: str = ""
+
+
+@dataclass(frozen=True)
+class SelectItem:
+    """One item of a projection.
+
+    `expression` is None for a star; `qualifier` is then the source it is limited to, if any.
+    """
+
+    expression: exp.Expr | None
+    alias: Name | None
+    at: int
+    qualifier: Name | None = None
+
+
+@dataclass(frozen=True)
+class WindowClause:
+    """WINDOW …; lengths in ms, None where the statement says nothing."""
+
+    kind: WindowKind
+    size_ms: int
+    advance_ms: int
+    grace_ms: int | None
+    retention_ms: int | None
+    at: int
+
+
+@dataclass(frozen=True)
+class Select:
+    """SELECT … of a persistent query.  `partition_by` is None without the clause."""
+
+    items: tuple[SelectItem, ...]
+    source: Name
+    source_alias: Name | None
+    window: WindowClause | None
+    where: exp.Expr | None
+    group_by: tuple[exp.Expr, ...]
+    partition_by: tuple[exp.Expr, ...] | None
+    having: exp.Expr | None
+    at: int
+
+
+@dataclass(frozen=True)
+class CreateSource:
+    """CREATE STREAM / TABLE name (columns) WITH (…)."""
+
+    kind: str  # "STREAM" or "TABLE"
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    properties: tuple[Property, ...]
+    if_not_exists: bool
+    at: int
+
+
+@dataclass(frozen=True)
+class CreateAs:
+    """CREATE STREAM / TABLE name WITH (…) AS SELECT …; `text` is the statement as written."""
+
+    kind: str
+    name: Name
+    properties: tuple[Property, ...]
+    select: Select
+    if_not_exists: bool
+    at: int
+    text: str
+
+
+@dataclass(frozen=True)
+class SetProperty:
+    """SET 'key' = 'value'."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class UnsetProperty:
+    """UNSET 'key': takes an earlier SET of the file back."""
+
+    key: str
+
+
+Statement = CreateSource | CreateAs | SetProperty | UnsetProperty
