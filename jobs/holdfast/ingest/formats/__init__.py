@@ -1,0 +1,49 @@
+"""Serialization formats: one contract (`Decoder`), one file per format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.ingest.formats.base import Decoded, Decoder
+from holdfast.ingest.formats.delimited import DelimitedDecoder
+from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.ingest.formats.kafka import KafkaDecoder
+from holdfast.ingest.formats.none import NoneDecoder
+from holdfast.types.schema import Column
+from holdfast.types.topology import Format
+
+__all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
+
+
+def value_decoder(format_: Format, declared: Sequence[Column], wanted: Sequence[Column]) -> Decoder:
+    """The decoder of record values.
+
+    Args:
+        declared: every value column of the source, in its order.
+        wanted: those to decode, in the order of the result.
+
+    Raises:
+        Unsupported: the format cannot hold the declared columns.
+    """
+    return _decoder(format_, declared, wanted, unwrapped=False)
+
+
+def key_decoder(format_: Format, declared: Sequence[Column], wanted: Sequence[Column]) -> Decoder:
+    """The decoder of record keys: as `value_decoder`, but one JSON column stands without object.
+
+    Raises:
+        Unsupported: the format cannot hold the declared columns.
+    """
+    return _decoder(format_, declared, wanted, unwrapped=len(declared) == 1)
+
+
+def _decoder(
+    format_: Format, declared: Sequence[Column], wanted: Sequence[Column], *, unwrapped: bool
+) -> Decoder:
+    if format_ is Format.JSON:
+        return JsonDecoder(wanted, unwrapped=unwrapped)
+    if format_ is Format.KAFKA:
+        return KafkaDecoder(declared, wanted)
+    if format_ is Format.DELIMITED:
+        return DelimitedDecoder(declared, wanted)
+    return NoneDecoder(wanted)

@@ -1,0 +1,77 @@
+"""JSON, by ksqlDB's rules.
+
+Field names match a column exactly, else an upper-case (unquoted) column without regard to the
+case of ASCII letters; of several such fields the last counts.  A missing field is NULL, other
+fields are ignored.  Numbers may stand as text; whatever stands where a STRING is declared
+becomes text.  Where ksqlDB lets a number wrap around, the record is undecodable here.
+
+Two decoders share the work: `json_fast` parses a whole chunk in Arrow and refuses it when it
+cannot vouch for every record; `json_slow` takes one record at a time, is exact, and says what
+is wrong with which.  Both give the same columns for whatever both accept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from holdfast.ingest.formats.base import Decoded, Decoder, Payloads
+from holdfast.ingest.formats.json_fast import FastJson, fast_json
+from holdfast.ingest.formats.json_slow import SlowJson
+from holdfast.types.schema import Column
+
+__all__ = ["JsonDecoder"]
+
+# One bad record sends this many others the slow way, not a whole chunk.
+_PART = 2_000
+
+
+class JsonDecoder(Decoder):
+    """Chooses the decoder: the fast one for as much as it accepts, the slow one for the rest."""
+
+    def __init__(self, wanted: Sequence[Column], *, unwrapped: bool = False) -> None:
+        """`unwrapped`: a payload is the one column's value itself, not an object."""
+        self._wanted = tuple(wanted)
+        self._slow = SlowJson(self._wanted, unwrapped=unwrapped)
+        self._fast: FastJson | None = None if unwrapped else fast_json(self._wanted)
+
+    def decode(self, payloads: Payloads) -> Decoded:
+        present = [i for i, p in enumerate(payloads) if p is not None]
+        found = self._present([p for p in payloads if p is not None])
+        if len(present) == len(payloads):
+            return found
+        return _spread(found, present, len(payloads))
+
+    def _present(self, payloads: list[bytes]) -> Decoded:
+        columns = self._fast.decode(payloads) if self._fast is not None and payloads else None
+        if columns is not None:
+            return Decoded(columns)
+        if self._fast is None or len(payloads) <= _PART:
+            return self._slow.decode(payloads)
+        starts = range(0, len(payloads), _PART)
+        parts = [self._present(payloads[i : i + _PART]) for i in starts]
+        return _joined(parts, starts)
+
+
+def _joined(parts: Sequence[Decoded], starts: Sequence[int]) -> Decoded:
+    columns = zip(*(p.columns for p in parts), strict=True)
+    placed = list(zip(starts, parts, strict=True))
+    return Decoded(
+        tuple(pa.concat_arrays(arrays) for arrays in columns),
+        {start + i: reason for start, part in placed for i, reason in part.bad.items()},
+        frozenset(start + i for start, part in placed for i in part.nulls),
+    )
+
+
+def _spread(found: Decoded, present: list[int], length: int) -> Decoded:
+    """Put what was decoded back to where its payloads were; the other rows are null."""
+    index: list[int | None] = [None] * length
+    for row, i in enumerate(present):
+        index[i] = row
+    rows = pa.array(index, pa.int64())
+    return Decoded(
+        tuple(c.take(rows) for c in found.columns),
+        {present[i]: reason for i, reason in found.bad.items()},
+        frozenset(present[i] for i in found.nulls),
+    )

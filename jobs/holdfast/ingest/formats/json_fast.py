@@ -1,0 +1,208 @@
+"""JSON a whole chunk at a time, in Arrow; refuses what it cannot vouch for.
+
+The records are joined with newlines and parsed as one document.  That is safe only if every
+record is exactly one object by the rules of `json_slow`, so these are checked on the joined
+bytes, with searches that cost far less than parsing:
+
+* every record begins with `{` and ends with `}` and none holds a newline; a newline inside a
+  string is no JSON, so every boundary lies between two objects, and as many rows as records
+  means one object each;
+* it is valid UTF-8 and holds no NaN or Infinity, which Arrow would let pass;
+* no wanted field is spelled in two ways, and no letter of a name is escaped;
+* no record can be nested more deeply than the slow way allows.
+
+Everything else, duplicate fields and numbers out of range for instance, Arrow itself refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.json as pj
+
+from holdfast.ingest.formats.text import fit_time
+from holdfast.types.schema import Base, Column, SqlType
+
+__all__ = ["FastJson", "fast_json"]
+
+_SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
+# Letters, digits and underscores, which nobody escapes; controls and signs are often escaped.
+_ESCAPED_NAME = re.compile(rb"\\u00(3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
+_LONG = 400  # bytes; a shorter record cannot be nested too deeply
+_OPENERS = 400  # an upper bound of its depth
+_TOP_ONLY = {Base.TIMESTAMP: pa.int64(), Base.DATE: pa.int32(), Base.TIME: pa.int32()}
+_DIRECT = frozenset(
+    {Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL, Base.STRING}
+)
+
+
+def fast_json(wanted: Sequence[Column]) -> FastJson | None:
+    """The fast decoder for these columns, None when Arrow cannot read them as ksqlDB does."""
+    sound = all(c.type.base in _TOP_ONLY or _direct(c.type) for c in wanted)
+    simple = all(_SIMPLE_NAME.fullmatch(name) for name in _names(wanted))
+    return FastJson(wanted) if sound and simple else None
+
+
+class FastJson:
+    """Decodes payloads of one source into the wanted columns, or not at all."""
+
+    def __init__(self, wanted: Sequence[Column]) -> None:
+        self._wanted = tuple(wanted)
+        # A name with a lower-case letter was quoted: it matches itself only.
+        self._folding = sorted({n for n in _names(wanted) if n == n.upper()})
+
+    def decode(self, payloads: Sequence[bytes]) -> tuple[pa.Array, ...] | None:
+        """The wanted columns, or None: let the slow decoder look at these payloads."""
+        joined = b"\n".join(payloads)
+        if not _plain(joined, payloads):
+            return None
+        spelled = self._spelled(joined)
+        if spelled is None:
+            return None
+        try:
+            return self._parse(joined, spelled, len(payloads))
+        except (pa.ArrowInvalid, ValueError):
+            return None
+
+    def _spelled(self, joined: bytes) -> dict[str, str] | None:
+        """How each wanted field is spelled in these records; None if in several ways."""
+        lowered = joined.lower()
+        spelled: dict[str, str] = {}
+        for name in self._folding:
+            found = _spelling(name, joined, lowered)
+            if found is None:
+                return None
+            spelled[name] = found
+        return spelled
+
+    def _parse(
+        self, joined: bytes, spelled: dict[str, str], rows: int
+    ) -> tuple[pa.Array, ...] | None:
+        fields = [_field(c, spelled, _TOP_ONLY.get(c.type.base)) for c in self._wanted]
+        if not _distinct(fields):
+            return None
+        table = pj.read_json(
+            pa.BufferReader(joined),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(joined) + 1),
+            parse_options=pj.ParseOptions(
+                explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"
+            ),
+        )
+        if table.num_rows != rows:
+            return None
+        columns = [table.column(f.name).combine_chunks() for f in fields]
+        return tuple(_finished(a, c.type) for a, c in zip(columns, self._wanted, strict=True))
+
+
+def _names(columns: Sequence[Column]) -> Iterator[str]:
+    for column in columns:
+        yield column.name
+        type_: SqlType | None = column.type
+        while type_ is not None:
+            yield from _names(type_.fields)
+            type_ = type_.element
+
+
+def _direct(type_: SqlType) -> bool:
+    """Arrow reads the type from JSON as `json_slow` does."""
+    if type_.base is Base.ARRAY and type_.element is not None:
+        return _direct(type_.element)
+    if type_.base is Base.STRUCT:
+        return all(_direct(f.type) for f in type_.fields)
+    return type_.base in _DIRECT
+
+
+def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
+    boundaries = len(payloads) - 1
+    return (
+        joined.startswith(b"{")
+        and joined.endswith(b"}")
+        and joined.count(b"\n") == boundaries
+        and joined.count(b"}\n{") == boundaries
+        and b"NaN" not in joined
+        and b"Inf" not in joined
+        and _is_utf8(joined)
+        and (b"\\u00" not in joined or not _ESCAPED_NAME.search(joined))
+        and not any(len(p) > _LONG and _openers(p) > _OPENERS for p in payloads)
+    )
+
+
+def _openers(payload: bytes) -> int:
+    return payload.count(b"{") + payload.count(b"[")
+
+
+def _is_utf8(joined: bytes) -> bool:
+    if joined.isascii():
+        return True
+    try:
+        joined.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _spelling(name: str, joined: bytes, lowered: bytes) -> str | None:
+    """The one spelling of an upper-case name; itself if it is nowhere; None if there are more."""
+    quoted = b'"' + name.lower().encode() + b'"'
+    at = lowered.find(quoted)
+    if at < 0:
+        return name
+    first = joined[at : at + len(quoted)]
+    if lowered.count(quoted) != joined.count(first):
+        # Values may look like names; only what stands before a colon is one.
+        found = set(re.findall(b"(?i:" + quoted + rb")(?=\s*:)", joined))
+        if len(found) > 1:
+            return None
+        first = found.pop() if found else quoted
+    return first[1:-1].decode()
+
+
+def _field(column: Column, spelled: dict[str, str], arrow: pa.DataType | None) -> pa.Field:
+    return pa.field(spelled.get(column.name, column.name), arrow or _read_as(column.type, spelled))
+
+
+def _read_as(type_: SqlType, spelled: dict[str, str]) -> pa.DataType:
+    """The type's Arrow form with fields named as the records spell them."""
+    if type_.base is Base.STRUCT:
+        return pa.struct([_field(f, spelled, None) for f in type_.fields])
+    if type_.base is Base.ARRAY and type_.element is not None:
+        return pa.list_(_read_as(type_.element, spelled))
+    return type_.arrow()
+
+
+def _distinct(fields: Sequence[pa.Field]) -> bool:
+    """No two columns, at any depth, ask for the same field of a record."""
+    names = {f.name for f in fields}
+    return len(names) == len(fields) and all(_distinct(_parts(f.type)) for f in fields)
+
+
+def _parts(arrow: pa.DataType) -> list[pa.Field]:
+    return [arrow.field(i) for i in range(arrow.num_fields)]
+
+
+def _finished(array: pa.Array, type_: SqlType) -> pa.Array:
+    """What was read, as the type's own Arrow form."""
+    if type_.base is Base.TIMESTAMP:
+        return array.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(type_.arrow())
+    if type_.base is Base.DATE:
+        return array.cast(pa.date32())
+    if type_.base is Base.TIME:
+        for bound in pa.compute.min_max(array).values():
+            fit_time(bound.as_py() or 0)
+        return array
+    return _renamed(array, type_)
+
+
+def _renamed(array: pa.Array, type_: SqlType) -> pa.Array:
+    """The same array with struct fields named as declared."""
+    if type_.base is Base.STRUCT:
+        parts = [_renamed(array.field(i), f.type) for i, f in enumerate(type_.fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(type_.arrow()), mask=array.is_null())
+    if type_.base is Base.ARRAY and type_.element is not None:
+        values = _renamed(array.values, type_.element)
+        return pa.ListArray.from_arrays(
+            array.offsets, values, type=type_.arrow(), mask=array.is_null()
+        )
+    return array

@@ -1,0 +1,20 @@
+"""NONE: there is nothing to decode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.ingest.formats.base import Decoded, Decoder, Payloads, null_columns
+from holdfast.types.schema import Column
+
+__all__ = ["NoneDecoder"]
+
+
+class NoneDecoder(Decoder):
+    """Columns of nulls, whatever the bytes are."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = tuple(columns)
+
+    def decode(self, payloads: Payloads) -> Decoded:
+        return Decoded(null_columns(self._columns, len(payloads)))

@@ -1,0 +1,163 @@
+"""Text to a value of a SQL type, as ksqlDB reads numbers that arrive as text.
+
+A value is what `pyarrow.array` takes for the type's Arrow form: TIMESTAMP is an int of
+microseconds, DATE an int of days, TIME an int of milliseconds, DECIMAL a `Decimal` that fits.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+
+from holdfast.ingest.formats.base import Undecodable
+from holdfast.types.schema import Base, SqlType
+
+__all__ = [
+    "Parser",
+    "fit_decimal",
+    "fit_integer",
+    "fit_time",
+    "fit_timestamp",
+    "parse_base64",
+    "parse_decimal",
+    "parse_double",
+    "parse_integer",
+    "parser",
+]
+
+Parser = Callable[[str], object]
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
+_DOUBLE = re.compile(_DECIMAL.pattern + "[fFdD]?")
+_NAMED = {
+    sign + name: float(sign + name) for sign in ("", "+", "-") for name in ("NaN", "Infinity")
+}
+_BITS = {Base.INTEGER: 31, Base.BIGINT: 63, Base.DATE: 31}
+_DAY_MS = 86_400_000
+_TIMESTAMP_MS = (1 << 63) // 1000  # Arrow keeps microseconds in 64 bits
+
+
+def parse_integer(text: str) -> int:
+    """Digits with an optional sign, nothing else.
+
+    Raises:
+        Undecodable: it is something else.
+    """
+    if not _INTEGER.fullmatch(text):
+        raise Undecodable(f"{_short(text)} is not an integer")
+    return int(text)
+
+
+def parse_double(text: str) -> float:
+    """A floating-point number as Java's Double.parseDouble reads it, without hexadecimals.
+
+    Raises:
+        Undecodable: it is something else, or beyond DOUBLE's range.
+    """
+    stripped = text.strip()
+    if stripped in _NAMED:
+        return _NAMED[stripped]
+    if not _DOUBLE.fullmatch(stripped):
+        raise Undecodable(f"{_short(text)} is not a number")
+    value = float(stripped.rstrip("fFdD"))
+    if math.isinf(value):
+        raise Undecodable(f"{_short(text)} is out of DOUBLE's range")
+    return value
+
+
+def parse_decimal(text: str) -> Decimal:
+    """A decimal number of any size.
+
+    Raises:
+        Undecodable: it is something else.
+    """
+    if not _DECIMAL.fullmatch(text):
+        raise Undecodable(f"{_short(text)} is not a decimal number")
+    return Decimal(text)
+
+
+def parse_base64(text: str) -> bytes:
+    """Raises `Undecodable` for anything but padded, standard base64."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Undecodable(f"{_short(text)} is not base64") from error
+
+
+def fit_integer(value: int, base: Base) -> int:
+    """`value` if it is in the range of INTEGER, BIGINT or DATE.
+
+    Raises:
+        Undecodable: it is not.
+    """
+    bound = 1 << _BITS[base]
+    if not -bound <= value < bound:
+        raise Undecodable(f"{_short(str(value))} is out of {base}'s range")
+    return value
+
+
+def fit_time(value: int) -> int:
+    """Milliseconds of a day; raises `Undecodable` for others."""
+    if not 0 <= value < _DAY_MS:
+        raise Undecodable(f"{_short(str(value))} is out of TIME's range, 0 to {_DAY_MS - 1} ms")
+    return value
+
+
+def fit_timestamp(value: int) -> int:
+    """Microseconds from milliseconds since the epoch; raises `Undecodable` out of range."""
+    if not -_TIMESTAMP_MS <= value < _TIMESTAMP_MS:
+        raise Undecodable(f"{_short(str(value))} ms is out of TIMESTAMP's range")
+    return value * 1000
+
+
+def fit_decimal(value: Decimal, type_: SqlType) -> Decimal:
+    """`value` if the type holds it exactly.
+
+    Raises:
+        Undecodable: it would have to be rounded, or has too many digits.
+    """
+    if not value:
+        return Decimal(0)
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise Undecodable(f"{value} is not a decimal number")
+    trailing = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+    if exponent + trailing < -type_.scale:
+        raise Undecodable(f"{_short(str(value))} does not fit {type_} without rounding")
+    if value.adjusted() >= type_.precision - type_.scale:
+        raise Undecodable(f"{_short(str(value))} has too many digits for {type_}")
+    return value
+
+
+def parser(type_: SqlType) -> Parser:
+    """How text becomes a value of a type without parts.
+
+    Raises:
+        KeyError: the type has parts (ARRAY, MAP, STRUCT).
+    """
+    if type_.base is Base.DECIMAL:
+        return lambda text: fit_decimal(parse_decimal(text), type_)
+    return _PARSERS[type_.base]
+
+
+_PARSERS: dict[Base, Parser] = {
+    # Java's Boolean.parseBoolean: whatever is not "true" is false.
+    Base.BOOLEAN: lambda text: text.lower() == "true",
+    Base.INTEGER: lambda text: fit_integer(parse_integer(text), Base.INTEGER),
+    Base.BIGINT: lambda text: fit_integer(parse_integer(text), Base.BIGINT),
+    Base.DATE: lambda text: fit_integer(parse_integer(text), Base.DATE),
+    Base.TIME: lambda text: fit_time(parse_integer(text)),
+    Base.TIMESTAMP: lambda text: fit_timestamp(parse_integer(text)),
+    Base.DOUBLE: parse_double,
+    Base.STRING: lambda text: text,
+    Base.BYTES: parse_base64,
+}
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "…")
