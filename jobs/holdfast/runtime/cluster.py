@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from holdfast.config.settings import Settings
 from holdfast.errors import ExecutorsMissing
 from holdfast.runtime.placement import assign
-from holdfast.runtime.spark_internals import Executor, executors, located
+from holdfast.runtime.spark_internals import Executor, executors, located, on_state_workers
 from holdfast.tasks.plan import StoreSurvey, TaskReport, Whereabouts
 from holdfast.tasks.worker import survey
 
@@ -128,11 +128,12 @@ class Cluster:
             executors=self._settings.placement.executors,
             application_id=self._settings.application_id,
         )
-        return located(self._context, [e.location for e in alive]).mapPartitions(ask).collect()
+        rdd = located(self._context, [e.location for e in alive])
+        return on_state_workers(rdd, ask, range(len(alive)))
 
 
 def _survey_partition(
-    elements: Iterator[int], *, state_dir: str, executors: int, application_id: str
+    index: int, elements: Iterator[int], *, state_dir: str, executors: int, application_id: str
 ) -> Iterator[StoreSurvey]:
     for _ in elements:
         yield survey(state_dir, executors, application_id)

@@ -85,5 +85,3 @@ def _filtered(frame: DataFrame, query: Query) -> DataFrame:
     """WHERE; a record without a value never passes it and never counts, as in ksqlDB."""
     alive = frame.where(f"NOT `{TOMBSTONE}`")
     return alive if query.filter is None else alive.where(query.filter)
-
-

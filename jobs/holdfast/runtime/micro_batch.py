@@ -13,16 +13,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark import SparkContext
-from pyspark.rdd import RDD
 from pyspark.sql import DataFrame
 
 from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.frames import aggregate_frame, project_frame
-from holdfast.runtime.spark_internals import located, payload
+from holdfast.runtime.spark_internals import located, on_state_workers, payload
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
 from holdfast.types.ids import OffsetRange
@@ -66,7 +64,7 @@ def run_aggregate(
         locations = [where[p][1] for p in range(plan.state_partitions)]
         volumes = {p: v for p, (v, _) in where.items()}
         rdd = located(frame.sparkSession.sparkContext, locations).zip(shuffled)
-        return _run(rdd, pending, partial(work, volumes=volumes))
+        return on_state_workers(rdd, partial(work, volumes=volumes), pending)
 
     return _until_done(plan, cluster, attempt)
 
@@ -79,7 +77,7 @@ def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> lis
         locations = [where[p][1] for p in range(plan.state_partitions)]
         volumes = {p: v for p, (v, _) in where.items()}
         rdd = located(context, locations)
-        return _run(rdd, pending, partial(work, volumes=volumes))
+        return on_state_workers(rdd, partial(work, volumes=volumes), pending)
 
     return _until_done(plan, cluster, attempt)
 
@@ -132,15 +130,6 @@ def _backoff() -> Iterator[float]:
         yield _BACKOFF_S[-1]
 
 
-def _run(
-    rdd: RDD[Any],
-    partitions: Sequence[int],
-    work: Callable[[int, Iterator[Any]], Iterator[Answer]],
-) -> list[Answer]:
-    mapped = rdd.mapPartitionsWithIndex(work, preservesPartitioning=True)
-    return rdd.context.runJob(mapped, list, list(partitions))
-
-
 def _process_elements(
     index: int,
     elements: Iterator[tuple[int, list[bytes]]],
@@ -174,7 +163,7 @@ def run_project(
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
     for wait_s in _backoff():
         pending = [i for i, r in enumerate(ranges) if r[0] not in done]
-        answers = _run(rdd, pending, work)
+        answers: list[Answer] = on_state_workers(rdd, work, pending)
         done.update({a.partition: a for a in answers if isinstance(a, TaskReport)})
         errors = [a for a in answers if isinstance(a, HoldfastError)]
         if not errors:

@@ -50,11 +50,7 @@ def _wishes(
     partitions: int, volumes: Mapping[int, Mapping[int, int]], previous: Mapping[int, int]
 ) -> list[tuple[int, int]]:
     """(partition, volume) pairs, the most valuable first."""
-    stay = [
-        (p, v)
-        for p, v in previous.items()
-        if p < partitions and v in volumes
-    ]
+    stay = [(p, v) for p, v in previous.items() if p < partitions and v in volumes]
     # Among those that stay, the stores with most to lose are placed first: when a volume is over
     # its share, the emptiest ones move.
     stay.sort(key=lambda pv: (-volumes[pv[1]].get(pv[0], 0), pv))

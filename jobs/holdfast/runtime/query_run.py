@@ -120,9 +120,7 @@ class QueryRun:
         for partition in range(self._topics.source.partitions):
             producer = TransactionalProducer(
                 settings.client(),
-                stream_transactional_id(
-                    settings.application_id, self.query.id, topic, partition
-                ),
+                stream_transactional_id(settings.application_id, self.query.id, topic, partition),
                 settings.transaction_timeout_ms,
             )
             # Fences executors of a driver that died, so that the offsets read next are final.

@@ -52,9 +52,7 @@ class Scoreboard:
         """Adds a query before its first batch."""
         stateful = isinstance(query.step, AggregateStep)
         changelog = changelog_topic(self._status.application_id, query.id) if stateful else ""
-        status = QueryStatus(
-            sink=query.sink.name, sink_topic=query.sink.topic, changelog=changelog
-        )
+        status = QueryStatus(sink=query.sink.name, sink_topic=query.sink.topic, changelog=changelog)
         with self._lock:
             self._put(query.id, status)
 
@@ -89,9 +87,7 @@ class Scoreboard:
         )
         self._status.write(self._path)
 
-    def _log(
-        self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float
-    ) -> None:
+    def _log(self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
         for report in reports:
             if report.restored_records or report.restore_reason:
                 _LOG.info(

@@ -12,11 +12,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
 
-__all__ = ["STATE_WORKER", "is_local", "spark_session"]
-
-# State tasks get Python workers of their own: were the pool shared with the workers that read
-# Kafka, two processes of one executor would compete for the same stores.
-STATE_WORKER = "HOLDFAST_STATE_WORKER"
+__all__ = ["is_local", "spark_session"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
@@ -60,9 +56,7 @@ def spark_session(settings: Settings) -> SparkSession:
     )
     if local:
         builder = builder.config("spark.local.dir", str(Path(settings.home, "spark", "tmp")))
-    session = builder.getOrCreate()
-    session.sparkContext.environment[STATE_WORKER] = "1"
-    return session
+    return builder.getOrCreate()
 
 
 def is_local(settings: Settings) -> bool:

@@ -6,15 +6,20 @@ be touched through py4j: reflecting on it loads a class that pip's PySpark does 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.rdd import RDD
+from pyspark.util import _load_from_socket
 from pyspark.sql import DataFrame
 
-__all__ = ["Executor", "executors", "located", "payload"]
+__all__ = ["Executor", "executors", "located", "on_state_workers", "payload"]
+
+_STATE_WORKER = "HOLDFAST_STATE_WORKER"
+_environment = threading.Lock()
 
 
 @dataclass(frozen=True, order=True)
@@ -61,6 +66,29 @@ def payload(frame: DataFrame) -> RDD[list[bytes]]:
     context: SparkContext = frame.sparkSession.sparkContext
     java_rdd = frame._jdf.toArrowBatchRdd().toJavaRDD().glom()
     return RDD(_to_python(context._jvm, java_rdd), context)
+
+
+def on_state_workers(
+    rdd: RDD[Any], work: Callable[[int, Iterator[Any]], Iterator[Any]], partitions: Sequence[int]
+) -> list[Any]:
+    """Runs `work` over some partitions in Python workers that do nothing else.
+
+    Spark pools idle workers by their environment.  Were the pool shared with the workers that
+    read Kafka, two processes of one executor would compete for its volume and its stores.
+    """
+    context = rdd.context
+    mapped = rdd.mapPartitionsWithIndex(work, preservesPartitioning=True)
+    with _environment:
+        context.environment[_STATE_WORKER] = "1"
+        try:
+            java_rdd: Any = mapped._jrdd  # wraps the function, and the environment with it
+        finally:
+            del context.environment[_STATE_WORKER]
+    # SparkContext.runJob would wrap the function once more, without the environment.
+    jvm: Any = context._jvm
+    socket = jvm.PythonRDD.runJob(_scala_context(context), java_rdd, list(partitions))
+    with _load_from_socket(socket, mapped._jrdd_deserializer) as answers:
+        return list(answers)
 
 
 def _scala_context(context: SparkContext) -> Any:
