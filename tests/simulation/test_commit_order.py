@@ -16,6 +16,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from tests.simulation import history
 
 from holdfast.errors import Fenced
 from holdfast.local.broker import BrokerStatus
@@ -23,7 +24,6 @@ from holdfast.state.changelog import DATA_PREFIX
 from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.steps import Step
 from holdfast.transport.reader import PartitionReader
-from tests.simulation import history
 
 SEED = 11
 

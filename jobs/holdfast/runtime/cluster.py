@@ -133,7 +133,7 @@ class Cluster:
 
 
 def _survey_partition(
-    index: int, elements: Iterator[int], *, state_dir: str, executors: int, application_id: str
+    _index: int, elements: Iterable[int], *, state_dir: str, executors: int, application_id: str
 ) -> Iterator[StoreSurvey]:
     for _ in elements:
         yield survey(state_dir, executors, application_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql.functions import col, expr
 
 from holdfast.tasks.keys import state_key_sql
 from holdfast.tasks.processor import KEY, WINDOW, partial_columns
@@ -51,13 +51,13 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
     conf = frame.sparkSession.conf
     conf.set("spark.sql.shuffle.partitions", str(state_partitions))
     conf.set("spark.sql.adaptive.enabled", "false")  # it would merge state partitions
-    keyed = _filtered(frame, query).withColumn(KEY, F.expr(state_key_sql(step.keys)))
+    keyed = _filtered(frame, query).withColumn(KEY, expr(state_key_sql(step.keys)))
     grouping = [KEY]
     if step.window is not None:
-        keyed = keyed.repartition(state_partitions, F.col(KEY))
-        keyed = keyed.withColumn(WINDOW, F.expr(_window_sql(step.window)))
+        keyed = keyed.repartition(state_partitions, col(KEY))
+        keyed = keyed.withColumn(WINDOW, expr(_window_sql(step.window)))
         grouping.append(WINDOW)
-    partials = [F.expr(c.spark).alias(c.name) for c in partial_columns(step)]
+    partials = [expr(c.spark).alias(c.name) for c in partial_columns(step)]
     return keyed.groupBy(*grouping).agg(*partials)
 
 
@@ -71,12 +71,12 @@ def _window_sql(window: Window) -> str:
 
 
 def project_frame(frame: DataFrame, query: Query) -> DataFrame:
-    """Key columns k0…, value columns v0…, event time and tombstone flag; partitions stay as read."""
+    """Key columns k0…, value columns v0…, event time, tombstone flag; partitions as read."""
     step = query.step
     if not isinstance(step, ProjectStep):
         raise TypeError(f"{query.id} is not stateless")
-    columns = [F.expr(k.spark).alias(f"k{i}") for i, k in enumerate(step.keys)]
-    columns += [F.expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
+    columns = [expr(k.spark).alias(f"k{i}") for i, k in enumerate(step.keys)]
+    columns += [expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
     source = frame if query.filter is None else _filtered(frame, query)
     return source.select(*columns, TIMESTAMP, TOMBSTONE)
 

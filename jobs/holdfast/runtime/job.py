@@ -62,7 +62,7 @@ def run(
         state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
         cluster = Cluster(session.sparkContext, settings, state_dir)
         metrics = Metrics(settings.application_id)
-        url = metrics.serve(settings.metrics_port, "127.0.0.1" if is_local(settings) else "0.0.0.0")
+        url = metrics.serve(settings.metrics_port, "127.0.0.1" if is_local(settings) else "")
         board = Scoreboard(settings.home, settings.application_id, metrics, url, cluster)
         services = Services(session, settings, admin, cluster, state_dir, board.observe)
         runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
@@ -158,7 +158,7 @@ def _stop_streams(runs: list[QueryRun]) -> None:
 def _stop(session: SparkSession) -> None:
     try:
         session.stop()
-    except Exception as error:  # Spark's JVM may be gone already; stopping must not hide why
+    except Exception as error:  # noqa: BLE001 - Spark's JVM may be gone already; stopping must not hide why
         _LOG.debug("Spark did not stop cleanly: %s", error)
 
 

@@ -58,13 +58,16 @@ class Metrics:
         return Summary(f"holdfast_{name}_latency_seconds", text, _QUERY, registry=self._registry)
 
     def serve(self, port: int, address: str) -> str:
-        """Starts the endpoint on `address` and `port` (0: any free one); returns its URL.
+        """Starts the endpoint on `address` (empty: all) and `port` (0: any free one).
+
+        Returns its URL.
 
         Raises:
             InvalidConfig: the port is taken.
         """
         try:
-            server, _ = start_http_server(port, address, registry=self._registry)
+            everywhere = "0.0.0.0"  # noqa: S104 - on a cluster Prometheus is another machine
+            server, _ = start_http_server(port, address or everywhere, registry=self._registry)
         except OSError as error:
             raise InvalidConfig(
                 f"The metrics endpoint cannot listen on port {port}: {error}.",

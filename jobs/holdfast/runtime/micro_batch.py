@@ -131,8 +131,8 @@ def _backoff() -> Iterator[float]:
 
 
 def _process_elements(
-    index: int,
-    elements: Iterator[tuple[int, list[bytes]]],
+    _index: int,
+    elements: Iterable[tuple[int, list[bytes]]],
     *,
     plan: QueryPlan,
     batch: Batch,
@@ -143,7 +143,7 @@ def _process_elements(
 
 
 def _open_elements(
-    index: int, elements: Iterator[int], *, plan: QueryPlan, volumes: dict[int, int]
+    _index: int, elements: Iterable[int], *, plan: QueryPlan, volumes: dict[int, int]
 ) -> Iterator[Answer]:
     for partition in elements:
         yield open_partition(plan, partition, volumes[partition])
@@ -181,8 +181,8 @@ def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
 
 
 def _project_elements(
-    index: int,
-    elements: Iterator[tuple[int, list[bytes]]],
+    _index: int,
+    elements: Iterable[tuple[int, list[bytes]]],
     *,
     plan: StreamPlan,
     ranges: list[tuple[int, int, int]],

@@ -91,7 +91,7 @@ class Scoreboard:
         for report in reports:
             if report.restored_records or report.restore_reason:
                 _LOG.info(
-                    "%s state partition %d: restored %d records, %d bytes in %.2f s on volume %d %s",
+                    "%s state partition %d: restored %d records, %d bytes, %.2f s, volume %d: %s",
                     query.id, report.partition, report.restored_records, report.restored_bytes,
                     report.restore_seconds, report.where.volume, report.restore_reason,
                 )  # fmt: skip

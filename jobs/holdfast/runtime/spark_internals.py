@@ -7,14 +7,14 @@ be touched through py4j: reflecting on it loads a class that pip's PySpark does 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark import SparkContext
-from pyspark.rdd import RDD
-from pyspark.util import _load_from_socket
+from pyspark.core.rdd import RDD
 from pyspark.sql import DataFrame
+from pyspark.util import _load_from_socket
 
 __all__ = ["Executor", "executors", "located", "on_state_workers", "payload"]
 
@@ -69,7 +69,7 @@ def payload(frame: DataFrame) -> RDD[list[bytes]]:
 
 
 def on_state_workers(
-    rdd: RDD[Any], work: Callable[[int, Iterator[Any]], Iterator[Any]], partitions: Sequence[int]
+    rdd: RDD[Any], work: Callable[[int, Iterable[Any]], Iterable[Any]], partitions: Sequence[int]
 ) -> list[Any]:
     """Runs `work` over some partitions in Python workers that do nothing else.
 

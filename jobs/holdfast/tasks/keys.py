@@ -4,7 +4,7 @@ A *state key* is what the shuffle hashes, what the store and the changelog are k
 
     one STRING column         its UTF-8 bytes
     one INTEGER or BIGINT     4 or 8 bytes, big-endian
-    anything else             JSON object of the columns, k0, k1 …, times as numbers, decimals as text
+    anything else             JSON object of k0, k1 …, times as numbers, decimals as text
 
 A windowed state key is the state key and the window's start in ms, 8 bytes big-endian, which is
 also how Kafka Streams' TimeWindowedSerializer lays out the keys of a windowed sink topic.
@@ -14,7 +14,7 @@ A record whose key has a null part has no state key and is dropped, as in ksqlDB
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import decimal
 import struct
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ __all__ = ["decode_keys", "encode_keys", "sink_keys", "split_window", "state_key
 
 _WINDOW = struct.Struct(">q")
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def state_key_sql(keys: Sequence[KeyExpression]) -> str:
@@ -84,9 +84,9 @@ def _from_json(value: Any, base: Base) -> Any:
     if base is Base.BYTES:
         return base64.b64decode(value)
     if base is Base.DATE:
-        return datetime.date(1970, 1, 1) + datetime.timedelta(days=value)
+        return dt.date(1970, 1, 1) + dt.timedelta(days=value)
     if base is Base.TIMESTAMP:
-        return _EPOCH + datetime.timedelta(microseconds=value)
+        return _EPOCH + dt.timedelta(microseconds=value)
     return value
 
 
@@ -100,9 +100,7 @@ def sink_keys(
     return encode_keys(columns, arrays, form)
 
 
-def encode_keys(
-    columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format
-) -> list[bytes]:
+def encode_keys(columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format) -> list[bytes]:
     """Record keys from key columns; a row whose every part is null gets an empty key."""
     lists = [json_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
     if form is Format.JSON:

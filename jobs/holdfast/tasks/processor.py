@@ -189,7 +189,9 @@ class AggregateProcessor:
             [times[i] for i in kept],
         )
 
-    def _frame(self, keys: list[bytes]) -> tuple[dict[str, pa.Array], list[bytes], list[int] | None]:
+    def _frame(
+        self, keys: list[bytes]
+    ) -> tuple[dict[str, pa.Array], list[bytes], list[int] | None]:
         """(key columns and window bounds by name, keys without window, window starts)."""
         window = self._step.window
         key_columns = [k.column for k in self._step.keys]

@@ -8,7 +8,7 @@ encoded and decoded without a Python step per row.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 from collections.abc import Sequence
 from typing import Any
@@ -147,13 +147,13 @@ def _plain(column: pa.Array) -> list[Any]:
     return [_simple(v) for v in column.to_pylist()]
 
 
-def _simple(value: Any) -> Any:
+def _simple(value: Any) -> Any:  # noqa: PLR0911 - one line per type
     """A value as msgpack can write it; `_restore` is its inverse for a known type."""
     if isinstance(value, decimal.Decimal):
         return str(value)
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return _micros(value)
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         return value.toordinal()
     if isinstance(value, list):
         return [_simple(v) for v in value]
@@ -164,22 +164,22 @@ def _simple(value: Any) -> Any:
     return value
 
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def _micros(value: datetime.datetime) -> int:
-    return (value - _EPOCH) // datetime.timedelta(microseconds=1)
+def _micros(value: dt.datetime) -> int:
+    return (value - _EPOCH) // dt.timedelta(microseconds=1)
 
 
-def _restore(value: Any, kind: pa.DataType) -> Any:
+def _restore(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one line per type
     if value is None:
         return None
     if pa.types.is_decimal(kind):
         return decimal.Decimal(value)
     if pa.types.is_timestamp(kind):
-        return _EPOCH + datetime.timedelta(microseconds=value)
+        return _EPOCH + dt.timedelta(microseconds=value)
     if pa.types.is_date(kind):
-        return datetime.date.fromordinal(value)
+        return dt.date.fromordinal(value)
     if pa.types.is_list(kind):
         return [_restore(v, kind.value_type) for v in value]
     if pa.types.is_struct(kind):

@@ -224,9 +224,7 @@ class StateTask:
         self._produce(producer, changes, expired)
         reached(Step.PRODUCED, query_id, self._partition)
         marker = self._marker(batch, changes.stream_time_ms)
-        producer.send_marker(
-            self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes()
-        )
+        producer.send_marker(self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes())
         reached(Step.MARKED, query_id, self._partition)
         produce_seconds = timer.lap()
         offset = producer.commit()
@@ -345,7 +343,7 @@ class StateTask:
         return replace(report, **facts)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Lets go of the store and the producer; an open transaction is aborted by the next owner."""
+        """Lets go of store and producer; the next owner aborts an open transaction."""
         if self._producer is not None:
             self._producer.close()
             self._producer = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import decimal
 from collections.abc import Sequence
 from typing import Any
@@ -17,28 +17,28 @@ from holdfast.types.topology import Format
 __all__ = ["delimited", "encode_values", "json_ready"]
 
 _DIRECT = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.STRING, Base.TIME)
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_MS = datetime.timedelta(milliseconds=1)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MS = dt.timedelta(milliseconds=1)
 
 
 def json_ready(column: pa.Array, kind: SqlType) -> list[Any]:
-    """Python values that orjson writes as ksqlDB does: DATE in days, TIMESTAMP in ms, BYTES base64."""
-    values = column.to_pylist()
+    """Python values that orjson writes as ksqlDB does: DATE in days, TIMESTAMP in ms."""
+    values: list[Any] = column.to_pylist()
     if kind.base in _DIRECT:
         return values
     return [_ready(v, kind) for v in values]
 
 
-def _ready(value: Any, kind: SqlType) -> Any:
+def _ready(value: Any, kind: SqlType) -> Any:  # noqa: PLR0911 - one line per type
     if value is None or kind.base in _DIRECT:
         return value
     if isinstance(value, decimal.Decimal):
         return orjson.Fragment(format(value, "f"))
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return (value - _EPOCH) // _MS
-    if isinstance(value, datetime.date):
+    if isinstance(value, dt.date):
         return (value - _EPOCH.date()).days
     if kind.base is Base.ARRAY and kind.element is not None:
         return [_ready(v, kind.element) for v in value]

@@ -34,7 +34,14 @@ from holdfast.tasks.processor import AggregateProcessor
 from holdfast.tasks.state_task import StateTask, decode_payload
 from holdfast.tasks.stream_task import StreamTask
 
-__all__ = ["Answer", "close_others", "open_partition", "process_partition", "process_stream", "survey"]
+__all__ = [
+    "Answer",
+    "close_others",
+    "open_partition",
+    "process_partition",
+    "process_stream",
+    "survey",
+]
 
 Answer = TaskReport | HoldfastError
 
@@ -109,7 +116,7 @@ def _answer(
         volume = _volume(plan.state_dir, plan.settings.placement.executors)
         if volume.ordinal != assigned_volume:
             _close(key)
-            raise _not_owner(plan, partition, assigned_volume, volume.ordinal)
+            return _not_owner(plan, partition, assigned_volume, volume.ordinal)
         task = _state_tasks.get(key)
         if task is None:
             task = StateTask(plan, partition, volume, _where(volume))

@@ -43,7 +43,7 @@ def stream_transactional_id(
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """Source offsets of one batch: per topic partition the first (inclusive) and end (exclusive)."""
+    """Source offsets of one batch: per topic partition start (inclusive), end (exclusive)."""
 
     topic: str
     start: tuple[tuple[int, int], ...]  # (topic partition, offset), sorted

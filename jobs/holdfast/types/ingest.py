@@ -23,14 +23,14 @@ class IngestOptions:
         source: the stream or table to read and decode.
         kafka: librdkafka client properties (`bootstrap.servers`, `security.protocol` …).
         columns: names of the source columns to decode; others are not even parsed.
-        start: first offsets per topic partition; partitions it leaves out follow `auto_offset_reset`.
+        start: first offsets per topic partition; others follow `auto_offset_reset`.
         end: end offsets per topic partition, for a bounded (batch) read only.
         auto_offset_reset: "earliest" or "latest".
         max_offsets_per_trigger: limit per micro-batch over all topic partitions, 0 for none.
-        fail_on_data_loss: fail (rather than go on from the earliest offset) when offsets are gone.
+        fail_on_data_loss: fail, rather than go on from the earliest offset left.
         on_undecodable: "dead-letter" or "fail".
         dead_letter_topic: where undecodable records go.
-        transactional_id_prefix: `<application.id>-<query>`, prefix of the dead-letter producers' ids.
+        transactional_id_prefix: `<application.id>-<query>`, for the dead-letter producers.
     """
 
     source: Source

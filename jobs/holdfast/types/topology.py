@@ -53,6 +53,8 @@ class Format(StrEnum):
 
 
 class WindowKind(StrEnum):
+    """How windows follow each other."""
+
     TUMBLING = "TUMBLING"
     HOPPING = "HOPPING"
 

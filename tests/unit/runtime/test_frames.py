@@ -39,7 +39,10 @@ from holdfast.types.topology import (
 )
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING), Column("X", BIGINT)))
-SCHEMA = "`K` STRING, `X` BIGINT, `__partition` INT, `__offset` BIGINT, `__timestamp` BIGINT, `__tombstone` BOOLEAN"
+SCHEMA = (
+    "`K` STRING, `X` BIGINT, `__partition` INT, `__offset` BIGINT, `__timestamp` BIGINT, "
+    "`__tombstone` BOOLEAN"
+)
 CALLS: list[tuple[str, tuple[Any, ...]]] = [
     ("COUNT", ()), ("SUM", ()), ("AVG", ()), ("MIN", ()), ("MAX", ()),
     ("EARLIEST_BY_OFFSET", ()), ("LATEST_BY_OFFSET", ()),
@@ -146,10 +149,10 @@ def test_every_aggregate_equals_the_model(spark: SparkSession, batches: int) -> 
             expected[key.encode()].append(value)
     actual = table.rows()
     assert set(actual) == set(expected)
-    for key, values in expected.items():
-        got, want = list(actual[key].values()), _model(values)
+    for name, values in expected.items():
+        got, want = list(actual[name].values()), _model(values)
         got[12], want[12] = sorted(got[12]), sorted(want[12])  # a set within one batch
-        assert got == want, key
+        assert got == want, name
     assert table.dropped_null_key == sum(r[0] is None and not r[5] for r in records)
 
 
@@ -176,7 +179,13 @@ def test_windows_equal_the_model(spark: SparkSession, size: int, advance: int) -
             if key is not None and not tombstone and start <= time < start + size:
                 expected[key.encode(), start] += value is not None
     keys, starts = split_window(list(table.rows()))
-    actual = dict(zip(zip(keys, starts), (v["C0"] for v in table.rows().values())))
+    actual = dict(
+        zip(
+            zip(keys, starts, strict=True),
+            (v["C0"] for v in table.rows().values()),
+            strict=True,
+        )
+    )
     assert actual == dict(expected)
     homes = [{k[:-8] for k in store} for store in table.stores]
     assert not homes[0] & homes[1], "all windows of a key share a state partition"
@@ -188,7 +197,7 @@ def test_late_records_are_dropped_and_counted(spark: SparkSession) -> None:
     table.feed([("a", 1, 0, 0, 2_499, False)])
     table.feed([("a", 1, 0, 1, 1_999, False), ("a", 1, 0, 2, 999, False)])  # grace holds, is over
     assert table.dropped_late == 1
-    assert {k[1] for k in zip(*split_window(list(table.rows())))} == {1000, 2000}
+    assert set(split_window(list(table.rows()))[1]) == {1000, 2000}
 
 
 def test_having_sends_a_tombstone_when_a_row_leaves(spark: SparkSession) -> None:

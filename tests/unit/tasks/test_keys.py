@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 import struct
 from typing import Any
@@ -32,11 +32,11 @@ CASES: list[tuple[list[SqlType], list[str], list[Any]]] = [
     ([DOUBLE], ["CAST(1.5 AS DOUBLE)"], [1.5]),
     ([STRING, BIGINT], ["'a\"b'", "3L"], ['a"b', 3]),
     ([DECIMAL, STRING], ["CAST(1.20 AS DECIMAL(9,2))", "'x'"], [decimal.Decimal("1.20"), "x"]),
-    ([SqlType(Base.DATE)], ["DATE'1960-02-29'"], [datetime.date(1960, 2, 29)]),
+    ([SqlType(Base.DATE)], ["DATE'1960-02-29'"], [dt.date(1960, 2, 29)]),
     (
         [SqlType(Base.TIMESTAMP)],
         ["TIMESTAMP'2013-01-01 05:15:00.000007'"],
-        [datetime.datetime(2013, 1, 1, 5, 15, 0, 7, tzinfo=datetime.UTC)],
+        [dt.datetime(2013, 1, 1, 5, 15, 0, 7, tzinfo=dt.UTC)],
     ),
     ([SqlType(Base.BYTES)], ["X'00FF'"], [b"\x00\xff"]),
     ([SqlType(Base.BOOLEAN)], ["true"], [True]),
@@ -45,7 +45,8 @@ CASES: list[tuple[list[SqlType], list[str], list[Any]]] = [
 
 def _keys(types: list[SqlType], texts: list[str]) -> list[KeyExpression]:
     return [
-        KeyExpression(t, Column(f"K{i}", k)) for i, (k, t) in enumerate(zip(types, texts))
+        KeyExpression(t, Column(f"K{i}", k))
+        for i, (k, t) in enumerate(zip(types, texts, strict=True))
     ]
 
 

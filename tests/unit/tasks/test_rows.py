@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import decimal
 
 import numpy as np
@@ -13,7 +13,7 @@ from holdfast.errors import StoreCorrupted
 from holdfast.tasks.rows import RowCodec
 
 UTC = pa.timestamp("us", tz="UTC")
-MOMENT = datetime.datetime(2013, 1, 1, 5, 15, 0, 7, tzinfo=datetime.UTC)
+MOMENT = dt.datetime(2013, 1, 1, 5, 15, 0, 7, tzinfo=dt.UTC)
 
 COLUMNS = {
     "fixed": [
@@ -22,7 +22,7 @@ COLUMNS = {
         pa.array([True, False, None], pa.bool_()),
         pa.array([None, 7, 8], pa.int32()),
         pa.array([MOMENT, None, MOMENT], UTC),
-        pa.array([datetime.date(1960, 2, 29), None, datetime.date(2013, 1, 1)], pa.date32()),
+        pa.array([dt.date(1960, 2, 29), None, dt.date(2013, 1, 1)], pa.date32()),
     ],
     "variable": [
         pa.array(["a", None, "é" * 300], pa.string()),

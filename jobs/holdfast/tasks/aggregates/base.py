@@ -35,7 +35,7 @@ class Partial:
 
 
 class Aggregate(ABC):
-    """An aggregate bound to one call.  Stateless; every array has one entry per key of the batch."""
+    """An aggregate bound to one call; stateless, arrays have one entry per key of the batch."""
 
     @property
     @abstractmethod
@@ -62,9 +62,7 @@ class AggregateFunction(ABC):
     name: str
 
     @abstractmethod
-    def result_type(
-        self, args: Sequence[SqlType], literals: Sequence[Literal]
-    ) -> SqlType:
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         """The SQL type of a call.
 
         Raises:

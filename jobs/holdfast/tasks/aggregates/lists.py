@@ -1,4 +1,4 @@
-"""Aggregates whose state is a list: COLLECT_LIST, COLLECT_SET, TOPK, TOPKDISTINCT, COUNT_DISTINCT."""
+"""Aggregates whose state is a list: the COLLECTs, the TOPKs and COUNT_DISTINCT."""
 
 from __future__ import annotations
 

@@ -124,9 +124,7 @@ def aggregate(
     """Registers a class as the SQL aggregate `name` (case-insensitive)."""
 
     def register(body: type[UserAggregate]) -> type[UserAggregate]:
-        function = UserFunction(
-            name.upper(), tuple(_type(a) for a in args), _type(returns), body()
-        )
+        function = UserFunction(name.upper(), tuple(_type(a) for a in args), _type(returns), body())
         _REGISTERED[function.name] = function
         return body
 
@@ -163,7 +161,7 @@ def _load(path: str) -> None:
     spec = importlib.util.spec_from_file_location(f"holdfast_functions_{len(_LOADED)}", resolved)
     try:
         if spec is None or spec.loader is None:
-            raise ImportError("not a Python file")
+            raise ImportError("not a Python file")  # noqa: TRY301 - one message for both
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
     except Exception as error:
         raise InvalidConfig(
