@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,13 @@ __all__ = [
     "gather",
     "is_running",
     "read_rows",
+    "read_values",
     "table_views",
     "the_table",
 ]
 
 _NEWEST_MS = 4_102_444_800_000  # the year 2100: a guessed window start lies before it
+_ALL = 2**63 - 1
 _WINDOW = struct.Struct(">q")
 
 
@@ -153,6 +155,17 @@ def read_rows(view: TableView, observer: Observer, limit: int) -> TableRows:
         if record.value is not None:
             last[place] = record.value
     return _decoded(view, last, limit)
+
+
+def read_values(
+    queries: Sequence[Query], observer: Observer, names: Collection[str]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Value columns of the named tables: by table, then by the first key column as text."""
+    found = {}
+    for view in table_views([q for q in queries if q.sink.name in names], None):
+        rows = read_rows(view, observer, _ALL)
+        found[view.name] = {str(key[0]): row for key, row in rows.rows}
+    return found
 
 
 def _decoded(view: TableView, last: dict[tuple[int, bytes | None], bytes], limit: int) -> TableRows:

@@ -1,0 +1,17 @@
+"""`holdfast demo`: the main job on real input, killed twice, and judged.
+
+files.py       where the demo keeps things, and what it may wipe
+processes.py   every process it starts, and that none is left
+screen.py      what it prints: commands, progress, results
+watch.py       how far the job is, by Kafka and by its status file
+kills.py       SIGKILL, and how long until work goes on
+results.py     values anybody can check by hand
+script.py      the demo itself, act by act
+command.py     the click command
+"""
+
+from __future__ import annotations
+
+from holdfast.cli.demo.command import command
+
+__all__ = ["command"]

@@ -1,0 +1,72 @@
+"""Where the demo keeps things, and what it may wipe."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import holdfast
+from holdfast.errors import Refused
+
+__all__ = ["APPLICATION_ID", "DemoFiles", "demo_sql"]
+
+APPLICATION_ID = "demo"
+_MARK = ".holdfast-demo"  # a folder without it is not ours to wipe
+
+
+def demo_sql() -> Path:
+    """The demo's statements.
+
+    Raises:
+        Refused: they are not there; the package was installed without its examples.
+    """
+    path = Path(holdfast.__file__).parent.parent / "examples" / "demo.sql"
+    if not path.is_file():
+        raise Refused(
+            f"There is no {path}.",
+            cause="the package was installed without its checkout.",
+            action="run `make demo` in a checkout, or name a file with --sql.",
+        )
+    # A shorter path is easier to repeat.
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+@dataclass(frozen=True)
+class DemoFiles:
+    """The demo's home, which it wipes at every start."""
+
+    home: Path
+
+    @property
+    def log(self) -> Path:
+        """What `holdfast run` says, of all its lives."""
+        return self.home / "job.log"
+
+    @property
+    def producer_log(self) -> Path:
+        return self.home / "produce.log"
+
+    @property
+    def state(self) -> Path:
+        """The folder of the executors' volumes."""
+        return self.home / "state"
+
+    def wipe(self) -> None:
+        """Make the home empty.
+
+        Raises:
+            Refused: there is something in it that no demo has put there.
+        """
+        if self.home.is_dir() and any(self.home.iterdir()) and not self._mark.is_file():
+            raise Refused(
+                f"{self.home} holds files that are not the demo's.",
+                action="give --home a folder that is empty or not there yet.",
+            )
+        shutil.rmtree(self.home, ignore_errors=True)
+        self.home.mkdir(parents=True)
+        self._mark.touch()
+
+    @property
+    def _mark(self) -> Path:
+        return self.home / _MARK

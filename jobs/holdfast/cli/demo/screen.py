@@ -1,0 +1,80 @@
+"""What the demo prints: commands as a user would type them, progress, results."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+__all__ = ["Bar", "Screen"]
+
+_PLAIN_EVERY_S = 10.0
+
+
+class Bar:
+    """Records produced and committed: two bars on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, console: Console, progress: Progress, total: int) -> None:
+        self._console, self._progress, self._total = console, progress, total
+        self._produced = progress.add_task("flights produced", total=total, note="")
+        self._committed = progress.add_task("flights committed", total=total, note="")
+        self._next_line = time.monotonic()
+
+    def update(self, produced: int, committed: int, note: str) -> None:
+        """Where things are; `note` says what the job does."""
+        if self._console.is_terminal:
+            self._set(self._produced, produced, "")
+            self._set(self._committed, committed, note)
+        elif time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _PLAIN_EVERY_S
+            share = committed / self._total
+            text = (
+                f"  flights: {produced:,} produced, {committed:,} committed ({share:.0%}); {note}"
+            )
+            self._console.print(text, highlight=False)
+
+    def _set(self, task: TaskID, completed: int, note: str) -> None:
+        self._progress.update(task, completed=completed, note=note)
+
+
+class Screen:
+    """The only place of the demo that prints."""
+
+    def __init__(self) -> None:
+        self.console = Console()
+        self._began = time.monotonic()
+
+    def title(self, text: str) -> None:
+        """An act begins."""
+        seconds = time.monotonic() - self._began
+        self.console.print(f"\n[bold]{text}[/bold] [dim]({seconds:.0f} s)[/dim]", highlight=False)
+
+    def command(self, arguments: Sequence[str], note: str = "") -> None:
+        """A command that is run now, as one would type it."""
+        line = shlex.join(["holdfast", *arguments])
+        aside = f"   [dim]# {note}[/dim]" if note else ""
+        self.console.print(f"[green]$ {line}[/green]{aside}", highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        self.console.print(f"  {text}", highlight=False)
+
+    def show(self, what: RenderableType) -> None:
+        self.console.print(what)
+
+    @contextmanager
+    def bar(self, total: int) -> Iterator[Bar]:
+        """Bars of `total` records while the context lasts."""
+        columns = (
+            TextColumn("  {task.description:<17}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.completed:>9,}/{task.total:,}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}", style="dim"),
+        )
+        disable = not self.console.is_terminal
+        with Progress(*columns, console=self.console, transient=True, disable=disable) as progress:
+            yield Bar(self.console, progress, total)

@@ -1,0 +1,237 @@
+"""The demo itself, act by act: nothing but commands a user can type, and two kills."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from holdfast.chaos.observe import Observer
+from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles, demo_sql
+from holdfast.cli.demo.kills import (
+    Kill,
+    Tell,
+    kill_driver,
+    kill_executor,
+    kills_table,
+    recovered,
+)
+from holdfast.cli.demo.processes import Child, Children
+from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare, results_table
+from holdfast.cli.demo.screen import Bar, Screen
+from holdfast.cli.demo.watch import Progress, Watch
+from holdfast.cli.inspect_facts import is_running, read_values
+from holdfast.cli.options import Job, load_job
+from holdfast.cli.samples import SAMPLES
+from holdfast.errors import HoldfastError, Refused
+from holdfast.local.broker import LocalKafka
+from holdfast.types.status import JobStatus, status_path
+
+__all__ = ["Demo", "DemoOptions"]
+
+_FLIGHTS = "flights"
+_SMALL = ("movies", "sensors", "payments")
+_EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
+_START_S, _REACH_S = 120.0, 240.0
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """What may be chosen.
+
+    Attributes:
+        home: the demo's folder, wiped first.
+        rate: flights per second; low enough that they last through both kills.
+        limit: flights to stream, None for the whole year.
+    """
+
+    home: Path
+    rate: int
+    limit: int | None = None
+
+    @property
+    def flights(self) -> int:
+        count = SAMPLES[_FLIGHTS].count
+        return count if self.limit is None else min(count, self.limit)
+
+
+@dataclass
+class _Outcome:
+    kills: list[Kill] = field(default_factory=list)
+    verified: bool = False
+    known_values_agree: bool = False
+
+    @property
+    def good(self) -> bool:
+        landed = len(self.kills) == 2 and all(kill.counts for kill in self.kills)
+        return landed and self.verified and self.known_values_agree
+
+
+class Demo:
+    """Plays all acts; owns what runs meanwhile."""
+
+    def __init__(self, options: DemoOptions, screen: Screen) -> None:
+        self._options = options
+        self._screen = screen
+        self._files = DemoFiles(options.home)
+        self._sql = demo_sql()
+        self._children = Children()
+        self._outcome = _Outcome()
+        self._kafka_pid = 0
+
+    def play(self) -> bool:
+        """All acts, then a clean stage; True when everything was as it should be.
+
+        Raises:
+            HoldfastError: an act failed.
+        """
+        try:
+            self._prepare()
+            job = self._start()
+            self._stream(job)
+            self._judge(job)
+        finally:
+            clean = self._clear()
+        self._report()
+        return clean and self._outcome.good
+
+    def _prepare(self) -> None:
+        """Stop what a demo that was itself killed has left, and wipe its folder."""
+        self._refuse_running()
+        LocalKafka(self._options.home).stop()
+        self._files.wipe()
+        self._screen.title("1. A real Kafka and the small examples")
+        self._command("kafka", "start", "--port", "0")
+        kafka = LocalKafka(self._options.home).status()
+        self._kafka_pid = kafka.pid if kafka is not None else 0
+        for name in _SMALL:
+            self._command("produce", name)
+
+    def _refuse_running(self) -> None:
+        status = JobStatus.read(status_path(self._options.home, APPLICATION_ID))
+        if status is not None and is_running(status):
+            raise Refused(
+                f"A job of an earlier demo still runs in {self._options.home} (pid {status.pid}).",
+                action=f"stop it with: kill {status.pid}",
+            )
+
+    def _start(self) -> Job:
+        self._screen.title("2. The job: five tables, two executors")
+        job = load_job(self._sql, None, (), str(self._options.home))
+        for query in job.topology.queries:
+            self._screen.say(f"{query.sink.name} from {query.source.topic}")
+        return job
+
+    def _stream(self, job: Job) -> None:
+        queries = [q for q in job.topology.queries if q.source.topic == _FLIGHTS]
+        watch = Watch(self._files, self._observer(job), queries, self._options.flights)
+        driver = self._run_job()
+        with self._screen.bar(watch.total) as bar:
+            tell = _telling(bar)
+            watch.until(lambda _: watch.running(driver.pid), driver, _START_S, tell)
+            producer = self._produce_flights()
+            self._until_share(watch, _EXECUTOR_AT, driver, bar)
+            self._screen.title("3. SIGKILL to an executor")
+            self._kill(recovered(kill_executor(watch), watch, driver, tell))
+            self._until_share(watch, _DRIVER_AT, driver, bar)
+            self._screen.title("4. SIGKILL to the driver, and the same command again")
+            kill = kill_driver(watch, driver)
+            driver = self._run_job()
+            self._kill(recovered(kill, watch, driver, tell))
+            watch.until(lambda now: self._all_done(now, watch, producer), driver, _REACH_S, tell)
+
+    def _observer(self, job: Job) -> Observer:
+        return Observer(job.settings.client(), job.settings.application_id)
+
+    def _run_job(self) -> Child:
+        arguments = ["run", str(self._sql), *self._home()]
+        self._screen.command(arguments, f"in the background, log in {self._files.log}")
+        return self._children.start(arguments, self._files.log)
+
+    def _produce_flights(self) -> Child:
+        arguments = ["produce", _FLIGHTS, "--rate", str(self._options.rate), *self._home()]
+        if self._options.limit is not None:
+            arguments += ["--limit", str(self._options.limit)]
+        self._screen.command(arguments, "in the background")
+        return self._children.start(arguments, self._files.producer_log)
+
+    def _until_share(self, watch: Watch, share: float, driver: Child, bar: Bar) -> None:
+        watch.until(
+            lambda now: now.committed >= share * watch.total, driver, _REACH_S, _telling(bar)
+        )
+
+    def _all_done(self, now: Progress, watch: Watch, producer: Child) -> bool:
+        if producer.exit_status not in (None, 0):
+            raise HoldfastError(
+                f"Producing flights ended with status {producer.exit_status}.",
+                action=f"read {self._files.producer_log}.",
+            )
+        return not producer.running and now.committed >= max(now.produced, watch.total)
+
+    def _kill(self, kill: Kill) -> None:
+        self._outcome.kills.append(kill)
+        self._screen.say(f"killed: {kill.what}, with {kill.share:.0%} of the flights committed")
+        self._screen.say(f"work went on after {kill.recovery_s:.1f} s; stores: {kill.restored}")
+
+    def _judge(self, job: Job) -> None:
+        self._screen.title("5. The tables")
+        self._command("inspect", str(self._sql))
+        self._command("inspect", "flights_per_carrier", str(self._sql), "--limit", "5")
+        expected = EXPECTED + (FLIGHTS_EXPECTED if self._options.limit is None else ())
+        names = {e.table for e in expected}
+        compared = compare(expected, read_values(job.topology.queries, self._observer(job), names))
+        self._outcome.known_values_agree = all(agrees for _, _, agrees in compared)
+        self._screen.show(results_table(compared))
+        self._screen.title("6. The verdict: every table recomputed from its input, and compared")
+        status = self._command("verify", str(self._sql), check=False)
+        self._outcome.verified = status == 0
+
+    def _command(self, *arguments: str, check: bool = True) -> int:
+        """Run a command in the foreground, as a user would; returns its exit status.
+
+        Raises:
+            HoldfastError: it failed and `check` is set.
+        """
+        full = [*arguments, *self._home()]
+        self._screen.command(full)
+        ran = subprocess.run([sys.executable, "-m", "holdfast.cli.main", *full], check=False)
+        if check and ran.returncode != 0:
+            raise HoldfastError(f"`holdfast {' '.join(full)}` ended with {ran.returncode}.")
+        return ran.returncode
+
+    def _home(self) -> Sequence[str]:
+        return ("--home", str(self._options.home))
+
+    def _clear(self) -> bool:
+        """End everything that was started; False when something would not end."""
+        self._screen.title("7. Everything is stopped")
+        self._children.stop()
+        LocalKafka(self._options.home).stop()
+        pids = [self._kafka_pid] if psutil.pid_exists(self._kafka_pid) else []
+        left = self._children.leftovers(p for p in pids if p)
+        self._screen.say("nothing is left running" if not left else f"left running: {left}")
+        return not left
+
+    def _report(self) -> None:
+        screen, outcome = self._screen, self._outcome
+        screen.show(kills_table(outcome.kills))
+        screen.say(f"files: {self._files.home} (job.log, run/, state/, kafka/)")
+        screen.say("to look further:")
+        home = list(self._home())
+        screen.command(["kafka", "start", *home])
+        screen.command(["inspect", "flights_per_origin_hour", str(self._sql), *home])
+        screen.command(["run", str(self._sql), *home])
+        screen.command(["kafka", "stop", *home])
+        word = "[green]exactly once: valid[/green]" if outcome.good else "[red]NOT PROVED[/red]"
+        screen.show(f"\n[bold]{word}[/bold]")
+
+
+def _telling(bar: Bar) -> Tell:
+    def tell(now: Progress, note: str) -> None:
+        bar.update(now.produced, now.committed, note)
+
+    return tell

@@ -1,0 +1,108 @@
+"""How far the job is, by Kafka and by the status file of its driver."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.chaos.observe import Observer
+from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles
+from holdfast.cli.demo.processes import Child
+from holdfast.errors import HoldfastError, KafkaUnavailable
+from holdfast.state.progress import restoring
+from holdfast.types.status import JobState, JobStatus, status_path
+from holdfast.types.topology import Query
+
+__all__ = ["JobDied", "Progress", "Watch"]
+
+_POLL_S = 0.2
+
+
+class JobDied(HoldfastError):  # noqa: N818 - named as the errors of holdfast.errors are
+    """The job ended by itself."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Offsets of the watched topic: written to it, and committed by the slowest query."""
+
+    produced: int
+    committed: int
+
+
+class Watch:
+    """Looks at one topic and the queries that read it.
+
+    Args:
+        queries: those that read `topic`.
+        total: records the topic will hold in the end.
+    """
+
+    def __init__(
+        self, files: DemoFiles, observer: Observer, queries: Sequence[Query], total: int
+    ) -> None:
+        self._files, self._observer, self._queries = files, observer, queries
+        self.total = total
+        self._last = Progress(0, 0)
+
+    def status(self) -> JobStatus | None:
+        return JobStatus.read(status_path(self._files.home, APPLICATION_ID))
+
+    def progress(self) -> Progress:
+        """Where the topic and its slowest query are; the last known while a broker is silent."""
+        try:
+            lags = [self._observer.lag(query) for query in self._queries]
+        except KafkaUnavailable:
+            return self._last
+        self._last = Progress(max(x.end for x in lags), min(x.committed for x in lags))
+        return self._last
+
+    def note(self) -> str:
+        """What the job does now, in a few words."""
+        stores = [s for s in restoring(self._files.state) if s.application_id == APPLICATION_ID]
+        if stores:
+            return f"restoring {len(stores)} stores"
+        status = self.status()
+        if status is None:
+            return "starting"
+        batches = sum(q.batch_id + 1 for q in status.queries.values())
+        return f"{status.state}, {batches} batches"
+
+    def running(self, pid: int) -> bool:
+        """Has the driver `pid` opened its stores?"""
+        status = self.status()
+        return status is not None and status.pid == pid and status.state is JobState.RUNNING
+
+    def until(
+        self,
+        done: Callable[[Progress], bool],
+        job: Child,
+        timeout_s: float,
+        tell: Callable[[Progress, str], None],
+    ) -> Progress:
+        """Look several times a second until `done`, telling each time.
+
+        Raises:
+            JobDied: the job ended meanwhile.
+            KafkaUnavailable: it is not done in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            now = self.progress()
+            tell(now, self.note())
+            if done(now):
+                return now
+            if not job.running:
+                raise JobDied(
+                    f"The job ended with status {job.exit_status}.",
+                    action=f"read {self._files.log}.",
+                )
+            if time.monotonic() >= deadline:
+                raise KafkaUnavailable(
+                    f"The job has committed {now.committed:,} of {now.produced:,} flights and "
+                    f"did not come on within {timeout_s:.0f} s.",
+                    cause="this machine is very busy, or the job is stuck.",
+                    action=f"read {self._files.log}.",
+                )
+            time.sleep(_POLL_S)

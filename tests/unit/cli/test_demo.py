@@ -1,0 +1,135 @@
+"""The demo's parts: its folder, its processes, what counts as a kill and as recovery."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from holdfast.cli.demo.files import DemoFiles
+from holdfast.cli.demo.kills import Kill, _busiest, _replaced, _restored
+from holdfast.cli.demo.processes import Children, kill_hard, session_members
+from holdfast.cli.demo.results import EXPECTED, compare
+from holdfast.errors import Refused
+from holdfast.types.status import ExecutorStatus, JobStatus, PartitionStatus, QueryStatus
+
+# A parent whose child makes a process group of its own, as Spark's Python workers do.
+FAMILY = """
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", "import os, time; os.setpgid(0, 0); time.sleep(60)"])
+time.sleep(60)
+"""
+
+
+def waits(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+@pytest.fixture
+def family() -> Iterator[psutil.Process]:
+    started = subprocess.Popen([sys.executable, "-c", FAMILY], start_new_session=True)
+    process = psutil.Process(started.pid)
+    assert waits(lambda: len(session_members(started.pid)) == 2)
+    yield process
+    for member in session_members(started.pid):
+        member.kill()
+    started.wait()
+
+
+def test_a_session_finds_the_children_of_a_killed_parent(family: psutil.Process) -> None:
+    assert kill_hard(family.pid)
+    assert waits(lambda: len(session_members(family.pid)) == 1)
+
+
+def test_a_kill_of_nobody_has_not_landed() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert not kill_hard(gone.pid)
+
+
+def test_children_are_stopped_and_none_is_left(tmp_path: Path) -> None:
+    children = Children()
+    child = children.start(["version"], tmp_path / "log")
+    assert waits(lambda: not child.running, 30)
+    assert child.exit_status == 0
+    assert (tmp_path / "log").read_text()
+    children.stop()
+    assert children.leftovers() == []
+
+
+def test_only_a_folder_of_the_demo_is_wiped(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    files = DemoFiles(home)
+    files.wipe()
+    (home / "job.log").write_text("old")
+    files.wipe()
+    assert not files.log.exists()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("precious")
+    with pytest.raises(Refused, match="not the demo's"):
+        DemoFiles(mine).wipe()
+    assert (mine / "thesis.txt").exists()
+
+
+def status(
+    *executors: tuple[str, int], owners: str = "", pid: int = 1, **restore: float
+) -> JobStatus:
+    partitions = tuple(
+        PartitionStatus(i, owner, restore_seconds=restore.get("seconds", 0.0), restore_records=10)
+        for i, owner in enumerate(owners)
+    )
+    return JobStatus(
+        "demo",
+        pid=pid,
+        executors=tuple(ExecutorStatus(i, jvm_pid=jvm) for i, jvm in executors),
+        queries={"q": QueryStatus("T", "T", state_partitions=partitions)},
+    )
+
+
+def test_the_executor_with_most_state_partitions_is_the_victim() -> None:
+    found = _busiest(status(("0", 10), ("1", 11), owners="0111"))
+    assert found is not None
+    assert found.jvm_pid == 11
+    assert _busiest(status(("0", 0), owners="0")) is None
+
+
+def test_recovered_means_a_new_process_and_no_executor_missing() -> None:
+    before = status(("0", 10), ("1", 11))
+    assert not _replaced(before, before)
+    assert not _replaced(before, status(("0", 10)))
+    assert _replaced(before, status(("0", 10), ("2", 12)))
+    assert not _replaced(before, None)
+
+
+def test_only_restores_since_the_kill_are_told() -> None:
+    before = status(owners="01", seconds=0.5)
+    assert _restored(before, before) == "level at once"
+    after = status(owners="01", seconds=0.25, pid=2)
+    assert _restored(before, after) == "2 opened, 20 records replayed, 0.25 s at most"
+
+
+def test_a_kill_after_the_work_does_not_count() -> None:
+    assert Kill("x", True, 0.5, 1, 0.0, None).counts
+    assert not Kill("x", True, 1.0, 1, 0.0, None).counts
+    assert not Kill("x", False, 0.5, 1, 0.0, None).counts
+
+
+def test_known_values_are_compared_with_what_is_there() -> None:
+    tables = {
+        "MOVIE_TICKETS_SOLD": {"Aliens": {"TICKETS_SOLD": 2}, "Die Hard": {"TICKETS_SOLD": 4}}
+    }
+    agreed = {f"{e.table}/{e.key}": ok for e, _, ok in compare(EXPECTED, tables)}
+    assert agreed["MOVIE_TICKETS_SOLD/Aliens"]
+    assert not agreed["MOVIE_TICKETS_SOLD/Die Hard"]
+    assert not agreed["MOVIE_TICKETS_SOLD/The Godfather"]
