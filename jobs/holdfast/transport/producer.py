@@ -120,6 +120,21 @@ class TransactionalProducer:
                 self._served(lambda: self._client.poll(0), f"sending to {topic}")
         self._check_deliveries()
 
+    def send_one(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Mapping[str, str],
+    ) -> None:
+        """Queue one record of the open transaction, with headers (UTF-8 text).
+
+        Raises:
+            Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
+        """
+        self._again(topic, value, key, partition, 0, headers=list(headers.items()))
+
     def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
         """Step 3: queue the commit marker; `commit` returns its offset.
 
@@ -207,6 +222,7 @@ class TransactionalProducer:
         partition: int,
         time_ms: int,
         report: Callable[[KafkaError | None, Message], None] | None = None,
+        **more: Any,
     ) -> None:
         """Queue one record, waiting for room until the transaction's time is over."""
         deadline = time.monotonic() + self._timeout_s
@@ -219,6 +235,7 @@ class TransactionalProducer:
                     partition,
                     on_delivery=report or self._on_delivery,
                     timestamp=time_ms,
+                    **more,
                 )
             except (BufferError, KafkaException) as error:
                 self._make_room(error, topic)
