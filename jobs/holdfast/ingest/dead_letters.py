@@ -1,0 +1,142 @@
+"""Records that cannot be decoded, to the dead-letter topic, each exactly once.
+
+Spark may read a range of offsets again: a retried task, a replayed batch, a job started anew
+without its checkpoint.  So how far a query's dead letters of a topic partition go is kept in
+Kafka, committed in the same transaction as the letters:
+
+1. take the transactional id `<prefix>-dead-letter-<topic>-<partition>`: whoever held it is
+   fenced, what it left open is finished;
+2. read the offset of group `<prefix>-dead-letter`: all bad records before it are written;
+3. in one transaction write the bad records at or beyond it, and the offset after the last;
+4. only then hand on the good records of the chunk.
+
+A crash before 3 has committed leaves nothing behind, one after it is seen in 2.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from holdfast.errors import TopicMissing, UndecodableRecord
+from holdfast.ingest.readers import admin
+from holdfast.ingest.records import BadRecord
+from holdfast.transport.producer import TransactionalProducer
+from holdfast.types.ingest import IngestOptions
+
+__all__ = ["DeadLetters", "undecodable"]
+
+_LOG = logging.getLogger(__name__)
+_PREVIEW_BYTES = 100
+_REASON_CHARS = 500
+
+
+class DeadLetters:
+    """Owns the dead-letter producer of one query and topic partition during one read.
+
+    Nothing is opened before the first bad record.  A bad record's key and value are copied
+    unchanged; headers `holdfast.reason`, `.topic`, `.partition`, `.offset`, `.timestamp` (ms)
+    and `.query` (`<application.id>-<query>`) tell its story, all of them UTF-8 text.
+    """
+
+    def __init__(self, options: IngestOptions, partition: int) -> None:
+        self._options = options
+        self._topic = options.source.topic
+        self._partition = partition
+        self._group = f"{options.transactional_id_prefix}-dead-letter"
+        self._producer: TransactionalProducer | None = None
+        self._next = 0  # bad records before this offset are written
+        self._target = 0  # partition of the dead-letter topic
+
+    def write(self, bad: Sequence[BadRecord]) -> int:
+        """Make sure that these records, in offset order, are in the dead-letter topic.
+
+        Returns:
+            How many were written now; the others were there already.
+
+        Raises:
+            TopicMissing: there is no dead-letter topic.
+            Retriable: the outcome is unknown or another attempt took over; read again.
+        """
+        if not bad:
+            return 0
+        producer = self._producer or self._open()
+        new = [record for record in bad if record.offset >= self._next]
+        if not new:
+            return 0
+        producer.begin()
+        for record in new:
+            producer.send_one(
+                self._options.dead_letter_topic,
+                self._target,
+                record.key,
+                record.value,
+                self._headers(record),
+            )
+        after = new[-1].offset + 1
+        producer.add_offsets(self._group, {(self._topic, self._partition): after})
+        producer.commit()
+        self._next = after
+        self._tell(new)
+        return len(new)
+
+    def close(self) -> None:
+        """Leave the broker; an open transaction is aborted."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+    def _open(self) -> TransactionalProducer:
+        letters = admin(self._options.kafka).describe(self._options.dead_letter_topic)
+        if letters is None:
+            raise TopicMissing(
+                f"The dead-letter topic {self._options.dead_letter_topic} does not exist.",
+                cause="it was deleted while the job ran.",
+                action="create it, or start the job anew, which does.",
+            )
+        self._target = self._partition % letters.partitions
+        name = f"{self._group}-{self._topic}-{self._partition}"
+        producer = self._producer = TransactionalProducer(self._options.kafka, name)
+        producer.init()  # before the offset is read: nobody else can move it any more
+        committed = admin(self._options.kafka).committed(self._group, self._topic)
+        self._next = committed.get(self._partition, 0)
+        return producer
+
+    def _headers(self, record: BadRecord) -> dict[str, str]:
+        return {
+            "holdfast.reason": record.reason[:_REASON_CHARS],
+            "holdfast.topic": self._topic,
+            "holdfast.partition": str(self._partition),
+            "holdfast.offset": str(record.offset),
+            "holdfast.timestamp": str(record.timestamp),
+            "holdfast.query": self._options.transactional_id_prefix,
+        }
+
+    def _tell(self, new: Sequence[BadRecord]) -> None:
+        _LOG.warning(
+            "%d undecodable records of topic %s partition %d went to %s; the first, offset %d: %s",
+            len(new),
+            self._topic,
+            self._partition,
+            self._options.dead_letter_topic,
+            new[0].offset,
+            new[0].reason,
+        )
+
+
+def undecodable(options: IngestOptions, partition: int, record: BadRecord) -> UndecodableRecord:
+    """The error of policy "fail" for `record`."""
+    value = record.value or b""
+    more = f" … ({len(value)} bytes)" if len(value) > _PREVIEW_BYTES else ""
+    return UndecodableRecord(
+        f"Topic {options.source.topic} partition {partition} offset {record.offset} cannot be "
+        f"decoded: {record.reason[:_REASON_CHARS]}. Key {_preview(record.key)}, "
+        f"value {_preview(record.value)}{more}.",
+        cause=f"its producer does not write what {options.source.name} declares.",
+        action="correct the declaration, or set deserialization.error=dead-letter to set such "
+        "records aside and go on.",
+    )
+
+
+def _preview(payload: bytes | None) -> str:
+    return "null" if payload is None else repr(payload[:_PREVIEW_BYTES])

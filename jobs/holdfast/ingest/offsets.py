@@ -1,0 +1,95 @@
+"""Where batches begin and end: pure arithmetic on offsets.
+
+Spark keeps offsets as JSON: `{"<topic>": {"<topic partition>": <next offset>}}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.errors import DataLoss
+
+__all__ = [
+    "WAYS_OUT",
+    "Bounds",
+    "Offsets",
+    "batch_end",
+    "check_available",
+    "from_spark",
+    "to_spark",
+]
+
+WAYS_OUT = (
+    "restore the topic; or set fail.on.data.loss=false to go on from the earliest offset there is "
+    "(tables then miss the lost records); or start anew under another application.id to build "
+    "the tables from what the topic holds."
+)
+
+Offsets = dict[int, int]
+Bounds = Mapping[int, tuple[int, int]]
+
+
+def to_spark(topic: str, offsets: Mapping[int, int]) -> dict[str, dict[str, int]]:
+    """Offsets by topic partition as Spark keeps them."""
+    return {topic: {str(p): offset for p, offset in sorted(offsets.items())}}
+
+
+def from_spark(topic: str, offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
+    """The inverse of `to_spark`."""
+    return {int(p): int(offset) for p, offset in offsets.get(topic, {}).items()}
+
+
+def batch_end(start: Mapping[int, int], bounds: Bounds, limit: int | None) -> Offsets:
+    """Where a batch from `start` ends, never before it.
+
+    Args:
+        start: next offset by topic partition; those it lacks are new, they begin at their start.
+        bounds: log start and end by topic partition.
+        limit: offsets to take at most over all topic partitions, None for all there are.
+    """
+    begin = {p: start.get(p, low) for p, (low, _) in bounds.items()}
+    # What retention has deleted is no work to be shared out.
+    first = {p: max(begin[p], low) for p, (low, _) in bounds.items()}
+    backlog = {p: max(0, high - first[p]) for p, (_, high) in bounds.items()}
+    share = _shares(backlog, limit)
+    ends = {p: first[p] + share[p] if share[p] else begin[p] for p in bounds}
+    return {**start, **ends}
+
+
+def _shares(backlog: Mapping[int, int], limit: int | None) -> dict[int, int]:
+    """`limit` in proportion to the backlog, to the last offset; largest remainders first."""
+    total = sum(backlog.values())
+    if limit is None or total <= limit:
+        return dict(backlog)
+    share = {p: limit * size // total for p, size in backlog.items()}
+    by_remainder = sorted(backlog, key=lambda p: (-(limit * backlog[p] % total), p))
+    for p in by_remainder[: limit - sum(share.values())]:
+        share[p] += 1
+    return share
+
+
+def check_available(topic: str, start: Mapping[int, int], bounds: Bounds) -> None:
+    """Is what `start` wants still there?
+
+    Raises:
+        DataLoss: an offset lies before its log's start or beyond its end, or its topic
+            partition is gone; every one is named.
+    """
+    lost = [_loss(p, offset, bounds.get(p)) for p, offset in sorted(start.items())]
+    named = [text for text in lost if text]
+    if named:
+        raise DataLoss(
+            f"Topic {topic} no longer has offsets that are to be read: {'; '.join(named)}.",
+            cause="retention or delete-records removed them before they were read, or the topic "
+            "was deleted and created again.",
+            action=WAYS_OUT,
+        )
+
+
+def _loss(partition: int, wanted: int, found: tuple[int, int] | None) -> str:
+    if found is None:
+        return f"partition {partition}: wanted {wanted}, but the partition is gone"
+    low, high = found
+    if low <= wanted <= high:
+        return ""
+    return f"partition {partition}: wanted {wanted}, available {low} to {high} (exclusive)"

@@ -1,0 +1,49 @@
+"""Kafka clients that outlive a task: Spark reuses its Python workers from batch to batch."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from holdfast.transport.admin import Admin
+from holdfast.transport.reader import PartitionReader
+
+__all__ = ["admin", "reader"]
+
+_READERS_MAX = 16
+_ADMINS_MAX = 4
+
+_Client = tuple[tuple[str, str], ...]
+_readers: OrderedDict[tuple[_Client, str, str, int], PartitionReader] = OrderedDict()
+_admins: OrderedDict[_Client, Admin] = OrderedDict()
+
+
+def reader(client: Mapping[str, str], query: str, topic: str, partition: int) -> PartitionReader:
+    """This process's reader of a topic partition; the longest unused one makes room.
+
+    Queries have readers of their own: they stand at different offsets.
+    """
+    key = (_identity(client), query, topic, partition)
+    found = _readers.get(key)
+    if found is None:
+        found = _readers[key] = PartitionReader(client, topic, partition)
+    _readers.move_to_end(key)
+    while len(_readers) > _READERS_MAX:
+        _readers.popitem(last=False)[1].close()
+    return found
+
+
+def admin(client: Mapping[str, str]) -> Admin:
+    """This process's admin client of a cluster."""
+    key = _identity(client)
+    found = _admins.get(key)
+    if found is None:
+        found = _admins[key] = Admin(client)
+    _admins.move_to_end(key)
+    while len(_admins) > _ADMINS_MAX:
+        _admins.popitem(last=False)
+    return found
+
+
+def _identity(client: Mapping[str, str]) -> _Client:
+    return tuple(sorted(client.items()))
