@@ -14,13 +14,14 @@ import signal
 import sys
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 
 from holdfast.config.settings import Settings, StateSettings
 from holdfast.state.changelog import changelog_config
-from holdfast.state.volume import claim
+from holdfast.state.volume import Volume, claim
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processor import AggregateProcessor
 from holdfast.tasks.state_task import StateTask
@@ -97,8 +98,14 @@ def payload_of(plan: QueryPlan, seed: int, number: int) -> pa.Table:
     return pa.table(columns, schema=AggregateProcessor(plan.query).schema)
 
 
+@cache
+def _volume(root: Path) -> Volume:
+    return claim(root, expected=1, wait_s=5.0)
+
+
 def open_task(plan: QueryPlan, root: Path) -> tuple[StateTask, TaskReport]:
-    volume = claim(root, expected=1, wait_s=5.0)
+    """A new state task on the volume below `root`, which this process keeps."""
+    volume = _volume(root)
     task = StateTask(plan, 0, volume, Whereabouts("test", volume.ordinal, os.getpid(), 0))
     return task, task.open()
 

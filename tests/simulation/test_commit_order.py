@@ -10,50 +10,24 @@ import json
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import orjson
 import pytest
 from tests.simulation import history
+from tests.simulation.checks import check_exact
 
 from holdfast.errors import Fenced
 from holdfast.local.broker import BrokerStatus
-from holdfast.state.changelog import DATA_PREFIX
-from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.steps import Step
-from holdfast.transport.reader import PartitionReader
 
 SEED = 11
-
-
-def _read(plan: QueryPlan, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    reader = PartitionReader(plan.settings.client(), topic, 0)
-    try:
-        start, end = reader.bounds()
-        chunks = list(reader.read(start, end))
-    finally:
-        reader.close()
-    return [pair for c in chunks for pair in zip(c.keys, c.values, strict=True)]
 
 
 def _crash(told: dict[str, object]) -> None:
     command = [sys.executable, "-m", "tests.simulation.history", json.dumps(told)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == -signal.SIGKILL, f"the kill did not land: {ended.stderr}"
-
-
-def _check_exact(plan: QueryPlan, seed: int) -> None:
-    want = history.expected(seed)
-    sink = _read(plan, plan.query.sink.topic)
-    folded = {k: orjson.loads(v)["N"] for k, v in sink if k is not None and v is not None}
-    assert folded == {k.encode(): n for k, n in want.items()}
-    updates = Counter(k for k, _ in sink)
-    batches = [history.batch_counts(seed, b) for b in range(history.BATCHES)]
-    assert updates == Counter(k.encode() for b in batches for k in b), "an update came twice"
-    rows = [k for k, _ in _read(plan, plan.changelog) if k is not None and k[:1] == DATA_PREFIX]
-    assert Counter(rows) == Counter(DATA_PREFIX + k for k in updates.elements() if k is not None)
 
 
 @pytest.mark.parametrize("batch", [0, 2])
@@ -79,7 +53,7 @@ def test_a_kill_after_this_step_changes_nothing(
     assert [r.skipped for r in reports].count(True) == (1 if committed else 0)
     assert task.describe().rows == len(history.expected(SEED))
     task.close()
-    _check_exact(plan, SEED)
+    check_exact(plan, SEED)
     if step is Step.COMMITTED:
         assert opened.restored_records > 0, "the tail that the store missed was not replayed"
 
@@ -97,4 +71,4 @@ def test_a_zombie_is_fenced_and_writes_nothing(
     zombie.close()
     history.apply_all(heir, plan, SEED)
     heir.close()
-    _check_exact(plan, SEED)
+    check_exact(plan, SEED)
