@@ -110,6 +110,12 @@ def _job() -> tuple[Property, ...]:
             values.whole(1_000, 900_000),
             "the broker aborts a transaction that stays open for longer",
         ),
+        Property(
+            "task.timeout.ms",
+            ("retry_timeout_ms",),
+            values.whole(0, 86_400_000),
+            "how long a failing micro-batch is tried again before the job gives up",
+        ),
     )
 
 

@@ -23,7 +23,7 @@ from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.broker_files import log_config, server_properties
 from holdfast.local.jars import kafka_jars
 from holdfast.local.java import find_java
-from holdfast.local.probe import HOST, answers, free_port, taken
+from holdfast.local.probe import HOST, free_port, serves_producers, taken
 
 __all__ = ["DEFAULT_PORT", "BrokerStatus", "LocalKafka"]
 
@@ -32,6 +32,8 @@ _START_S = 120.0
 _STOP_S = 30.0
 _POLL_S = 0.1
 _HEAP = "512m"
+# A broker beside Spark on two cores: the optimizing compiler costs it half of its time.
+_QUICK = "-XX:TieredStopAtLevel=1"
 _LOG_LINES = 8
 
 # Brokers that this very process started: kept so that a dead one can be reaped.
@@ -133,7 +135,7 @@ class LocalKafka:
                 action="stop that program, or choose another port: --port 0 takes a free one.",
             )
         self._write_files(port)
-        java = [find_java(), "-cp", f"{jars}/*"]
+        java = [find_java(), _QUICK, "-cp", f"{jars}/*"]
         java.append(f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}")
         if not (self._data / "meta.properties").is_file():
             self._format(java)
@@ -173,7 +175,7 @@ class LocalKafka:
 
     def _await_answer(self, broker: BrokerStatus) -> None:
         deadline = time.monotonic() + _START_S
-        while not answers(broker.port):
+        while not serves_producers(broker.port):
             ended = not _alive(broker)
             if ended or time.monotonic() >= deadline:
                 what = "ended at once" if ended else f"did not answer within {_START_S:.0f} s"
@@ -209,15 +211,15 @@ def _write(path: Path, text: str) -> None:
 
 
 def _alive(broker: BrokerStatus) -> bool:
-    child = _children.get(broker.pid)
-    if child is not None and child.poll() is not None:
-        del _children[broker.pid]
     try:
         process = psutil.Process(broker.pid)
         same = abs(process.create_time() - broker.created) < 1.0
-        return same and process.status() != psutil.STATUS_ZOMBIE
+        alive = same and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
-        return False
+        alive = False
+    if not alive and broker.pid in _children:
+        _children.pop(broker.pid).wait()  # reaps it: it has ended
+    return alive
 
 
 def _end(broker: BrokerStatus, how: signal.Signals) -> bool:

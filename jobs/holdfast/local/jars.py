@@ -132,7 +132,8 @@ def _run_ivy(java: str, work: Path, report: Callable[[str], None]) -> None:
             said.append(line.rstrip())
             if _DOWNLOADED in line:
                 count += 1
-                report(f"downloading Kafka {KAFKA_VERSION}: {count} files")
+                if count % 10 == 0:
+                    report(f"downloading Kafka {KAFKA_VERSION}: {count} files")
     if ivy.returncode != 0 or not any((work / "jars").glob(_BROKER)):
         raise _unreachable(said)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import struct
 
-__all__ = ["HOST", "answers", "free_port", "taken"]
+__all__ = ["HOST", "answers", "free_port", "serves_producers", "taken"]
 
 HOST = "127.0.0.1"
 _API_VERSIONS = 18
+_INIT_PRODUCER_ID = 22
+_RESPONSE_MAX = 1 << 20
 _CORRELATION = 0x486F6C64
 _CLIENT = b"holdfast-probe"
 
@@ -34,18 +36,39 @@ def taken(port: int) -> bool:
 
 
 def answers(port: int, timeout_s: float = 2.0) -> bool:
-    """True if a Kafka broker answers an ApiVersions request; it does once it serves clients."""
-    body = struct.pack(">hhih", _API_VERSIONS, 0, _CORRELATION, len(_CLIENT)) + _CLIENT
+    """True if a Kafka broker answers on the port."""
+    response = _ask(port, _API_VERSIONS, b"", timeout_s)
+    return response is not None and struct.unpack_from(">h", response)[0] == 0
+
+
+def serves_producers(port: int, timeout_s: float = 2.0) -> bool:
+    """True if a broker hands out producer ids, the last thing it can do after a start."""
+    body = struct.pack(">hi", -1, 60_000)  # no transactional id, timeout in ms
+    response = _ask(port, _INIT_PRODUCER_ID, body, timeout_s)
+    # Before the error code stands the throttle time.
+    return response is not None and struct.unpack_from(">ih", response)[1] == 0
+
+
+def _ask(port: int, api: int, body: bytes, timeout_s: float) -> bytes | None:
+    """One request in version 0 of an API; its response after the header, None if there is none."""
+    header = struct.pack(">hhih", api, 0, _CORRELATION, len(_CLIENT)) + _CLIENT
+    request = header + body
     try:
         with socket.create_connection((HOST, port), timeout=timeout_s) as sock:
-            sock.sendall(struct.pack(">i", len(body)) + body)
-            head = b""
-            while len(head) < 10:
-                part = sock.recv(10 - len(head))
-                if not part:
-                    return False
-                head += part
+            sock.sendall(struct.pack(">i", len(request)) + request)
+            size, correlation = struct.unpack(">ii", _read(sock, 8))
+            if correlation != _CORRELATION or not 10 <= size <= _RESPONSE_MAX:
+                return None
+            return _read(sock, size - 4)
     except OSError:
-        return False
-    _, correlation, error = struct.unpack(">iih", head)
-    return bool(correlation == _CORRELATION and error == 0)
+        return None
+
+
+def _read(sock: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = sock.recv(size - len(found))
+        if not part:
+            raise ConnectionError("closed before the whole response")
+        found += part
+    return found

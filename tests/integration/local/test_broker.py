@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from holdfast.errors import Refused
-from holdfast.local.broker import LocalKafka
+from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.local.probe import answers, free_port, taken
 from holdfast.transport.admin import Admin
 from holdfast.transport.plain import Producer
@@ -48,20 +48,17 @@ def test_data_survive_a_kill(broker: LocalKafka) -> None:
     assert Admin(_client(second.bootstrap_servers)).end_offsets("kept") == {0: 0, 1: 100}
 
 
-def test_starting_twice_is_starting_once(broker: LocalKafka) -> None:
+def test_starting_twice_is_starting_once_and_stop_leaves_nothing(broker: LocalKafka) -> None:
     first = broker.start(port=0)
     assert broker.start(port=0) == first
     assert broker.start(port=first.port) == first
     with pytest.raises(Refused, match=rf"runs on port {first.port} already"):
         broker.start(port=free_port())
 
-
-def test_stop_leaves_no_process_and_no_open_port(broker: LocalKafka) -> None:
-    running = broker.start(port=0)
-    assert taken(running.port)
+    assert taken(first.port)
     assert broker.stop() is True
-    assert not psutil.pid_exists(running.pid)
-    assert not taken(running.port)
+    assert not psutil.pid_exists(first.pid)
+    assert not taken(first.port)
     assert broker.status() is None
     assert broker.stop() is False
 
@@ -100,10 +97,8 @@ def test_a_taken_port_is_named_with_its_holder(broker: LocalKafka) -> None:
         assert broker.status() is None
 
 
-def test_only_the_loopback_interface_listens(broker: LocalKafka) -> None:
-    running = broker.start(port=0)
-    listening = {
-        c.laddr.ip for c in psutil.Process(running.pid).net_connections() if c.status == "LISTEN"
-    }
-    assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
+def test_only_the_loopback_interface_listens(kafka: BrokerStatus) -> None:
+    connections = psutil.Process(kafka.pid).net_connections()
+    listening = {c.laddr[0] for c in connections if c.status == "LISTEN" and c.laddr}
     assert listening
+    assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}

@@ -1,0 +1,100 @@
+"""`holdfast kafka`: a real single-node Kafka on this machine, for demos, tests and development."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from holdfast.cli.inspect_facts import is_running
+from holdfast.cli.progress import reporter
+from holdfast.config.settings import Settings
+from holdfast.errors import Refused
+from holdfast.local.broker import DEFAULT_PORT, LocalKafka
+from holdfast.types.status import JobStatus
+
+__all__ = ["command"]
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_DERIVED = ("state", "run", "spark")  # worth nothing without their topics
+_NOT_RUNNING = 3  # what service managers' `status` answers
+
+
+def _home_option(function: _F) -> _F:
+    return click.option(
+        "--home",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Settings(application_id="").home,
+        envvar="HOLDFAST_HOME",
+        show_default=True,
+        help="Folder of all local files; Kafka's are in its folder kafka.",
+    )(function)
+
+
+@click.group("kafka")
+def command() -> None:
+    """Start and stop a local Kafka (one node, transactions, loopback only)."""
+
+
+@command.command("start")
+@_home_option
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=DEFAULT_PORT,
+    show_default=True,
+    help="0 takes a free one.",
+)
+@click.option("--wipe", is_flag=True, help="Delete what an earlier one left, first.")
+def start(home: Path, port: int, wipe: bool) -> None:
+    """Start Kafka in the background; one that runs already is left alone.
+
+    The first time, its jars (42 MB) are downloaded from Maven Central and kept.
+    """
+    with reporter() as report:
+        broker = LocalKafka(home, report)
+        if wipe:
+            broker.wipe()
+        running = broker.start(port)
+    click.echo(f"Kafka runs at {running.bootstrap_servers} (pid {running.pid}).")
+    click.echo(f"Its log: {broker.log_file}")
+
+
+@command.command("stop")
+@_home_option
+def stop(home: Path) -> None:
+    """Stop Kafka; its topics stay."""
+    stopped = LocalKafka(home).stop()
+    click.echo("Kafka stopped." if stopped else "No Kafka was running.")
+
+
+@command.command("status")
+@_home_option
+@click.pass_context
+def status(ctx: click.Context, home: Path) -> None:
+    """Say whether Kafka runs; exits with 3 if it does not."""
+    running = LocalKafka(home).status()
+    if running is None:
+        click.echo("Kafka does not run.")
+        ctx.exit(_NOT_RUNNING)
+    click.echo(f"Kafka runs at {running.bootstrap_servers} (pid {running.pid}).")
+
+
+@command.command("reset")
+@_home_option
+def reset(home: Path) -> None:
+    """Stop Kafka and delete its topics, with the stores and checkpoints made from them."""
+    for path in sorted(home.glob("run/*/status.json")):
+        job = JobStatus.read(path)
+        if job is not None and is_running(job):
+            raise Refused(
+                f"The job {job.application_id} runs (pid {job.pid}) on what is to be deleted.",
+                action="stop it first.",
+            )
+    LocalKafka(home).wipe()
+    for folder in _DERIVED:
+        shutil.rmtree(home / folder, ignore_errors=True)
+    click.echo(f"{home} is empty again.")

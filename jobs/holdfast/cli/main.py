@@ -1,0 +1,117 @@
+"""`holdfast`: the command line.
+
+Each command is a file of this folder that exposes a click command or group named `command`;
+`_COMMANDS` names the file.  A command is imported when it is used, so that `--help` of one does
+not wait for the libraries of another.  Errors of the engine are printed as fact, cause and
+action and end with status 2 (a person has to decide) or 1; Ctrl-C ends with status 130.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from holdfast import __version__
+from holdfast.config.logs import LogFormat, configure_logging
+from holdfast.errors import HoldfastError, Refused
+
+__all__ = ["cli", "main"]
+
+# In the order a newcomer meets them.
+_COMMANDS = {
+    "demo": "holdfast.cli.demo",
+    "kafka": "holdfast.cli.kafka",
+    "produce": "holdfast.cli.produce",
+    "run": "holdfast.cli.run",
+    "explain": "holdfast.cli.explain",
+    "inspect": "holdfast.cli.inspect",
+    "verify": "holdfast.cli.verify",
+    "config": "holdfast.cli.config",
+    "version": "holdfast.cli.version",
+}
+_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="holdfast")
+@click.option("--debug", is_flag=True, envvar="HOLDFAST_CLI_DEBUG", help="Show tracebacks.")
+@click.option(
+    "--log-format",
+    type=click.Choice([f.value for f in LogFormat]),
+    default=LogFormat.TEXT.value,
+    envvar="HOLDFAST_CLI_LOG_FORMAT",
+    show_default=True,
+    help="Readable lines, or one JSON object per line.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(_LEVELS, case_sensitive=False),
+    default="INFO",
+    envvar="HOLDFAST_CLI_LOG_LEVEL",
+    show_default=True,
+)
+@click.pass_context
+def cli(ctx: click.Context, debug: bool, log_format: str, log_level: str) -> None:
+    """State tables on Spark that hold fast while pods do not."""
+    ctx.obj["debug"] = debug
+    configure_logging(LogFormat(log_format), level=log_level.upper())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    shared: dict[str, Any] = {"debug": False}
+    arguments = None if argv is None else list(argv)
+    try:
+        result = cli.main(arguments, prog_name="holdfast", standalone_mode=False, obj=shared)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as wrong:
+        wrong.show()
+        return wrong.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has enough; Python must not complain about it at its end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except HoldfastError as error:
+        if shared["debug"]:
+            raise
+        return _show(error)
+    return result if isinstance(result, int) else 0
+
+
+def _show(error: HoldfastError) -> int:
+    """Print fact, cause and action; returns the exit status."""
+    click.secho(f"Error: {error.fact}", fg="red", err=True)
+    if error.cause:
+        click.echo(f"Likely cause: {error.cause}", err=True)
+    if error.action:
+        click.echo(f"What to do: {error.action}", err=True)
+    # A usage error of click's own has status 2 as well: both mean "correct what you asked for".
+    return 2 if isinstance(error, Refused) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""How commands show that they work: a line that moves on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["record_bar", "reporter"]
+
+
+@contextmanager
+def reporter() -> Iterator[Callable[[str], None]]:
+    """A function that shows what is being done now, on standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: click.echo(f"{text} …", err=True)
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(f"{text} …")
+
+
+@contextmanager
+def record_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A progress bar of records, on standard error; silent where that is no terminal.
+
+    Args:
+        what: its label.
+        total: records to come, None when unknown.
+
+    Yields:
+        A function that is told how many more records are done.
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)

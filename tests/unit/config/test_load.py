@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.load import (
+    Origin,
+    application_id_of,
+    build_settings,
+    from_environment,
+    from_overrides,
+    from_yaml,
+)
+from holdfast.config.properties import KAFKA_RESERVED, PROPERTIES
+from holdfast.config.settings import Settings
+from holdfast.errors import InvalidConfig
+
+
+def _build(**values: object) -> Settings:
+    named = {key.replace("__", "."): value for key, value in values.items()}
+    return build_settings([Origin("test", named)], "app")
+
+
+def test_without_sources_the_dataclass_defaults_hold() -> None:
+    assert build_settings([], "app") == Settings(application_id="app")
+
+
+def test_a_nested_field_is_set_and_its_neighbours_keep_their_defaults() -> None:
+    settings = _build(rocksdb__compression="zstd", state__partitions="4")
+    assert settings.state.rocksdb.compression == "zstd"
+    assert settings.state.partitions == 4
+    assert settings.state.rocksdb.block_bytes == Settings("app").state.rocksdb.block_bytes
+    assert settings.ingest == Settings("app").ingest
+
+
+def test_later_sources_win(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("executors: 3\nstate.partitions: 3\nmetrics.port: 3\ntrigger.interval.ms: 3\n")
+    origins = [
+        from_yaml(file),
+        from_environment({"HOLDFAST_STATE_PARTITIONS": "4", "HOLDFAST_METRICS_PORT": "4"}),
+        Origin("SET", {"metrics.port": "5"}),
+        from_overrides(["metrics.port=6"]),
+    ]
+    assert build_settings(origins[:3], "app").metrics_port == 5
+    settings = build_settings(origins, "app")
+    assert settings.placement.executors == 3
+    assert settings.state.partitions == 4
+    assert settings.metrics_port == 6
+    assert settings.ingest.trigger_interval_ms == 3
+
+
+def test_every_problem_is_named_at_once_with_where_it_comes_from() -> None:
+    origins = [
+        Origin("file a.yaml", {"state.partition": 4, "executors": "many"}),
+        Origin("--set", {"rocksdb.compression": "gzip", "kafka.acks": "1"}),
+    ]
+    with pytest.raises(InvalidConfig) as caught:
+        build_settings(origins, "app")
+    fact = caught.value.fact
+    assert fact.startswith("4 properties are wrong:")
+    assert "state.partition (file a.yaml): no such property; did you mean state.partitions?" in fact
+    assert "executors (file a.yaml): 'many' is no number; it takes: 1 to 1,000" in fact
+    assert "rocksdb.compression (--set): 'gzip' is none of them" in fact
+    assert "kafka.acks (--set): not yours to set" in fact
+
+
+def test_a_name_like_no_other_points_to_the_list() -> None:
+    with pytest.raises(InvalidConfig, match="`holdfast config` lists what there is"):
+        _build(zzz=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("state.partitions", 0),
+        ("state.partitions", 1_025),
+        ("state.partitions", True),
+        ("state.partitions", 1.5),
+        ("metrics.port", 65_536),
+        ("fail.on.data.loss", "maybe"),
+        ("auto.offset.reset", "middle"),
+        ("processing.guarantee", "at_least_once"),
+        ("emit", "record"),
+        ("bootstrap.servers", "localhost"),
+        ("bootstrap.servers", "localhost:0"),
+        ("bootstrap.servers", "localhost:99999"),
+        ("bootstrap.servers", " , "),
+        ("application.id", "a b"),
+        ("application.id", "a" * 101),
+        ("application.id", ""),
+        ("home", None),
+        ("home", {"a": 1}),
+        ("kafka.", "x"),
+        ("kafka.client.id", ["a"]),
+        ("functions", "no/such/file.py"),
+    ],
+)
+def test_what_does_not_fit_is_refused(key: str, value: object) -> None:
+    with pytest.raises(InvalidConfig, match=key.replace(".", r"\.")):
+        build_settings([Origin("test", {key: value})], "app")
+
+
+@pytest.mark.parametrize("name", sorted(KAFKA_RESERVED))
+def test_client_settings_that_exactly_once_rests_on_are_refused(name: str) -> None:
+    with pytest.raises(InvalidConfig, match="not yours to set"):
+        build_settings([Origin("test", {f"kafka.{name}": "x"})], "app")
+
+
+def test_other_client_settings_pass_as_text() -> None:
+    settings = build_settings(
+        [Origin("t", {"kafka.security.protocol": "SSL", "kafka.log.queue": True})], "app"
+    )
+    assert settings.kafka == {"security.protocol": "SSL", "log.queue": "true"}
+    assert settings.client()["security.protocol"] == "SSL"
+
+
+def test_values_that_fit_are_taken_as_typed_or_as_text(tmp_path: Path) -> None:
+    functions = tmp_path / "f.py"
+    functions.touch()
+    settings = _build(
+        bootstrap__servers="a:1, [::1]:2",
+        fail__on__data__loss="False",
+        max__offsets__per__trigger="1_000",
+        deserialization__error="FAIL",
+        functions=[str(functions)],
+        application__id="mine",
+    )
+    assert settings.bootstrap_servers == "a:1,[::1]:2"
+    assert settings.ingest.fail_on_data_loss is False
+    assert settings.ingest.max_offsets_per_trigger == 1_000
+    assert settings.ingest.on_undecodable == "fail"
+    assert settings.functions == (str(functions),)
+    assert settings.application_id == "mine"
+
+
+def test_ksqldb_spelling_of_streams_properties_is_understood() -> None:
+    origin = Origin("SET", {"ksql.streams.auto.offset.reset": "latest"})
+    assert build_settings([origin], "app").ingest.auto_offset_reset == "latest"
+
+
+def test_only_our_variables_are_properties() -> None:
+    origin = from_environment(
+        {
+            "PATH": "/bin",
+            "HOLDFAST_LOCAL_KAFKA_JARS": "/jars",
+            "HOLDFAST_CLI_DEBUG": "1",
+            "HOLDFAST_ROCKSDB_BLOCK_CACHE_BYTES": "2000000",
+            "HOLDFAST_KAFKA_SECURITY_PROTOCOL": "SSL",
+        }
+    )
+    assert origin.values == {
+        "rocksdb.block.cache.bytes": "2000000",
+        "kafka.security.protocol": "SSL",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(PROPERTIES))
+def test_every_property_can_be_named_by_a_variable(name: str) -> None:
+    variable = "HOLDFAST_" + name.upper().replace(".", "_")
+    assert set(from_environment({variable: "x"}).values) == {name}
+
+
+def test_yaml_may_nest(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("rocksdb:\n  compression: none\n  block:\n    bytes: 4096\n")
+    settings = build_settings([from_yaml(file)], "app")
+    assert settings.state.rocksdb.compression == "none"
+    assert settings.state.rocksdb.block_bytes == 4096
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "is not YAML"), ("- 1\n", "holds a list"), ("\xff", "is not YAML")],
+)
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(InvalidConfig, match=message):
+        from_yaml(file)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"no\.yaml cannot be read \(No such file"):
+        from_yaml(tmp_path / "no.yaml")
+
+
+def test_an_empty_file_sets_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text("# nothing yet\n")
+    assert from_yaml(file).values == {}
+
+
+def test_an_override_needs_a_value_and_may_hold_equal_signs() -> None:
+    assert from_overrides(["kafka.sasl.jaas.config=a=b"]).values == {
+        "kafka.sasl.jaas.config": "a=b"
+    }
+    with pytest.raises(InvalidConfig, match=r"not 'executors'"):
+        from_overrides(["executors"])
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [("flights.sql", "flights"), ("a b/ä c.sql", "c"), ("...sql", "holdfast"), ("x.y.sql", "x.y")],
+)
+def test_the_application_id_follows_from_the_file(file: str, expected: str) -> None:
+    assert application_id_of(Path(file)) == expected

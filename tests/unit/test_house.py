@@ -1,0 +1,73 @@
+"""The house's style, where no linter sees it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "jobs" / "holdfast"
+LINES_PER_FILE = 400
+LINES_PER_FUNCTION = 60
+
+_SOURCES = sorted(PACKAGE.rglob("*.py"))
+_PYTHON = _SOURCES + sorted((ROOT / "tests").rglob("*.py"))
+_UNFINISHED = re.compile(r"\b(TODO|FIXME|HACK)\b")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _too_long(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > LINES_PER_FUNCTION:
+                yield f"{node.name} ({lines} lines)"
+
+
+@pytest.mark.parametrize("path", _PYTHON, ids=_name)
+def test_files_and_functions_stay_short(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= LINES_PER_FILE
+    assert list(_too_long(ast.parse(text))) == []
+
+
+@pytest.mark.parametrize("path", _SOURCES, ids=_name)
+def test_modules_say_what_they_are_and_what_they_offer(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    if not any(isinstance(n, ast.ImportFrom | ast.FunctionDef | ast.ClassDef) for n in tree.body):
+        return  # nothing but its docstring, or the version
+    imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and n.module == "__future__"]
+    assert imports, "from __future__ import annotations"
+    names = {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets
+             if isinstance(t, ast.Name)}  # fmt: skip
+    assert path.name == "__main__.py" or "__all__" in names
+
+
+@pytest.mark.parametrize("path", _SOURCES, ids=_name)
+def test_nothing_is_left_for_later_in_the_code(path: Path) -> None:
+    assert _UNFINISHED.findall(path.read_text(encoding="utf-8")) == []
+
+
+def test_lock_files_name_no_index_and_pin_by_hash() -> None:
+    for name in ("requirements-build.lock", "requirements.lock", "requirements-dev.lock"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "://" not in text
+        pins = re.findall(r"^[A-Za-z0-9._-]+==\S+.*$", text, flags=re.MULTILINE)
+        assert pins
+        assert all(pin.rstrip().endswith("\\") for pin in pins), "a pin without a hash"
+
+
+def test_what_runs_and_what_develops_agree() -> None:
+    def pins(name: str) -> set[str]:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        return set(re.findall(r"^([A-Za-z0-9._-]+==[^\s;]+)", text, flags=re.MULTILINE))
+
+    assert pins("requirements.lock") <= pins("requirements-dev.lock")
