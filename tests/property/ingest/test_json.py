@@ -118,9 +118,19 @@ def rows(columns: Sequence[Any]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("schema", SCHEMAS)
 @given(payloads=_mostly_sound | _payloads)
 @example(payloads=[b'{"a":1}{"a":2}', b'{"a":{}'])
+@example(payloads=[b'{"a":1}{"a":2}', b'{"a":', b"3}"])
+@example(payloads=[b'{"a":1}\n{"a":2}', b'{"a":', b"3}"])
 @example(payloads=[b'{"a":1,"A":2}'])
 @example(payloads=[b'{"A":1}', b'{"a":2}'])
 @example(payloads=[b'{"a":{"A":1,"a":2}}'])
+@example(payloads=[b'{"c":NaN}'])
+@example(payloads=[b'{"c" : -Infinity }'])
+@example(payloads=[b'{"a":[1,NaN]}'])
+@example(payloads=[b'{"a":[Inf ]}'])
+@example(payloads=[b'{"b":"\xff"}'])
+@example(payloads=[b'{"x":"\xff"}'])
+@example(payloads=[b'{"x":' + b"[" * 2_000 + b"]" * 2_000 + b"}"])
+@example(payloads=[b'{"\\u0061":1}'])
 def test_what_the_fast_way_accepts_the_slow_way_reads_alike(
     schema: str, payloads: list[bytes]
 ) -> None:
@@ -154,6 +164,7 @@ def test_every_record_is_decoded_as_if_it_were_alone(
 
 
 @given(payloads=st.lists(_sound(), min_size=1, max_size=5))
+@example(payloads=[b'{"b":"NaN"}', b'{"b":"Information, Inf"}'])
 def test_what_producers_write_goes_the_fast_way(payloads: list[bytes]) -> None:
     wanted = [Column("A", BIGINT), Column("B", STRING), Column("C", DOUBLE)]
     fast = fast_json(wanted)

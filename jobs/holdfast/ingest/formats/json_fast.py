@@ -30,6 +30,8 @@ __all__ = ["FastJson", "fast_json"]
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 # Letters, digits and underscores, which nobody escapes; controls and signs are often escaped.
 _ESCAPED_NAME = re.compile(rb"\\u00(3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
+# Outside of text; inside it may happen to match, which costs time only.
+_NO_NUMBER = re.compile(rb"[\[:,]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
 _LONG = 400  # bytes; a shorter record cannot be nested too deeply
 _OPENERS = 400  # an upper bound of its depth
 _TOP_ONLY = {Base.TIMESTAMP: pa.int64(), Base.DATE: pa.int32(), Base.TIME: pa.int32()}
@@ -121,8 +123,7 @@ def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
         and joined.endswith(b"}")
         and joined.count(b"\n") == boundaries
         and joined.count(b"}\n{") == boundaries
-        and b"NaN" not in joined
-        and b"Inf" not in joined
+        and ((b"NaN" not in joined and b"Inf" not in joined) or not _NO_NUMBER.search(joined))
         and _is_utf8(joined)
         and (b"\\u00" not in joined or not _ESCAPED_NAME.search(joined))
         and not any(len(p) > _LONG and _openers(p) > _OPENERS for p in payloads)
