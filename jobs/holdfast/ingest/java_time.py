@@ -9,6 +9,7 @@ many digits as it has letters, one letter alone takes any.  Without a zone the t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -47,11 +48,11 @@ def timestamp_parser(pattern: str) -> Callable[[str], int]:
     """A function from text to ms since the epoch, which raises `Undecodable`.
 
     Raises:
-        Unsupported: the pattern uses a letter that is not understood, or one twice.
+        Unsupported: the pattern uses a letter that is not understood, or its brackets are wrong.
     """
     try:
-        matcher = re.compile(_regex(pattern))
-    except re.error as error:
+        matcher = re.compile(_numbered(_regex(pattern)))
+    except re.error as error:  # unbalanced brackets
         raise _unsupported(pattern, str(error)) from error
 
     def parse(text: str) -> int:
@@ -59,7 +60,8 @@ def timestamp_parser(pattern: str) -> Callable[[str], int]:
         if found is None:
             raise Undecodable(f"{text[:40]!r} does not match the pattern {pattern}")
         try:
-            return _millis({k: v for k, v in found.groupdict().items() if v is not None})
+            groups = found.groupdict().items()
+            return _millis({k.partition("_")[2]: v for k, v in groups if v is not None})
         except (ValueError, OverflowError, KeyError) as error:
             raise Undecodable(f"{text[:40]!r} is no moment in time: {error}") from error
 
@@ -76,10 +78,22 @@ def _regex(pattern: str) -> str:
         elif piece.startswith("'"):
             out.append(re.escape(piece[1:-1].replace("''", "'")))
         elif match.group(1):
-            out.append(_letters(piece, pattern))
+            # Optional parts may repeat a letter; the groups of a regular expression may not.
+            out.append(_letters(piece, pattern).replace("(?P<", f"(?P<p{len(out)}_"))
         else:
             out.append({"[": "(?:", "]": ")?"}.get(piece, re.escape(piece)))
     return "".join(out)
+
+
+def _numbered(regex: str) -> str:
+    """The same with group names made unique: optional parts may each have, say, a fraction."""
+    numbers = itertools.count()
+    return re.sub(r"\(\?P<(\w+)>", lambda found: f"(?P<{found[1]}__{next(numbers)}>", regex)
+
+
+def _parts(found: re.Match[str]) -> dict[str, str]:
+    groups = found.groupdict().items()
+    return {name.partition("__")[0]: text for name, text in groups if text is not None}
 
 
 def _letters(run: str, pattern: str) -> str:
