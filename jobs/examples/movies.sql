@@ -1,13 +1,14 @@
 -- How many tickets of each movie were sold?  The shortest useful file: a stream and a table.
 
--- {"title": "The Big Lebowski", "sale_ts": "2019-07-18T11:30:00Z", "ticket_total_value": 12}
+--   holdfast produce movies     writes events such as
+--   {"title": "Die Hard", "ticket_total_value": 12, "ts": 1735725600000}
 CREATE STREAM movie_ticket_sales (
     title              STRING,
-    sale_ts            STRING,
-    ticket_total_value INT
+    ticket_total_value INT,
+    ts                 BIGINT
 ) WITH (
-    KAFKA_TOPIC = 'movie-ticket-sales',
-    PARTITIONS = 1,
+    KAFKA_TOPIC = 'movie_ticket_sales',
+    PARTITIONS = 2,
     VALUE_FORMAT = 'JSON'
 );
 

@@ -1,14 +1,15 @@
 -- Payments per customer: how many, how much.
 --
--- {"payment_id": "p-1", "customer": "alice", "amount": 20}
+--   holdfast produce payments     writes events such as
+--   {"customer": "alice", "amount": 12.5, "ts": 1735725600000}
 
 CREATE STREAM payments (
-    payment_id STRING,
-    customer   STRING,
-    amount     BIGINT   -- cents: whole numbers add up exactly
+    customer STRING,
+    amount   DOUBLE,
+    ts       BIGINT
 ) WITH (
     KAFKA_TOPIC = 'payments',
-    PARTITIONS = 4,
+    PARTITIONS = 2,
     VALUE_FORMAT = 'JSON'
 );
 

@@ -1,14 +1,18 @@
 -- The average reading of each sensor, always current.
 --
--- {"sensor": 1, "reading": 45}, {"sensor": 3, "reading": 67} and {"sensor": 3, "reading": 52}
--- give sensor 1 -> 45.0 and sensor 3 -> 59.5.
+--   holdfast produce sensors     writes events such as
+--   {"sensor": "sensor-3", "area": "engine", "reading": 67, "ts": 1735725720000}
+--
+-- sensor-1 reads 45, sensor-3 reads 67 and then 52: their averages are 45 and, in the end, 59.5.
 
 CREATE STREAM readings (
-    sensor  INT,
-    reading DOUBLE
+    sensor  STRING,
+    area    STRING,
+    reading INT,
+    ts      BIGINT
 ) WITH (
     KAFKA_TOPIC = 'readings',
-    PARTITIONS = 1,
+    PARTITIONS = 2,
     VALUE_FORMAT = 'JSON'
 );
 

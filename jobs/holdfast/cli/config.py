@@ -16,7 +16,7 @@ _PIPE_WIDTH = 200
 @click.command("config")
 @click.option("--markdown", "as_markdown", is_flag=True, help="As a Markdown table.")
 def command(as_markdown: bool) -> None:
-    """Print every property: its default, what it takes, its meaning.
+    """Print every property with its default and meaning.
 
     Properties come from --config FILE.yaml, then HOLDFAST_* variables (HOLDFAST_STATE_PARTITIONS
     is state.partitions), then the SQL file's SET statements, then --set; later ones win.

@@ -18,7 +18,10 @@ __all__ = ["command"]
 def command(
     sql_file: Path, config: Path | None, overrides: Sequence[str], home: str | None
 ) -> None:
-    """Print the plan of SQL_FILE: its sources, steps, topics and keys."""
+    """Print the plan of SQL_FILE.
+
+    Its sources, steps, topics and keys; neither Kafka nor Spark is asked.
+    """
     job = load_job(sql_file, config, overrides, home)
 
     from holdfast.sql import explain

@@ -36,7 +36,10 @@ def _home_option(function: _F) -> _F:
 
 @click.group("kafka")
 def command() -> None:
-    """Start and stop a local Kafka (one node, transactions, loopback only)."""
+    """Start and stop a local Kafka.
+
+    One node, with transactions, on the loopback interface only.
+    """
 
 
 @command.command("start")
@@ -50,7 +53,9 @@ def command() -> None:
 )
 @click.option("--wipe", is_flag=True, help="Delete what an earlier one left, first.")
 def start(home: Path, port: int, wipe: bool) -> None:
-    """Start Kafka in the background; one that runs already is left alone.
+    """Start Kafka in the background.
+
+    One that runs already is left alone.
 
     The first time, its jars (42 MB) are downloaded from Maven Central and kept.
     """

@@ -58,7 +58,9 @@ def command(
     overrides: Sequence[str],
     home: str | None,
 ) -> None:
-    """Write example data or the lines of FILE into a topic, which is created when missing.
+    """Write example data, or the lines of FILE, into a topic.
+
+    The topic is created when it is missing.
 
     A name of example data wins over a file of the same name (write ./flights for that).
     FILE holds one JSON object per line; `-` reads standard input.

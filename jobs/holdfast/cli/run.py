@@ -29,7 +29,9 @@ def command(
     home: str | None,
     until_caught_up: bool,
 ) -> None:
-    """Run the statements of SQL_FILE until Ctrl-C (or SIGTERM) stops them.
+    """Run the statements of SQL_FILE until Ctrl-C.
+
+    SIGTERM stops them as well.
 
     Stopping, killing and starting again lose nothing and count nothing twice.
     """

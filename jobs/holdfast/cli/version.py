@@ -17,7 +17,7 @@ _PARTS = ("pyspark", "confluent-kafka", "rocksdict", "pyarrow", "sqlglot", "duck
 
 @click.command("version")
 def command() -> None:
-    """Print the versions of Holdfast and of what it stands on."""
+    """Print the versions of Holdfast and its parts."""
     click.echo(f"holdfast {__version__}")
     click.echo(f"python {platform.python_version()}")
     click.echo(f"kafka (local) {KAFKA_VERSION}")

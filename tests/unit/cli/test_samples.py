@@ -2,11 +2,32 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from pathlib import Path
 
 import orjson
 import pytest
 
 from holdfast.cli.samples import SAMPLES
+from holdfast.sql import compile_text
+from holdfast.types.schema import Base
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "jobs" / "examples").glob("*.sql"))
+_PYTHON = {Base.STRING: str, Base.INTEGER: int, Base.BIGINT: int, Base.DOUBLE: int | float}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_samples_are_what_the_example_statements_declare(path: Path) -> None:
+    by_topic = {sample.topic: sample for sample in SAMPLES.values()}
+    sources = compile_text(path.read_text(encoding="utf-8")).sources
+    assert sources
+    for source in sources:
+        sample = by_topic[source.topic]
+        assert sample.partitions == source.partitions
+        for event in itertools.islice(sample.events(), 1_000):
+            value = {key.upper(): v for key, v in orjson.loads(event.value).items()}
+            for column in source.value_columns:
+                found = value[column.name]
+                assert found is None or isinstance(found, _PYTHON[column.type.base])
 
 
 @pytest.mark.parametrize("name", ["movies", "sensors", "payments"])
