@@ -9,7 +9,6 @@ many digits as it has letters, one letter alone takes any.  Without a zone the t
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -51,7 +50,7 @@ def timestamp_parser(pattern: str) -> Callable[[str], int]:
         Unsupported: the pattern uses a letter that is not understood, or its brackets are wrong.
     """
     try:
-        matcher = re.compile(_numbered(_regex(pattern)))
+        matcher = re.compile(_regex(pattern))
     except re.error as error:  # unbalanced brackets
         raise _unsupported(pattern, str(error)) from error
 
@@ -83,17 +82,6 @@ def _regex(pattern: str) -> str:
         else:
             out.append({"[": "(?:", "]": ")?"}.get(piece, re.escape(piece)))
     return "".join(out)
-
-
-def _numbered(regex: str) -> str:
-    """The same with group names made unique: optional parts may each have, say, a fraction."""
-    numbers = itertools.count()
-    return re.sub(r"\(\?P<(\w+)>", lambda found: f"(?P<{found[1]}__{next(numbers)}>", regex)
-
-
-def _parts(found: re.Match[str]) -> dict[str, str]:
-    groups = found.groupdict().items()
-    return {name.partition("__")[0]: text for name, text in groups if text is not None}
 
 
 def _letters(run: str, pattern: str) -> str:
