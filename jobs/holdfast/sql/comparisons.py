@@ -108,14 +108,16 @@ class Comparisons:
         return self._translator.engine.like(value.sql, pattern.sql, escape)
 
     def _is(self, node: exp.Is) -> str:
-        negated = isinstance(node.expression, exp.Not)
-        target = node.expression.this if negated else node.expression
-        if not isinstance(target, exp.Null):
+        return self.is_null(node, negated=False).sql
+
+    def is_null(self, node: exp.Is, *, negated: bool) -> Typed:
+        """IS NULL, or IS NOT NULL (which sqlglot gives as NOT over IS)."""
+        if not isinstance(node.expression, exp.Null):
             raise self._script.invalid(
                 start_of(node), "IS is followed by [NOT] NULL or [NOT] DISTINCT FROM"
             )
         operand = self._translator.translate(node.this).sql
-        return f"({operand} IS {'NOT ' if negated else ''}NULL)"
+        return Typed(BOOLEAN, f"({operand} IS {'NOT ' if negated else ''}NULL)")
 
     def _operands(
         self, left_node: exp.Expr, right_node: exp.Expr, operator: str

@@ -85,11 +85,17 @@ class ExpressionParser(_BASE):
             message = "a closing parenthesis is missing"
         raise MisplacedError(message, place.end + 1 if at_end and not token else place.start)
 
+    def _parse_type(
+        self, parse_interval: bool = True, fallback_to_identifier: bool = False
+    ) -> exp.Expr | None:
+        # No typed literals and no intervals: DATE, TIMESTAMP and INTERVAL are ordinary names.
+        return self._parse_column()
+
     def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
         this = self._parse_assignment()
         if this is None or not self._match(TokenType.ALIAS):
             self.raise_error("CAST is written CAST(expression AS TYPE)")
-        node = self.expression(exp.Cast(this=this, to=exp.DataType.build("unknown")))
+        node = self.expression(exp.Cast(this=this, to=exp.DType.UNKNOWN.into_expr()))
         node.meta[SQL_TYPE] = self._parse_sql_type()
         return node
 

@@ -87,7 +87,7 @@ def _event_time(source: Source) -> str:
 
 def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
     yield f"Query {query.id}"
-    yield f"  {' '.join(query.statement.split())}"
+    yield from (f"    {line}" for line in query.statement.splitlines())
     if isinstance(query.step, ProjectStep):
         yield "  Sub-topology 0: ingest, Spark SQL, one transaction per source topic partition"
         yield from _reading(query)

@@ -262,6 +262,8 @@ class Translator:
         return Typed(BOOLEAN, f"({left.sql} {word} {right.sql})")
 
     def _not(self, node: exp.Not) -> Typed:
+        if isinstance(node.this, exp.Is):
+            return self.comparisons.is_null(node.this, negated=True)
         return Typed(BOOLEAN, f"(NOT {self.boolean(node.this).sql})")
 
     def _case(self, node: exp.Case) -> Typed:

@@ -106,7 +106,7 @@ _URLS: tuple[Overload, ...] = (
     fn("URL_EXTRACT_HOST(STRING) -> STRING", "try_parse_url({0}, 'HOST')"),
     fn(
         "URL_EXTRACT_PARAMETER(STRING, STRING) -> STRING",
-        "try_url_decode(try_parse_url({0}, 'QUERY', url_encode({1})))",
+        "try_url_decode(try_parse_url({0}, 'QUERY', replace(url_encode({1}), '+', '%20')))",
     ),
     fn("URL_EXTRACT_PATH(STRING) -> STRING", _url("PATH")),
     fn(

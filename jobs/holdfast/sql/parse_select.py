@@ -24,7 +24,8 @@ UNITS_MS = {
 _CLAUSES = ("WINDOW", "WHERE", "GROUP BY", "PARTITION BY", "HAVING", "EMIT", "LIMIT")
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "OUTER")
 _WINDOW_KINDS = ("TUMBLING", "HOPPING", "SESSION")
-_STOPS = {word for clause in _CLAUSES for word in (clause, clause.split()[0])} | {"FROM", *_JOINS}
+_ENDS = {word for clause in _CLAUSES for word in (clause, clause.split()[0])} | {"FROM"}
+_STOPS = _ENDS | set(_JOINS)
 
 
 class SelectParser(ExpressionParser):
@@ -73,7 +74,7 @@ class SelectParser(ExpressionParser):
         at = self._curr.start
         if self._match(TokenType.STAR):
             return SelectItem(None, None, at)
-        if self._curr.text.upper() in _STOPS and self._curr.token_type is not TokenType.IDENTIFIER:
+        if self._curr.text.upper() in _ENDS and self._curr.token_type is not TokenType.IDENTIFIER:
             self.raise_error(f"expected a column or an expression but found {self._found()}")
         node = self._require_expression("a column or an expression")
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):

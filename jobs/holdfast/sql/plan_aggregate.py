@@ -15,7 +15,14 @@ from holdfast.sql.script import Script, start_of
 from holdfast.sql.statements import Select, WindowClause
 from holdfast.sql.typed import Typed
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import AggregateStep, KeyExpression, OutputColumn, Source, Window
+from holdfast.types.topology import (
+    AggregateCall,
+    AggregateStep,
+    KeyExpression,
+    OutputColumn,
+    Source,
+    Window,
+)
 
 __all__ = ["plan_aggregate"]
 
@@ -55,13 +62,10 @@ class _Planner:
     def plan(self) -> AggregateStep:
         groups = [self._group(node) for node in self._select.group_by]
         keys, values = self._keys(groups)
-        scope = AggregateScope(
-            self._script, self._before, keys, self._functions, windowed=self._windowed
-        )
-        after = Translator(self._script, DUCKDB, scope)
-        outputs = tuple(self._output(after, item) for item in values)
-        having = self._select.having
-        condition = None if having is None else f"TRY({after.condition(having)})"
+        # Twice: the first pass finds the aggregates, the second names them in their own order,
+        # so that neither the SELECT's order nor HAVING changes what is stored.
+        first, _, _ = self._evaluate(keys, values, ())
+        scope, outputs, condition = self._evaluate(keys, values, sorted(first.calls, key=_order))
         self._check(scope, outputs)
         window = self._select.window
         return AggregateStep(
@@ -71,6 +75,20 @@ class _Planner:
             outputs=outputs,
             having=condition,
         )
+
+    def _evaluate(
+        self,
+        keys: tuple[KeyExpression, ...],
+        values: Sequence[Item],
+        calls: Sequence[AggregateCall],
+    ) -> tuple[AggregateScope, tuple[OutputColumn, ...], str | None]:
+        scope = AggregateScope(
+            self._script, self._before, keys, self._functions, self._windowed, calls
+        )
+        after = Translator(self._script, DUCKDB, scope)
+        outputs = tuple(self._output(after, item) for item in values)
+        having = self._select.having
+        return scope, outputs, None if having is None else f"TRY({after.condition(having)})"
 
     def _group(self, node: exp.Expr) -> Typed:
         self._refuse_alias(node)
@@ -181,6 +199,10 @@ class _Planner:
                 self._select.at, "the projection contains no value columns",
                 action="select an aggregate or AS_VALUE(key)",
             )  # fmt: skip
+
+
+def _order(call: AggregateCall) -> tuple[str, tuple[str, ...], str]:
+    return call.function, call.args, repr(call.literals)
 
 
 def _column_name(node: exp.Column) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -143,6 +144,7 @@ class AggregateScope(Scope):
         keys: Sequence[KeyExpression],
         functions: Functions,
         windowed: bool,
+        calls: Sequence[AggregateCall] = (),
     ) -> None:
         self._script = script
         self._before = before
@@ -150,6 +152,8 @@ class AggregateScope(Scope):
         self._functions = functions
         self._windowed = windowed
         self._calls: dict[tuple[object, ...], AggregateCall] = {}
+        for call in calls:
+            self._add(call)
 
     @property
     def calls(self) -> tuple[AggregateCall, ...]:
@@ -208,9 +212,15 @@ class AggregateScope(Scope):
         except ValueError as error:
             raise self._script.invalid(at, f"{name}: {error}") from None
         texts = tuple(a.sql for a in args)
-        call = AggregateCall(f"__a{len(self._calls)}", name, texts, types, literals, result)
-        call = self._calls.setdefault((name, texts, types, _typed(literals)), call)
+        call = self._add(AggregateCall("", name, texts, types, literals, result))
         return Typed(call.type, _read(call.name, call.type), ref=call.name)
+
+    def _add(self, call: AggregateCall) -> AggregateCall:
+        """The call under its internal name; an identical one is the same."""
+        key = (call.function, call.args, call.arg_types, _typed(call.literals))
+        if key not in self._calls:
+            self._calls[key] = replace(call, name=f"__a{len(self._calls)}")
+        return self._calls[key]
 
     def _refuse_distinct(self, node: exp.Anonymous, name: str) -> None:
         odd = next((a for a in node.expressions if isinstance(a, (exp.Distinct, exp.Order))), None)
