@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
     AdminClient,
+    ConfigEntry,
     ConfigResource,
     NewTopic,
     OffsetSpec,
@@ -37,7 +37,7 @@ _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no annotat
 _TIMEOUT_S = 30.0
 _RETRY_S = 0.2
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
-# A new topic is not everywhere at once: its partitions have no leader for a moment.
+# On a new cluster or topic leaders and coordinators take a moment to find their roles.
 _SETTLING = frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -138,12 +138,20 @@ class Admin:
             TopicMissing: there is no such topic.
         """
         resource = ConfigResource(ResourceType.TOPIC, name)
-        futures = self._client.describe_configs([resource], request_timeout=self._timeout_s)
-        entries = self._result(futures[resource], f"reading the settings of topic {name}")
+
+        def ask() -> dict[str, ConfigEntry]:
+            futures = self._client.describe_configs([resource], request_timeout=self._timeout_s)
+            entries: dict[str, ConfigEntry] = futures[resource].result()
+            return entries
+
+        entries = self._patiently(ask, f"reading the settings of topic {name}")
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Log start and read_committed end (last stable offset) of each topic partition.
+
+        A transaction that was just committed may take a moment to move the end; one that its
+        producer's successor has fenced (`TransactionalProducer.init`) is always counted.
 
         Raises:
             TopicMissing: there is no such topic.
@@ -170,14 +178,22 @@ class Admin:
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Committed offsets of a consumer group by topic partition; empty when it has none."""
-        request = [ConsumerGroupTopicPartitions(group)]
-        futures = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
-        found = self._result(futures[group], f"reading offsets of group {group}")
-        return {
-            tp.partition: tp.offset
-            for tp in found.topic_partitions
-            if tp.topic == topic and tp.offset >= 0
-        }
+        info = self.describe(topic)
+        if info is None:
+            return {}
+        # With partitions named: asking for all of a group crashes the client (2.16) when the
+        # coordinator answers with an error, as it does on a new cluster.
+        places = [TopicPartition(topic, p) for p in range(info.partitions)]
+
+        def ask() -> list[TopicPartition]:
+            request = [ConsumerGroupTopicPartitions(group, places)]
+            futures = self._client.list_consumer_group_offsets(
+                request, request_timeout=self._timeout_s
+            )
+            return _without_errors(futures[group].result())
+
+        found = self._patiently(ask, f"reading offsets of group {group}")
+        return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
 
     def commit_group(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Set committed offsets of a group without members.
@@ -188,15 +204,18 @@ class Admin:
         Raises:
             Refused: the group has members, or may not be written.
         """
-        positions = [TopicPartition(topic, p, offset) for p, offset in offsets.items()]
-        request = [ConsumerGroupTopicPartitions(group, positions)]
-        futures = self._client.alter_consumer_group_offsets(
-            request, request_timeout=self._timeout_s
-        )
-        doing = f"committing offsets of group {group}"
-        for tp in self._result(futures[group], doing).topic_partitions:
-            if tp.error is not None:
-                raise translate(tp.error, doing, self._properties)
+        places = [TopicPartition(topic, p, offset) for p, offset in offsets.items()]
+        if not places:
+            return
+
+        def tell() -> list[TopicPartition]:
+            request = [ConsumerGroupTopicPartitions(group, places)]
+            futures = self._client.alter_consumer_group_offsets(
+                request, request_timeout=self._timeout_s
+            )
+            return _without_errors(futures[group].result())
+
+        self._patiently(tell, f"committing offsets of group {group}")
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone; a missing one is fine.
@@ -255,24 +274,32 @@ class Admin:
                 action="create it, or correct its name.",
             )
         request = {TopicPartition(topic, p): spec for p in range(info.partitions)}
+
+        def ask() -> dict[int, int]:
+            futures = self._client.list_offsets(
+                request, isolation_level=isolation, request_timeout=self._timeout_s
+            )
+            return {tp.partition: future.result().offset for tp, future in futures.items()}
+
+        return self._patiently(ask, f"reading offsets of topic {topic}")
+
+    def _patiently(self, attempt: Callable[[], _T], doing: str) -> _T:
+        """Try until brokers that are still finding their roles have found them."""
         deadline = time.monotonic() + self._timeout_s
         while True:
-            futures = self._client.list_offsets(
-                request,
-                isolation_level=isolation,
-                request_timeout=self._timeout_s,
-            )
             try:
-                return {tp.partition: future.result().offset for tp, future in futures.items()}
+                return attempt()
             except KafkaException as error:
                 settling = kafka_error(error).code() in _SETTLING
                 if not settling or time.monotonic() >= deadline:
-                    doing = f"reading offsets of topic {topic}"
                     raise translate(error, doing, self._properties) from error
                 time.sleep(_RETRY_S)
 
-    def _result(self, future: Future[_T], doing: str) -> _T:
-        try:
-            return future.result()
-        except KafkaException as error:
-            raise translate(error, doing, self._properties) from error
+
+def _without_errors(answer: ConsumerGroupTopicPartitions) -> list[TopicPartition]:
+    """The places of an answer; the first error among them is raised."""
+    places = answer.topic_partitions or []
+    for place in places:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return places

@@ -28,6 +28,7 @@ KAFKA_LOGGER = logging.getLogger("holdfast.kafka")
 
 _FENCED = frozenset(
     {
+        KafkaError._FATAL,  # what every call answers after a first fatal error
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
@@ -92,6 +93,7 @@ _HINTS = {
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "lower transaction.timeout.ms, or raise the broker's "
     "transaction.max.timeout.ms.",
     KafkaError.INVALID_REPLICATION_FACTOR: "ask for no more replicas than there are brokers.",
+    KafkaError.INVALID_CONFIG: "correct the topic's settings.",
     KafkaError.POLICY_VIOLATION: "ask for what the cluster's topic policy allows.",
     KafkaError.TOPIC_EXCEPTION: "use letters, digits, dots, dashes and underscores, at most 249.",
     KafkaError.INVALID_TIMESTAMP: "check the event time column, or raise the topic's "
@@ -135,6 +137,8 @@ def translate(
             cause="the topic was deleted or never created, or has fewer partitions than expected.",
             action="create the topic, or correct its name.",
         )
+    if code in _HINTS:
+        return Refused(fact, action=_HINTS[code])
     if code in _FENCED or error.fatal():
         return _fenced(fact)
     return _passing_or_not(error, fact)
@@ -184,8 +188,6 @@ def _passing_or_not(error: KafkaError, fact: str) -> HoldfastError:
             cause="a broker is down, starting or overloaded, or the network is.",
             action="wait; it will be tried again.",
         )
-    if code in _HINTS:
-        return Refused(fact, action=_HINTS[code])
     if error.txn_requires_abort():
         return KafkaUnavailable(
             fact, cause="the transaction was aborted.", action="replay the batch."

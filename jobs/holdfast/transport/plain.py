@@ -11,7 +11,7 @@ from confluent_kafka import Producer as Client
 from holdfast.errors import InvalidConfig
 from holdfast.transport.errors import client_config, kafka_error, silent, translate
 
-__all__ = ["Client", "Producer", "open_client"]
+__all__ = ["Client", "Producer", "open_client", "place_of"]
 
 _DEFAULTS: dict[str, Any] = {
     "compression.type": "lz4",
@@ -38,6 +38,12 @@ def open_client(client: Mapping[str, str], fixed: Mapping[str, Any]) -> Client:
             f"The Kafka client refuses its properties: {kafka_error(error).str()}.",
             action="correct the kafka.* properties of the job.",
         ) from error
+
+
+def place_of(message: Message) -> str:
+    """Where a record was to go, for messages."""
+    partition = message.partition()
+    return f"{message.topic()}" + ("" if partition is None else f" partition {partition}")
 
 
 class Producer:
@@ -112,9 +118,12 @@ class Producer:
             raise silent(f"delivering {left} records", self._properties, self._timeout_s)
 
     def close(self) -> None:
-        """Drop what is not delivered and leave the broker; call `flush` first."""
+        """Drop what is not delivered and leave the broker; call `flush` first.
+
+        The producer must not be used again.
+        """
         self._client.purge()
-        self._client.close()
+        self._client.poll(0)
 
     def _check(self) -> None:
         if self._failed is not None:
@@ -123,4 +132,4 @@ class Producer:
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failed is None:
-            self._failed = (error, f"{message.topic()} partition {message.partition()}")
+            self._failed = (error, place_of(message))

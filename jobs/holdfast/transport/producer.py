@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from holdfast.errors import CommitUnknown, HoldfastError
+from holdfast.errors import CommitUnknown, Fenced, HoldfastError
 from holdfast.transport.errors import client_config, kafka_error, silent, translate
-from holdfast.transport.plain import Producer, open_client
+from holdfast.transport.plain import Client, Producer, open_client, place_of
 
 __all__ = ["Producer", "TransactionalProducer"]
 
 _RETRY_S = 0.1
-_ABORT_S = 10.0
+_ABORT_S = 5.0
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _POLL_EVERY = 10_000  # records between two looks at delivery reports
 
@@ -54,9 +55,10 @@ class TransactionalProducer:
             "enable.idempotence": True,
             "acks": "all",
         }
-        self._client = open_client(client, fixed)
+        self._handle: Client | None = open_client(client, fixed)
         self._groups: dict[str, Any] = {}  # consumer group -> its metadata object
         self._failed: tuple[KafkaError, str] | None = None  # first delivery error, and where
+        self._in_transaction = False
         self._marked = False
         self._marker_offset: int | None = None
 
@@ -75,11 +77,13 @@ class TransactionalProducer:
         Raises:
             Fenced: another producer took the transactional id.
         """
-        self._failed, self._marked, self._marker_offset = None, False, None
+        self._check_deliveries()
+        self._marked, self._marker_offset = False, None
         try:
             self._client.begin_transaction()
         except KafkaException as error:
             raise self._error(error, "opening a transaction") from error
+        self._in_transaction = True
 
     def send(
         self,
@@ -114,7 +118,7 @@ class TransactionalProducer:
             try:
                 produce(topic, value, key, place, on_delivery=report, timestamp=time_ms)
             except (BufferError, KafkaException) as error:
-                self._make_room(error, topic)
+                self._make_room(error, topic, place)
                 self._again(topic, value, key, place, time_ms)
             if n % _POLL_EVERY == 0:
                 self._served(lambda: self._client.poll(0), f"sending to {topic}")
@@ -180,6 +184,7 @@ class TransactionalProducer:
             raise silent(
                 f"delivering {left} records{self._as()}", self._properties, self._timeout_s
             )
+        self._in_transaction = False  # from here on the broker decides how it ends
         self._end()
         if self._marked and self._marker_offset is None:
             raise self._unknown()
@@ -190,18 +195,21 @@ class TransactionalProducer:
 
         What it cannot abort the broker aborts, at the next `init` or after the timeout.
         """
-        try:
+        self._in_transaction = False
+        with suppress(KafkaException, SystemError):  # for SystemError see `_served`
             self._client.abort_transaction(_ABORT_S)
-        except (KafkaException, RuntimeError):
-            return
 
     def close(self) -> None:
-        """Leave the broker; an open transaction is aborted.  May be called again."""
-        try:
-            self._client.purge()
-            self._client.close()
-        except (KafkaException, SystemError):
-            return  # fenced: there is nothing left to leave (for SystemError see `_served`)
+        """Leave the broker; an open transaction is aborted as by `abort`.  Never raises.
+
+        May be called again; nothing else may.
+        """
+        if self._handle is None:
+            return
+        if self._in_transaction:
+            self.abort()
+        # Not the client's own close(): it waits without end for a broker that does not answer.
+        self._handle = None
 
     def __enter__(self) -> Self:
         return self
@@ -213,6 +221,14 @@ class TransactionalProducer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def _client(self) -> Client:
+        if self._handle is None:
+            raise Fenced(
+                f"The producer{self._as()} is closed.", action="open the state partition anew."
+            )
+        return self._handle
 
     def _again(
         self,
@@ -238,7 +254,7 @@ class TransactionalProducer:
                     **more,
                 )
             except (BufferError, KafkaException) as error:
-                self._make_room(error, topic)
+                self._make_room(error, topic, partition)
                 if time.monotonic() > deadline:
                     self.abort()
                     raise silent(
@@ -247,12 +263,13 @@ class TransactionalProducer:
             else:
                 return
 
-    def _make_room(self, error: BufferError | KafkaException, topic: str) -> None:
+    def _make_room(self, error: BufferError | KafkaException, topic: str, partition: int) -> None:
         """Wait for deliveries when the queue is full; any other error ends the transaction."""
+        doing = f"sending to {topic} partition {partition}"
         if isinstance(error, KafkaException):
             self._check_deliveries()
-            raise self._error(error, f"sending to {topic}") from error
-        self._served(lambda: self._client.poll(_RETRY_S), f"sending to {topic}")
+            raise self._error(error, doing) from error
+        self._served(lambda: self._client.poll(_RETRY_S), doing)
         self._check_deliveries()
 
     def _served(self, call: Callable[[], int], doing: str) -> int:
@@ -332,7 +349,7 @@ class TransactionalProducer:
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         # Purged records are the echo of our own abort, not its reason.
         if error is not None and self._failed is None and error.code() not in _PURGED:
-            self._failed = (error, f"{message.topic()} partition {message.partition()}")
+            self._failed = (error, place_of(message))
 
     def _on_marker(self, error: KafkaError | None, message: Message) -> None:
         self._on_delivery(error, message)

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.integration.transport.settling import await_settled
+
+from holdfast.errors import CommitUnknown, Fenced, KafkaUnavailable, Refused, TopicMissing
+from holdfast.local.broker import BrokerStatus
+from holdfast.transport.admin import Admin
+from holdfast.transport.partitioner import murmur2_partition
+from holdfast.transport.producer import Producer, TransactionalProducer
+from holdfast.transport.reader import Chunk, PartitionReader
+
+TopicNames = Callable[[str], str]
+
+
+@pytest.fixture(scope="module")
+def client(kafka: BrokerStatus) -> dict[str, str]:
+    return {"bootstrap.servers": kafka.bootstrap_servers}
+
+
+@pytest.fixture(scope="module")
+def admin(client: dict[str, str]) -> Admin:
+    return Admin(client)
+
+
+@pytest.fixture
+def topic(admin: Admin, kafka_topic_name: TopicNames) -> str:
+    return admin.ensure_topic(kafka_topic_name("out"), 2).name
+
+
+@pytest.fixture
+def opened(client: dict[str, str]) -> Iterator[Callable[..., TransactionalProducer]]:
+    with ExitStack() as stack:
+
+        def make(transactional_id: str, timeout_ms: int = 20_000) -> TransactionalProducer:
+            made = TransactionalProducer(client, transactional_id, timeout_ms)
+            producer = stack.enter_context(made)
+            producer.init()
+            return producer
+
+        yield make
+
+
+def read(client: dict[str, str], topic: str, partition: int) -> Chunk:
+    """All committed records of a topic partition."""
+    await_settled(Admin(client), topic)
+    reader = PartitionReader(client, topic, partition)
+    try:
+        start, end = reader.bounds()
+        chunks = list(reader.read(start, end))
+    finally:
+        reader.close()
+    assert len(chunks) == 1
+    return chunks[0]
+
+
+def test_a_transaction_is_visible_whole_and_its_marker_s_offset_is_known(
+    client: dict[str, str], topic: str, opened: Callable[..., TransactionalProducer]
+) -> None:
+    producer = opened("whole")
+    producer.begin()
+    producer.send(topic, [0, 1, 0], [b"a", b"b", b"c"], [b"1", b"2", None], [7, 8, 9])
+    producer.send_marker(topic, 0, b"marker", b"m")
+    offset = producer.commit()
+    left, right = read(client, topic, 0), read(client, topic, 1)
+    assert list(zip(left.keys, left.values, left.timestamps[:2], strict=False)) == [
+        (b"a", b"1", 7),
+        (b"c", None, 9),
+    ]
+    assert left.keys[2] == b"marker"
+    assert left.offsets[2] == offset == 2
+    assert (right.keys, right.values) == ([b"b"], [b"2"])
+
+
+def test_without_a_marker_a_commit_has_no_offset(
+    topic: str, opened: Callable[..., TransactionalProducer]
+) -> None:
+    producer = opened("unmarked")
+    producer.begin()
+    producer.send_marker(topic, 0, b"marker", b"m")
+    assert producer.commit() == 0
+    producer.begin()
+    producer.send(topic, 0, [b"a"], [b"1"], 5)
+    assert producer.commit() is None
+
+
+def test_an_aborted_transaction_is_never_seen(
+    client: dict[str, str], topic: str, opened: Callable[..., TransactionalProducer]
+) -> None:
+    producer = opened("aborted")
+    producer.begin()
+    producer.send(topic, 0, [b"gone"] * 100, [b"1"] * 100)
+    producer.abort()
+    producer.begin()
+    producer.send(topic, 0, [b"kept"], [b"1"])
+    producer.commit()
+    assert read(client, topic, 0).keys == [b"kept"]
+
+
+def test_more_records_than_the_queue_holds_are_all_sent(
+    client: dict[str, str], admin: Admin, topic: str
+) -> None:
+    small = {**client, "queue.buffering.max.messages": "1000"}
+    with TransactionalProducer(small, "small-queue") as producer:
+        producer.init()
+        producer.begin()
+        keys: list[bytes | None] = [b"%d" % n for n in range(25_000)]
+        producer.send(topic, 0, keys, [b"x"] * len(keys))
+        producer.commit()
+    assert read(client, topic, 0).keys == keys
+
+
+def test_a_zombie_is_fenced_wherever_it_is(
+    client: dict[str, str], topic: str, opened: Callable[..., TransactionalProducer]
+) -> None:
+    early, middle = opened("early"), opened("middle")
+    early.begin()
+    middle.begin()
+    middle.send(topic, 0, [b"zombie"], [b"1"])
+    opened("early")
+    opened("middle")
+    early.send(topic, 0, [b"zombie"], [b"1"])
+    early.send_marker(topic, 0, b"marker", b"m")
+    for zombie in (early, middle):
+        with pytest.raises(Fenced, match=zombie.transactional_id):
+            zombie.commit()
+        with pytest.raises(Fenced):
+            zombie.begin()
+    survivor = opened("middle")
+    survivor.begin()
+    survivor.send(topic, 0, [b"alive"], [b"1"])
+    survivor.commit()
+    assert read(client, topic, 0).keys == [b"alive"]
+
+
+def test_a_record_the_broker_refuses_ends_the_transaction_with_a_hint(
+    admin: Admin,
+    client: dict[str, str],
+    kafka_topic_name: TopicNames,
+    opened: Callable[..., TransactionalProducer],
+) -> None:
+    small = admin.ensure_topic(kafka_topic_name("small"), 1, -1, {"max.message.bytes": "1000"}).name
+    producer = opened("large")
+    producer.begin()
+    producer.send(small, 0, [b"fits", b"large"], [b"1", os.urandom(5000)])
+    with pytest.raises(Refused, match=rf"{small} partition 0.*(?s:.)*max\.message\.bytes"):
+        producer.commit()
+    with pytest.raises(Refused):
+        producer.begin()
+    successor = opened("large")
+    successor.begin()
+    successor.send(small, 0, [b"next"], [b"1"])
+    successor.commit()
+    assert read(client, small, 0).keys == [b"next"]
+
+
+def test_a_topic_partition_that_does_not_exist_is_missing(
+    topic: str, opened: Callable[..., TransactionalProducer]
+) -> None:
+    producer = opened("astray")
+    producer.begin()
+
+    def send_and_commit() -> None:  # who notices depends on what the client knows of the topic
+        producer.send(topic, 9, [b"a"], [b"1"])
+        producer.commit()
+
+    with pytest.raises(TopicMissing, match=f"{topic} partition 9"):
+        send_and_commit()
+
+
+def test_offsets_of_a_group_are_committed_with_the_records_or_not_at_all(
+    admin: Admin, topic: str, opened: Callable[..., TransactionalProducer]
+) -> None:
+    producer = opened("offsets")
+    producer.begin()
+    producer.add_offsets("their-group", {(topic, 0): 11, (topic, 1): 12})
+    producer.abort()
+    assert admin.committed("their-group", topic) == {}
+    producer.begin()
+    producer.add_offsets("their-group", {(topic, 0): 21, (topic, 1): 22})
+    producer.commit()
+    assert admin.committed("their-group", topic) == {0: 21, 1: 22}
+
+
+def test_a_stalled_broker_leaves_the_outcome_unknown_and_close_does_not_hang(
+    kafka: BrokerStatus, topic: str, opened: Callable[..., TransactionalProducer]
+) -> None:
+    producer, other = opened("stalled", 3000), opened("stalled-too", 3000)
+    for p in (producer, other):
+        p.begin()
+        p.send(topic, 0, [b"a"], [b"1"])
+    other.close()
+    producer._client.flush()
+    os.kill(kafka.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(CommitUnknown, match="in 3 s committing as stalled"):
+            producer.commit()
+        producer.close()
+    finally:
+        os.kill(kafka.pid, signal.SIGCONT)
+    opened("stalled", 20_000)
+
+
+def test_records_that_cannot_be_delivered_before_the_commit_abort_it(
+    kafka: BrokerStatus,
+    client: dict[str, str],
+    topic: str,
+    opened: Callable[..., TransactionalProducer],
+) -> None:
+    producer = opened("undelivered", 2000)
+    producer.begin()
+    os.kill(kafka.pid, signal.SIGSTOP)
+    try:
+        producer.send(topic, 0, [b"a"], [b"1"])
+        with pytest.raises(KafkaUnavailable):
+            producer.commit()
+    finally:
+        os.kill(kafka.pid, signal.SIGCONT)
+    opened("undelivered")
+    successor = opened("other")
+    successor.begin()
+    successor.send(topic, 0, [b"b"], [b"1"])
+    successor.commit()
+    assert read(client, topic, 0).keys == [b"b"]
+
+
+def test_the_plain_producer_puts_keys_where_java_would(
+    client: dict[str, str], admin: Admin, topic: str
+) -> None:
+    producer = Producer(client)
+    keys = [b"key-%d" % n for n in range(200)]
+    for n, key in enumerate(keys):
+        producer.send(topic, key, b"v", timestamp_ms=1000 + n)
+    producer.send(topic, b"placed", None, partition=1)
+    producer.flush()
+    producer.close()
+    for partition in (0, 1):
+        chunk = read(client, topic, partition)
+        mine = [key for key in keys if murmur2_partition(key, 2) == partition]
+        placed = [b"placed"] if partition == 1 else []
+        assert chunk.keys == mine + placed
+        assert chunk.timestamps[0] == 1000 + keys.index(mine[0])
+
+
+def test_the_plain_producer_tells_what_it_could_not_deliver(
+    client: dict[str, str], admin: Admin, kafka_topic_name: TopicNames
+) -> None:
+    small = admin.ensure_topic(kafka_topic_name("small"), 1, -1, {"max.message.bytes": "1000"}).name
+    producer = Producer(client)
+    producer.send(small, b"k", os.urandom(5000))
+    with pytest.raises(Refused, match=f"{small} partition 0"):
+        producer.flush()
+    producer.close()
