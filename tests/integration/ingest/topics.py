@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
     AdminClient,
+    NewPartitions,
     NewTopic,
 )
 
-__all__ = ["create", "delete", "delete_records", "open_transaction", "produce", "transaction"]
+__all__ = [
+    "Letter",
+    "add_partitions",
+    "create",
+    "delete_records",
+    "letters",
+    "open_transaction",
+    "produce",
+    "transaction",
+]
 
 Record = tuple[bytes | None, bytes | None]
+
+
+@dataclass
+class Letter:
+    key: bytes | None
+    value: bytes | None
+    headers: dict[str, str]
 
 
 def _admin(servers: str) -> AdminClient:
@@ -31,9 +49,35 @@ def create(
     return topic
 
 
-def delete(servers: str, topic: str) -> None:
+def add_partitions(servers: str, topic: str, total: int) -> None:
     admin = _admin(servers)
-    admin.delete_topics([topic])[topic].result(30)
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+
+
+def letters(servers: str, topic: str) -> list[Letter]:
+    """Every committed record of topic partition 0, with headers."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "test",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[Letter] = []
+    while True:
+        message = consumer.poll(10)
+        assert message is not None, f"no answer about {topic}"
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            consumer.close()
+            return found
+        headers = dict(message.headers() or [])
+        texts = {k: v.decode() for k, v in headers.items() if isinstance(v, bytes)}
+        found.append(Letter(message.key(), message.value(), texts))
 
 
 def delete_records(servers: str, topic: str, partition: int, before: int) -> None:

@@ -1,0 +1,144 @@
+"""Undecodable records: each in the dead-letter topic exactly once, whatever is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.integration.ingest import topics
+
+from holdfast.errors import Retriable, UndecodableRecord
+from holdfast.ingest.dead_letters import DeadLetters
+from holdfast.ingest.records import BadRecord
+from holdfast.ingest.source import KafkaRange, KafkaStream
+from holdfast.local.broker import BrokerStatus
+from holdfast.transport.admin import Admin
+from holdfast.types.ingest import IngestOptions
+from holdfast.types.schema import BIGINT, INTEGER, Column
+from holdfast.types.topology import Source
+
+GOOD = b'{"n": 1}'
+
+
+@pytest.fixture
+def servers(kafka: BrokerStatus) -> str:
+    return kafka.bootstrap_servers
+
+
+@pytest.fixture
+def options(servers: str) -> IngestOptions:
+    topic, letters = topics.create(servers), topics.create(servers)
+    source = Source("S", "STREAM", topic, (Column("K", INTEGER),), (Column("N", BIGINT),))
+    return IngestOptions(
+        source,
+        {"bootstrap.servers": servers},
+        ("N",),
+        dead_letter_topic=letters,
+        transactional_id_prefix=f"app-{topic}",
+    )
+
+
+def read(options: IngestOptions, start: int, end: int) -> list[int]:
+    """Offsets of the good records, read as an executor does."""
+    batches = KafkaStream(options).read(KafkaRange(0, start, end))
+    return [offset for b in batches for offset in b.column("__offset").to_pylist()]
+
+
+def bad_offsets(servers: str, options: IngestOptions) -> list[int]:
+    letters = topics.letters(servers, options.dead_letter_topic)
+    return [int(letter.headers["holdfast.offset"]) for letter in letters]
+
+
+def key(n: int) -> bytes:
+    return n.to_bytes(4, "big")
+
+
+def test_a_letter_is_the_record_unchanged_with_its_story(
+    servers: str, options: IngestOptions
+) -> None:
+    records = [(key(1), GOOD), (b"\xffkey", b"\x00 not JSON"), (key(2), GOOD), (b"", None)]
+    topics.produce(servers, options.source.topic, records, timestamp=1_700_000_000_000)
+    wanted = IngestOptions(**{**vars(options), "columns": ("K", "N")})
+    assert read(wanted, 0, 4) == [0, 2]
+    first, second = topics.letters(servers, options.dead_letter_topic)
+    assert (first.key, first.value) == (b"\xffkey", b"\x00 not JSON")
+    assert (second.key, second.value) == (b"", None)
+    assert second.headers["holdfast.reason"] == "key: 0 bytes, but INTEGER takes 4"
+    assert first.headers == {
+        "holdfast.reason": "value: not valid JSON at character 0: Expecting value",
+        "holdfast.topic": options.source.topic,
+        "holdfast.partition": "0",
+        "holdfast.offset": "1",
+        "holdfast.timestamp": "1700000000000",
+        "holdfast.query": options.transactional_id_prefix,
+    }
+
+
+def test_reading_again_writes_no_letter_twice_and_misses_none(
+    servers: str, options: IngestOptions
+) -> None:
+    records = [(None, GOOD if i % 3 else b"bad %d" % i) for i in range(30)]
+    topics.produce(servers, options.source.topic, records)
+    good = [i for i in range(30) if i % 3]
+    assert read(options, 0, 15) == [i for i in good if i < 15]
+    assert read(options, 0, 15) == [i for i in good if i < 15]
+    assert read(options, 6, 30) == [i for i in good if i >= 6]
+    assert read(options, 0, 30) == good
+    assert bad_offsets(servers, options) == list(range(0, 30, 3))
+    group = f"{options.transactional_id_prefix}-dead-letter"
+    committed = Admin({"bootstrap.servers": servers}).committed(group, options.source.topic)
+    assert committed == {0: 28}
+
+
+def test_a_read_given_up_half_way_is_finished_by_the_next(
+    servers: str, options: IngestOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics.produce(servers, options.source.topic, [(None, b"bad"), (None, GOOD)] * 5)
+    from holdfast.transport.producer import TransactionalProducer
+
+    def crash(self: TransactionalProducer) -> None:
+        raise KeyboardInterrupt  # as a kill: after the letters are sent, before the commit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TransactionalProducer, "commit", crash)
+        with pytest.raises(KeyboardInterrupt):
+            read(options, 0, 10)
+    assert bad_offsets(servers, options) == []
+    assert read(options, 0, 10) == [1, 3, 5, 7, 9]
+    assert bad_offsets(servers, options) == [0, 2, 4, 6, 8]
+
+
+@pytest.fixture
+def zombie(options: IngestOptions) -> Iterator[DeadLetters]:
+    zombie = DeadLetters(options, 0)
+    yield zombie
+    zombie.close()
+
+
+def test_an_attempt_that_was_overtaken_writes_nothing(
+    servers: str, options: IngestOptions, zombie: DeadLetters
+) -> None:
+    def letter(offset: int) -> BadRecord:
+        return BadRecord(None, b"bad", offset, 0, "test")
+
+    assert zombie.write([letter(3)]) == 1
+    newer = DeadLetters(options, 0)
+    assert newer.write([letter(3), letter(5)]) == 1
+    with pytest.raises(Retriable):
+        zombie.write([letter(5)])
+    assert newer.write([letter(7)]) == 1
+    newer.close()
+    assert bad_offsets(servers, options) == [3, 5, 7]
+
+
+def test_policy_fail_names_the_record(servers: str, options: IngestOptions) -> None:
+    strict = IngestOptions(**{**vars(options), "on_undecodable": "fail"})
+    records = [(b"k1", GOOD), (b"k2", b'{"n": "x"}' + b" " * 200)]
+    topics.produce(servers, options.source.topic, records)
+    told = (
+        rf"{options.source.topic} partition 0 offset 1 cannot be decoded: value: N: 'x' is not an "
+        r"integer\. Key b'k2', value b'\{\"n\": \"x\"\} .* \(210 bytes\)"
+    )
+    with pytest.raises(UndecodableRecord, match=told):
+        read(strict, 0, 2)
+    assert bad_offsets(servers, options) == []
