@@ -15,7 +15,8 @@ from typing import TextIO
 __all__ = ["LogFormat", "configure_logging"]
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_QUIET = ("py4j", "py4j.clientserver")  # they log every callback at INFO
+# py4j logs every callback at INFO, and again, as an error, what the callback already raised.
+_QUIET = {"py4j": logging.WARNING, "py4j.clientserver": logging.CRITICAL}
 
 
 class LogFormat(StrEnum):
@@ -74,5 +75,5 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers = [h for h in root.handlers if h.name != handler.name] + [handler]
     root.setLevel(level)
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, quiet in _QUIET.items():
+        logging.getLogger(name).setLevel(quiet)
