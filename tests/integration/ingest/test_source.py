@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +19,8 @@ from tests.integration.ingest import topics
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
-from holdfast.types.schema import BIGINT, DOUBLE, STRING, Column
-from holdfast.types.topology import META_COLUMNS, Source
+from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+from holdfast.types.topology import META_COLUMNS, Source, TimestampSpec
 
 COLUMNS = (Column("CUSTOMER", STRING), Column("AMOUNT", DOUBLE))
 
@@ -228,10 +231,6 @@ def test_a_topic_made_anew_is_data_loss(
 def test_event_time_comes_from_the_named_column(
     session: SparkSession, servers: str, options: Callable[..., IngestOptions]
 ) -> None:
-    from dataclasses import replace
-
-    from holdfast.types.topology import TimestampSpec
-
     topic = topics.create(servers)
     topics.produce(servers, topic, [*payments(2), (b"none", b'{"ts": null}'), (b"gone", None)])
     letters = topics.create(servers)
@@ -242,3 +241,50 @@ def test_event_time_comes_from_the_named_column(
     assert [r[-2] for r in found[:2]] == [1_700_000_000_000, 1_700_000_000_001]
     [letter] = topics.letters(servers, letters)
     assert letter.headers["holdfast.reason"] == "event time TS is null"
+
+
+EVERY_TYPE = {
+    "BOOL": (BOOLEAN, "true", True),
+    "INT": (INTEGER, "-7", -7),
+    "BIG": (BIGINT, "9007199254740993", 9007199254740993),
+    "DBL": (DOUBLE, "1", 1.0),
+    "DEC": (SqlType(Base.DECIMAL, 6, 2), "12.5", Decimal("12.50")),
+    "STR": (STRING, '"\u00e9"', "é"),
+    "BYT": (SqlType(Base.BYTES), '"AAE="', b"\x00\x01"),
+    "DAT": (SqlType(Base.DATE), "19675", date(2023, 11, 14)),
+    "TIM": (SqlType(Base.TIME), "3600000", 3_600_000),
+    "TST": (
+        SqlType(Base.TIMESTAMP),
+        "1700000000123",
+        datetime.fromisoformat("2023-11-14T22:13:20.123"),
+    ),
+    "ARR": (SqlType(Base.ARRAY, element=INTEGER), "[1,null]", [1, None]),
+    "MAP": (SqlType(Base.MAP, element=DOUBLE), '{"a":1.5}', {"a": 1.5}),
+    "REC": (
+        SqlType(Base.STRUCT, fields=(Column("X", BIGINT), Column("y z", STRING))),
+        '{"x":1,"y z":"q"}',
+        (1, "q"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "names", [list(EVERY_TYPE), [n for n in EVERY_TYPE if n not in ("BYT", "MAP")]]
+)
+def test_every_type_reaches_spark(
+    session: SparkSession, servers: str, options: Callable[..., IngestOptions], names: list[str]
+) -> None:
+    topic = topics.create(servers)
+    fields = ",".join(f'"{n.lower()}":{EVERY_TYPE[n][1]}' for n in names)
+    empty = ",".join(f'"{n.lower()}":null' for n in names)
+    topics.produce(servers, topic, [(None, b"{%s}" % f.encode()) for f in (fields, empty)])
+    columns = tuple(Column(n, EVERY_TYPE[n][0]) for n in names)
+    given = options(topic, columns=tuple(names))
+    given = replace(given, source=replace(given.source, value_columns=columns))
+    # Made in the JVM, so that the session's time zone and not this machine's decides.
+    frame = session.read.format(DATA_SOURCE).options(**given.to_spark()).load()
+    if "TST" in names:
+        frame = frame.withColumn("TST", frame["TST"].cast("timestamp_ntz"))
+    full, nothing = frame.orderBy("__offset").collect()
+    assert [full[n] for n in names] == [EVERY_TYPE[n][2] for n in names]
+    assert [nothing[n] for n in names] == [None] * len(names)

@@ -40,6 +40,7 @@ _NUMBERS = [
     *("2147483648", "-2147483648", "9223372036854775807", "9223372036854775808", "86400000"),
     *("18446744073709551616", "123456789012345678901234567890", "9007199254740993.0", "01", "+1"),
     *("1700000000000", "9223372036854776", "0.1", "999.99", "99999.99", ".5", "1.", "-", "NaN"),
+    *("100", "1234", "12345", "99999", "-99999", "123456", "9999.99", "9999.990", "999.9"),
     *("Infinity", "-Infinity", "0x10", "true", "false", "null", "1e99999999999999999999"),
 ]
 _TEXTS = [
@@ -96,6 +97,11 @@ def _damaged(draw: st.DrawFn) -> bytes:
     return whole[:at] + draw(st.binary(max_size=2)) + whole[at + cut :]
 
 
+_some_numbers = st.sampled_from(_NUMBERS)
+_one_number = st.tuples(
+    st.sampled_from(["a", "b", "c"]),
+    _some_numbers | st.lists(_some_numbers, max_size=2).map(_array),
+).map(lambda field: f'{{"{field[0]}":{field[1]}}}'.encode())
 _garbage = st.one_of(
     st.binary(max_size=8),
     st.lists(st.sampled_from(_TOKENS), max_size=8).map("".join).map(str.encode),
@@ -108,6 +114,7 @@ _payloads = st.lists(st.one_of(_sound(), _sound(), _objects, _damaged(), _garbag
 _mostly_sound = st.one_of(
     st.lists(_sound(), min_size=1, max_size=6),
     st.lists(st.one_of(_sound(), _objects), min_size=1, max_size=4),
+    st.lists(_one_number, min_size=1, max_size=2),
 )
 
 
@@ -124,6 +131,8 @@ def rows(columns: Sequence[Any]) -> list[tuple[Any, ...]]:
 @example(payloads=[b'{"A":1}', b'{"a":2}'])
 @example(payloads=[b'{"a":{"A":1,"a":2}}'])
 @example(payloads=[b'{"c":NaN}'])
+@example(payloads=[b'{"c":12345}'])
+@example(payloads=[b'{"a":[1234]}'])
 @example(payloads=[b'{"c" : -Infinity }'])
 @example(payloads=[b'{"a":[1,NaN]}'])
 @example(payloads=[b'{"a":[Inf ]}'])

@@ -184,7 +184,10 @@ def _parts(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def _finished(array: pa.Array, type_: SqlType) -> pa.Array:
-    """What was read, as the type's own Arrow form."""
+    """What was read, as the type's own Arrow form; raises `ValueError` where it does not fit."""
+    if _has_decimals(type_):
+        # Arrow compares the digits as written with the precision, before it fills up the scale.
+        array.validate(full=True)
     if type_.base is Base.TIMESTAMP:
         return array.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(type_.arrow())
     if type_.base is Base.DATE:
@@ -194,6 +197,13 @@ def _finished(array: pa.Array, type_: SqlType) -> pa.Array:
             fit_time(bound.as_py() or 0)
         return array
     return _renamed(array, type_)
+
+
+def _has_decimals(type_: SqlType) -> bool:
+    if type_.base is Base.DECIMAL:
+        return True
+    inner = [f.type for f in type_.fields]
+    return any(map(_has_decimals, [type_.element, *inner] if type_.element else inner))
 
 
 def _renamed(array: pa.Array, type_: SqlType) -> pa.Array:

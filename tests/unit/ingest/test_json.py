@@ -1,0 +1,157 @@
+"""JSON by ksqlDB's rules, one statement of them per case."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from holdfast.ingest.formats.json import JsonDecoder
+from holdfast.ingest.formats.json_fast import fast_json
+from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
+
+DECIMAL = SqlType(Base.DECIMAL, 4, 2)
+ARRAY = SqlType(Base.ARRAY, element=BIGINT)
+MAP = SqlType(Base.MAP, element=BIGINT)
+STRUCT = SqlType(Base.STRUCT, fields=(Column("X", BIGINT), Column("y", STRING)))
+
+
+def decode(payload: bytes, *columns: Column, unwrapped: bool = False) -> list[Any]:
+    """The columns of one record; a text alone is the reason why it is undecodable."""
+    found = JsonDecoder(columns, unwrapped=unwrapped).decode([payload])
+    if found.bad:
+        assert all(c.null_count == 1 for c in found.columns)
+        return [found.bad[0]]
+    return [c[0].as_py() for c in found.columns]
+
+
+def one(type_: SqlType, value: str) -> Any:
+    return decode(b'{"a":' + value.encode() + b"}", Column("A", type_))[0]
+
+
+@pytest.mark.parametrize(
+    ("type_", "json", "expected"),
+    [
+        (BIGINT, "9223372036854775807", 2**63 - 1),
+        (BIGINT, '"-12"', -12),
+        (BIGINT, "12.9", 12),
+        (BIGINT, "-12.9", -12),
+        (BIGINT, "9007199254740993.0", 9007199254740993),
+        (BIGINT, "1e3", 1000),
+        (BIGINT, "null", None),
+        (INTEGER, "2147483647", 2**31 - 1),
+        (DOUBLE, "1", 1.0),
+        (DOUBLE, '" 1.5 "', 1.5),
+        (DOUBLE, "123456789012345678901234567890", 123456789012345678901234567890.0),
+        (BOOLEAN, "false", False),
+        (STRING, '"x"', "x"),
+        (STRING, "12", "12"),
+        (STRING, "1.50", "1.50"),
+        (STRING, "1e3", "1E+3"),
+        (STRING, "123456789012345678901234567890", "123456789012345678901234567890"),
+        (STRING, "true", "true"),
+        (STRING, '["a", 1, null, [2]]', "[a, 1, null, [2]]"),
+        (STRING, '{"b" : [1, 2.50], "a": "\\u00e9\\""}', '{"b":[1,2.50],"a":"é\\""}'),
+        (DECIMAL, "1.5", Decimal("1.50")),
+        (DECIMAL, '"1.5"', Decimal("1.50")),
+        (DECIMAL, "99.990", Decimal("99.99")),
+        (DECIMAL, "0.1", Decimal("0.10")),
+        (SqlType(Base.BYTES), '"AQI="', b"\x01\x02"),
+        (ARRAY, '[1, "2", null]', [1, 2, None]),
+        (MAP, '{"p": 1, "q": null}', [("p", 1), ("q", None)]),
+        (STRUCT, '{"x": 1, "y": "t", "z": []}', {"X": 1, "y": "t"}),
+        (STRUCT, '{"X": 1, "Y": "t"}', {"X": 1, "y": None}),
+    ],
+)
+def test_values_become_what_ksqldb_makes_of_them(type_: SqlType, json: str, expected: Any) -> None:
+    assert one(type_, json) == expected
+
+
+@pytest.mark.parametrize(
+    ("type_", "json", "reason"),
+    [
+        (BIGINT, "9223372036854775808", "A: '9223372036854775808' is out of BIGINT's range"),
+        (BIGINT, "1e30", f"A: '{10**30}' is out of BIGINT's range"),
+        (BIGINT, "1e999999", "A: a number out of BIGINT's range"),
+        (BIGINT, '"1.5"', "A: '1.5' is not an integer"),
+        (BIGINT, "true", "A: a boolean where BIGINT is declared"),
+        (INTEGER, "2147483648", "A: '2147483648' is out of INTEGER's range"),
+        (DOUBLE, "1e400", "A: a number out of DOUBLE's range"),
+        (DOUBLE, '"x"', "A: 'x' is not a number"),
+        (BOOLEAN, '"true"', "A: text where BOOLEAN is declared"),
+        (BOOLEAN, "1", "A: a number where BOOLEAN is declared"),
+        (DECIMAL, "1.005", "A: '1.005' does not fit DECIMAL(4, 2) without rounding"),
+        (DECIMAL, "100", "A: '100' has too many digits for DECIMAL(4, 2)"),
+        (SqlType(Base.BYTES), '"?"', "A: '?' is not base64"),
+        (SqlType(Base.TIME), "86400000", "A: '86400000' is out of TIME's range, 0 to 86399999 ms"),
+        (ARRAY, '[1, "x"]', "A: [1]: 'x' is not an integer"),
+        (ARRAY, "{}", "A: an object where ARRAY is declared"),
+        (MAP, '{"k": []}', "A: k: an array where BIGINT is declared"),
+        (STRUCT, '{"x": {}}', "A: X: an object where BIGINT is declared"),
+        (STRUCT, "3", "A: a number where an object is declared"),
+        (STRING, '"\\ud800"', "A: text with half a surrogate pair"),
+        (STRING, "NaN", "not valid JSON: NaN is not a JSON number"),
+        (STRING, '"a', "not valid JSON at character 5: Unterminated string starting at"),
+    ],
+)
+def test_what_does_not_fit_is_undecodable_with_the_reason(
+    type_: SqlType, json: str, reason: str
+) -> None:
+    assert one(type_, json) == reason
+
+
+def test_names_match_exactly_first_then_without_regard_to_case() -> None:
+    column = Column("AMOUNT", BIGINT)
+    assert decode(b'{"amount":1}', column) == [1]
+    assert decode(b'{"aMounT":1}', column) == [1]
+    assert decode(b'{"amount":1,"AMOUNT":2,"Amount":3}', column) == [2]
+    assert decode(b'{"amount":1,"Amount":3}', column) == [3], "the last one counts"
+    assert decode(b'{"amount":1,"amount":3}', column) == [3]
+    assert decode(b'{"\\u0061mount":1}', column) == [1]
+    assert decode(b'{"other":1}', column) == [None]
+    quoted = Column("amount", BIGINT)
+    assert decode(b'{"AMOUNT":1}', quoted) == [None], "a quoted name matches itself only"
+    assert decode(b'{"amount":1}', quoted, column) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "payload", [b"[]", b"1", b'"x"', b"", b"{", b'{"a":1}x', b"\xef\xbb\xbf{}"]
+)
+def test_a_value_that_is_no_object_is_undecodable(payload: bytes) -> None:
+    found = JsonDecoder([]).decode([payload])
+    assert list(found.bad) == [0]
+
+
+def test_invalid_utf8_is_undecodable_wherever_it_is() -> None:
+    assert decode(b'{"b":"\xff"}', Column("A", STRING)) == ["not valid UTF-8 at byte 6"]
+
+
+def test_jsons_null_means_null_and_no_bytes_mean_null() -> None:
+    found = JsonDecoder([Column("A", BIGINT)]).decode([b"null", None, b'{"a":null}'])
+    assert found.nulls == {0}
+    assert not found.bad
+    assert found.columns[0].null_count == 3
+
+
+def test_a_key_of_one_column_stands_without_object() -> None:
+    assert decode(b"12", Column("A", BIGINT), unwrapped=True) == [12]
+    assert decode(b'"x"', Column("A", STRING), unwrapped=True) == ["x"]
+    assert decode(b"[]", Column("A", BIGINT), unwrapped=True) == [
+        "an array where BIGINT is declared"
+    ]
+
+
+def test_neighbours_of_a_bad_record_are_decoded() -> None:
+    payloads: list[bytes | None] = [b'{"a":%d}' % i for i in range(10_000)]
+    payloads[3], payloads[4_567], payloads[9_999] = b"bad", None, b'{"a":"x"}'
+    found = JsonDecoder([Column("A", BIGINT)]).decode(payloads)
+    assert sorted(found.bad) == [3, 9_999]
+    expected = [None if i in (3, 4_567, 9_999) else i for i in range(10_000)]
+    assert found.columns[0].to_pylist() == expected
+
+
+def test_types_that_arrow_reads_otherwise_never_go_the_fast_way() -> None:
+    for type_ in (MAP, SqlType(Base.BYTES), SqlType(Base.ARRAY, element=SqlType(Base.TIMESTAMP))):
+        assert fast_json([Column("A", type_)]) is None
+    assert fast_json([Column("größe", BIGINT)]) is None
