@@ -65,6 +65,8 @@ def _derandomized() -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
+    if _derandomized():
+        return "hypothesis: the same examples in every run"
     seed = config.getoption("hypothesis_seed", None)
     return f"hypothesis seed: {seed} (repeat with --hypothesis-seed={seed})"
 

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.cli.options import load_job
+from holdfast.config.settings import Settings
+from holdfast.errors import InvalidConfig, InvalidStatement, Unsupported
+
+_TABLE = """
+CREATE STREAM s (k VARCHAR, v DOUBLE) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+CREATE TABLE t AS SELECT k, {call} AS r FROM s GROUP BY k EMIT CHANGES;
+"""
+_FUNCTIONS = """
+from holdfast.tasks.aggregates.user import aggregate
+
+@aggregate("{name}", args=["DOUBLE"], returns="DOUBLE")
+class Product:
+    def init(self): return 1.0
+    def update(self, state, x): return state * x
+    def merge(self, a, b): return a * b
+    def finish(self, state): return state
+"""
+
+
+def _file(folder: Path, text: str, name: str = "my job.sql") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_statements_and_properties_become_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_EXECUTORS", "5")
+    text = "SET 'state.partitions' = '3'; SET 'executors' = '4';" + _TABLE.format(call="SUM(v)")
+    job = load_job(_file(tmp_path, text), None, ["executors=6"], str(tmp_path))
+    assert job.settings.application_id == "my-job"
+    assert job.settings.state.partitions == 3
+    assert job.settings.placement.executors == 6
+    assert job.settings.home == str(tmp_path)
+    # No Kafka runs in this home: the default stays.
+    assert job.settings.bootstrap_servers == Settings("x").bootstrap_servers
+    assert [q.id for q in job.topology.queries] == ["ctas_t"]
+
+
+def test_unset_takes_a_property_back(tmp_path: Path) -> None:
+    text = "SET 'state.partitions' = '3'; UNSET 'state.partitions';" + _TABLE.format(call="SUM(v)")
+    job = load_job(_file(tmp_path, text), None, [], None)
+    assert job.settings.state.partitions == Settings("x").state.partitions
+
+
+def test_set_may_name_the_functions_that_the_file_uses(tmp_path: Path) -> None:
+    functions = _file(tmp_path, _FUNCTIONS.format(name="PRODUCT_OF"), "product.py")
+    statement = _TABLE.format(call="PRODUCT_OF(v)")
+    with pytest.raises(InvalidStatement, match="PRODUCT_OF"):
+        load_job(_file(tmp_path, statement), None, [], None)
+    job = load_job(_file(tmp_path, f"SET 'functions' = '{functions}';" + statement), None, [], None)
+    assert job.settings.functions == (str(functions),)
+    assert "PRODUCT_OF" in str(job.topology.queries[0].step)
+
+
+def test_a_wrong_property_in_the_file_is_named_with_the_file(tmp_path: Path) -> None:
+    path = _file(tmp_path, "SET 'state.partition' = '3';" + _TABLE.format(call="SUM(v)"))
+    with pytest.raises(InvalidConfig, match=r"state\.partition \(SET in .*my job\.sql\)"):
+        load_job(path, None, [], None)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidStatement, match=r"no\.sql cannot be read: No such file"):
+        load_job(tmp_path / "no.sql", None, [], None)
+    with pytest.raises(InvalidStatement, match="cannot be read: Is a directory"):
+        load_job(tmp_path, None, [], None)
+    path = tmp_path / "latin.sql"
+    path.write_bytes(b"-- \xe9\n")
+    with pytest.raises(InvalidStatement, match=r"is not UTF-8 text \(byte 3\)"):
+        load_job(path, None, [], None)
+
+
+def test_explain_prints_the_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = _file(tmp_path, _TABLE.format(call="SUM(v)"))
+    assert main(["explain", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "Query ctas_t" in out
+    assert "Source STREAM S" in out
+
+
+def test_explain_points_at_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = _file(tmp_path, _TABLE.format(call="SUM(w)"))
+    assert main(["explain", str(path)]) == 2
+    assert "Error: line 3, column 33: unknown column W" in capsys.readouterr().err
+
+
+def test_what_comes_later_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported):
+        load_job(_file(tmp_path, "SELECT * FROM s;"), None, [], None)
