@@ -98,10 +98,10 @@ def _damaged(draw: st.DrawFn) -> bytes:
 
 
 _some_numbers = st.sampled_from(_NUMBERS)
-_one_number = st.tuples(
-    st.sampled_from(["a", "b", "c"]),
-    _some_numbers | st.lists(_some_numbers, max_size=2).map(_array),
-).map(lambda field: f'{{"{field[0]}":{field[1]}}}'.encode())
+_number_or_array = _some_numbers | st.lists(_some_numbers, max_size=2).map(_array)
+_one_number = st.tuples(st.sampled_from(["a", "b", "c"]), _number_or_array).map(
+    lambda field: f'{{"{field[0]}":{field[1]}}}'.encode()
+)
 _garbage = st.one_of(
     st.binary(max_size=8),
     st.lists(st.sampled_from(_TOKENS), max_size=8).map("".join).map(str.encode),
