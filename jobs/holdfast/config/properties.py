@@ -198,7 +198,7 @@ def _state() -> tuple[Property, ...]:
             "on.changelog.loss",
             ("state", "on_changelog_loss"),
             values.choice("fail", "rebuild"),
-            "when a changelog is gone: stop, or write it anew from the stores",
+            "when a changelog is gone: stop, or compute the table anew from its source",
         ),
         Property(
             "acceptable.recovery.lag",

@@ -49,11 +49,12 @@ class Cluster:
     def placement(self, query_id: str) -> dict[int, tuple[int, str]]:
         """State partition -> (volume, Spark location) among the executors alive now.
 
-        Waits up to `placement.wait` for executors that are missing: the one that is away has a
-        volume with stores on it, and comes back with them sooner than they could be restored.
+        When an executor is missing whose stores are more than `acceptable.recovery.lag` ahead
+        of anybody else's, waits up to `placement.wait` for it: it comes back with its volume
+        sooner than the stores could be restored.  Smaller ones move at once.
         """
         with self._lock:
-            self._refresh()
+            self._refresh(query_id)
             volumes = {
                 v: {p: at for (q, p), at in s.positions.items() if q == query_id}
                 for v, s in self._surveys.items()
@@ -69,7 +70,7 @@ class Cluster:
     def locations(self) -> list[str]:
         """Spark locations of all live executors, for work that has no store."""
         with self._lock:
-            self._refresh()
+            self._refresh(None)
             return [e.location for e in self._executors.values()]
 
     def whereabouts(self) -> list[Whereabouts]:
@@ -85,12 +86,28 @@ class Cluster:
                 if known is not None:
                     known.positions[(query_id, report.partition)] = report.position
 
-    def _refresh(self) -> None:
+    def _refresh(self, query_id: str | None) -> None:
         alive = executors(self._context)
         if alive == self._known and not self._stale and self._surveys:
             return
-        self._await_executors()
+        if not alive or not self._surveys or self._worth_waiting(query_id, alive):
+            self._await_executors()
         self._survey()
+
+    def _worth_waiting(self, query_id: str | None, alive: list[Executor]) -> bool:
+        """Would a store of the query on a volume that is away take long to restore elsewhere?"""
+        here = [v for v, e in self._executors.items() if e in alive]
+        for partition, volume in self._assignments.get(query_id or "", {}).items():
+            if volume not in here:
+                lost = self._position(volume, query_id, partition)
+                best = max((self._position(v, query_id, partition) for v in here), default=0)
+                if lost - best > self._settings.state.acceptable_recovery_lag:
+                    return True
+        return False
+
+    def _position(self, volume: int, query_id: str | None, partition: int) -> int:
+        survey = self._surveys.get(volume)
+        return survey.positions.get((query_id or "", partition), 0) if survey else 0
 
     def _await_executors(self) -> None:
         expected = self._settings.placement.executors

@@ -162,9 +162,8 @@ def _state(query: Query, step: AggregateStep, properties: dict[str, str]) -> Ite
     yield _line("key codec", f"{codec}{shape} of {_columns(k.column for k in step.keys)}{suffix}")
     yield _line("merge", ", ".join(a.name for a in step.aggregates))
     application = properties.get("application.id", "<application.id>")
-    policy = "compact,delete" if step.window else "compact"
     topic = changelog_topic(application, query.id)
-    yield _line("changelog", f"{topic}, P partitions, cleanup.policy={policy}")
+    yield _line("changelog", f"{topic}, P partitions, cleanup.policy=compact")
     yield _line("fingerprint", query.fingerprint())
 
 

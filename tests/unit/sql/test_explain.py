@@ -1,0 +1,124 @@
+"""explain, and the example files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.sql import compile_text, explain
+from holdfast.types.schema import BIGINT, DOUBLE
+from holdfast.types.topology import AggregateStep, ProjectStep, Window, WindowKind
+
+EXAMPLES = Path(__file__).parents[3] / "jobs" / "examples"
+
+FILE = """\
+SET 'application.id' = 'demo';
+SET 'state.partitions' = '4';
+CREATE STREAM s (k STRING, v INT, ts BIGINT)
+  WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON', TIMESTAMP='ts', PARTITIONS=2);
+CREATE STREAM big AS SELECT k, v FROM s WHERE v > 10 PARTITION BY k;
+CREATE TABLE t WITH (RETENTION_MS=1000) AS
+  SELECT k, COUNT(*) AS n, SUM(v) / COUNT(*) AS mean FROM big
+  WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES, GRACE PERIOD 90 SECONDS)
+  GROUP BY k HAVING COUNT(*) > 1;
+"""
+
+EXPLAINED = """\
+Topology: 1 declared source, 2 queries
+
+Source STREAM S
+    topic        in, 2 partitions, key NONE, value JSON
+    value        K STRING, V INTEGER, TS BIGINT
+    event time   TS
+
+Query csas_big
+    CREATE STREAM big AS SELECT k, v FROM s WHERE v > 10 PARTITION BY k
+  Sub-topology 0: ingest, Spark SQL, one transaction per source topic partition
+    source       STREAM S, topic in, 2 partitions, key NONE, value JSON
+    event time   TS
+    filter       (`V` > 10)
+    key          K STRING = `K`
+    value        V INTEGER = `V`
+    sink         STREAM BIG, topic BIG, 2 partitions, key KAFKA, value JSON
+    key          K STRING
+
+Query ctas_t
+    CREATE TABLE t WITH (RETENTION_MS=1000) AS
+      SELECT k, COUNT(*) AS n, SUM(v) / COUNT(*) AS mean FROM big
+      WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 10 MINUTES, GRACE PERIOD 90 SECONDS)
+      GROUP BY k HAVING COUNT(*) > 1
+  Sub-topology 0: ingest, Spark SQL, partial aggregation on the map side
+    source       STREAM BIG, topic BIG, 2 partitions, key KAFKA, value JSON
+    event time   the record's timestamp
+    filter       none
+    key          K STRING = `K`
+    window       HOPPING size 1 hour, advance 10 minutes, grace 90 seconds, retention 1 day
+    partial      __a0 BIGINT = COUNT(*)
+    partial      __a1 BIGINT = SUM(`V`)
+  Shuffle by key: pmod(hash(key), P), P = 4
+  Sub-topology 1: state task, one transaction per state partition
+    state        window store, P state partitions
+    key codec    KAFKA of K STRING + window start
+    merge        __a0, __a1
+    changelog    demo-ctas_t-changelog, P partitions, cleanup.policy=compact
+    fingerprint  FINGERPRINT
+    having       TRY(("__a0" > CAST(1 AS BIGINT)))
+    value        N BIGINT = __a0
+    value        MEAN BIGINT = TRY(CAST(("__a1" // nullif("__a0", 0)) AS BIGINT))
+    sink         TABLE T, topic T, 2 partitions, key KAFKA, value JSON
+    key          K STRING
+    retention_ms 1000
+
+Properties
+  application.id = demo
+  state.partitions = 4
+"""
+
+
+def test_explain_tells_the_whole_way() -> None:
+    topology = compile_text(FILE)
+    expected = EXPLAINED.replace("FINGERPRINT", topology.queries[1].fingerprint())
+    assert explain(topology) == expected
+
+
+def test_compiling_twice_gives_the_same_value() -> None:
+    assert compile_text(FILE) == compile_text(FILE)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.sql")), ids=lambda p: p.name)
+def test_every_example_compiles_and_explains(path: Path) -> None:
+    topology = compile_text(path.read_text())
+    assert topology.queries
+    assert all(q.id in explain(topology) for q in topology.queries)
+
+
+def aggregate(name: str, query: str) -> AggregateStep:
+    found = compile_text((EXAMPLES / name).read_text()).query(query)
+    assert found is not None
+    assert isinstance(found.step, AggregateStep)
+    return found.step
+
+
+def test_the_flights_example() -> None:
+    carriers = aggregate("flights.sql", "FLIGHTS_PER_CARRIER")
+    assert [k.column.name for k in carriers.keys] == ["CARRIER"]
+    types = {o.column.name: o.column.type for o in carriers.outputs}
+    assert types["FLIGHTS"] == BIGINT
+    assert types["DEP_DELAY_TOTAL"] == types["DEP_DELAY_AVG"] == DOUBLE
+    hours = aggregate("flights.sql", "FLIGHTS_PER_ORIGIN_HOUR")
+    day = 86_400_000
+    assert hours.window == Window(WindowKind.TUMBLING, 3_600_000, 3_600_000, day, 7 * day)
+
+
+def test_the_movies_example_is_the_designs() -> None:
+    movies = aggregate("movies.sql", "MOVIE_TICKETS_SOLD")
+    assert [(a.function, a.args) for a in movies.aggregates] == [
+        ("COUNT", ("`TICKET_TOTAL_VALUE`",))
+    ]
+
+
+def test_a_stateless_step_has_no_changelog() -> None:
+    topology = compile_text(FILE)
+    assert isinstance(topology.queries[0].step, ProjectStep)
+    assert "demo-csas_big-changelog" not in explain(topology)
