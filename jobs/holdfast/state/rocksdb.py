@@ -121,7 +121,7 @@ class RocksDbStore:
     def _open(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
         with _border(self._path):
-            self._db = Rdict(str(self._path), _options(self._settings))
+            self._db = _rdict(self._path, self._settings, AccessType.read_write())
 
     def _living(self) -> Rdict:
         if self._db is None:
@@ -138,12 +138,19 @@ def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:
         StoreCorrupted: there is no readable store.
     """
     with _border(path):
-        access = AccessType.read_only(error_if_log_file_exist=False)
-        db = Rdict(str(path), _options(settings), access_type=access)
+        db = _rdict(path, settings, AccessType.read_only(error_if_log_file_exist=False))
         try:
             return cast("bytes | None", db.get(key))
         finally:
             db.close()
+
+
+def _rdict(path: Path, settings: RocksDbSettings, access: AccessType) -> Rdict:
+    options = _options(settings)
+    # The column family is named because an existing one is else opened with the options in its
+    # folder, which know neither the shared cache nor the bloom filter.
+    families = {"default": options}
+    return Rdict(str(path), options, column_families=families, access_type=access)
 
 
 @cache

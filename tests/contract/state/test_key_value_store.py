@@ -1,0 +1,148 @@
+"""What every backend promises; `BACKENDS` is the only place that knows how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.settings import RocksDbSettings
+from holdfast.state.memory import MemoryStore
+from holdfast.state.rocksdb import RocksDbStore
+from holdfast.state.store import KeyValueStore
+
+BACKENDS: dict[str, Callable[[Path], KeyValueStore]] = {
+    "memory": lambda _: MemoryStore(),
+    "rocksdb": lambda path: RocksDbStore(path / "store", RocksDbSettings()),
+}
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def store(backend: str, tmp_path: Path) -> Iterator[KeyValueStore]:
+    store = BACKENDS[backend](tmp_path)
+    yield store
+    store.close()
+
+
+def everything(store: KeyValueStore) -> list[tuple[bytes, bytes]]:
+    return list(store.scan(b"", None))
+
+
+def test_a_new_store_is_empty(store: KeyValueStore) -> None:
+    assert store.get_many([b"a", b""]) == [None, None]
+    assert everything(store) == []
+
+
+def test_values_come_back_in_the_order_asked(store: KeyValueStore) -> None:
+    store.write([(b"a", b"1"), (b"b", b"2")], [])
+    assert store.get_many([b"b", b"x", b"a", b"b"]) == [b"2", None, b"1", b"2"]
+    assert store.get_many([]) == []
+
+
+def test_a_value_may_be_empty_and_is_not_missing(store: KeyValueStore) -> None:
+    store.write([(b"a", b"")], [])
+    assert store.get_many([b"a"]) == [b""]
+    assert everything(store) == [(b"a", b"")]
+
+
+def test_a_batch_deletes_before_it_puts_and_the_last_put_counts(store: KeyValueStore) -> None:
+    store.write([(b"a", b"1"), (b"b", b"1")], [])
+    store.write([(b"a", b"2"), (b"a", b"3")], [b"a", b"b", b"never there"])
+    assert everything(store) == [(b"a", b"3")]
+
+
+def test_an_empty_batch_changes_nothing(store: KeyValueStore) -> None:
+    store.write([(b"a", b"1")], [])
+    store.write([], [])
+    assert everything(store) == [(b"a", b"1")]
+
+
+def test_keys_are_ordered_bytewise(store: KeyValueStore) -> None:
+    keys = [b"\xff\xff", b"\x00", b"a", b"ab", b"\xff", b"a\x00", b"\x80"]
+    store.write([(key, b"") for key in keys], [])
+    assert [key for key, _ in store.scan(b"", None)] == sorted(keys)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "limit", "expected"),
+    [
+        (b"", None, None, b"abcde"),
+        (b"b", b"d", None, b"bc"),
+        (b"bb", b"d\x00", None, b"cd"),
+        (b"", b"c", None, b"ab"),
+        (b"d", None, None, b"de"),
+        (b"b", None, 2, b"bc"),
+        (b"b", b"c", 2, b"b"),
+        (b"b", None, 0, b""),
+        (b"c", b"c", None, b""),
+        (b"d", b"b", None, b""),
+        (b"f", None, None, b""),
+    ],
+)
+def test_a_scan_takes_its_start_and_leaves_its_end(
+    store: KeyValueStore, start: bytes, end: bytes | None, limit: int | None, expected: bytes
+) -> None:
+    store.write([(b"%c" % c, b"v") for c in b"ecabd"], [])
+    assert b"".join(key for key, _ in store.scan(start, end, limit)) == expected
+
+
+def test_deleted_and_rewritten_keys_are_scanned_once(store: KeyValueStore) -> None:
+    store.write([(b"a", b"1"), (b"b", b"1")], [])
+    assert len(everything(store)) == 2
+    store.write([], [b"a"])
+    store.write([(b"a", b"2"), (b"c", b"2")], [])
+    assert everything(store) == [(b"a", b"2"), (b"b", b"1"), (b"c", b"2")]
+
+
+def test_writes_do_not_disturb_a_scan(store: KeyValueStore) -> None:
+    store.write([(b"k%03d" % n, b"old") for n in range(100)], [])
+    running = store.scan(b"", None)
+    seen = [next(running)[0]]
+    store.write([(b"k%03da" % n, b"new") for n in range(100)], [])
+    assert len(everything(store)) == 200
+    seen += [key for key, _ in running]
+    assert {b"k%03d" % n for n in range(100)} <= set(seen)
+    assert seen == sorted(set(seen))
+
+
+def test_large_values_and_many_keys_are_kept(store: KeyValueStore) -> None:
+    large = bytes(range(256)) * 8192
+    rows = [(b"%06d" % n, b"%d" % n) for n in range(30_000)]
+    store.write([*rows, (b"large", large)], [])
+    assert store.get_many([b"large", b"000007", b"029999"]) == [large, b"7", b"29999"]
+    assert sum(1 for _ in store.scan(b"", None)) == 30_001
+
+
+def test_the_size_grows_with_what_is_stored(store: KeyValueStore) -> None:
+    before = store.bytes_on_disk()
+    store.write([(b"%06d" % n, b"v" * 100) for n in range(10_000)], [])
+    assert store.bytes_on_disk() - before > 1_000_000
+
+
+def test_a_wiped_store_is_empty_and_usable(store: KeyValueStore) -> None:
+    store.write([(b"a", b"1")], [])
+    store.wipe()
+    assert everything(store) == []
+    store.write([(b"b", b"2")], [])
+    assert everything(store) == [(b"b", b"2")]
+
+
+def test_a_store_may_be_closed_twice(store: KeyValueStore) -> None:
+    store.close()
+    store.close()
+
+
+def test_only_a_durable_store_outlives_its_handle(backend: str, tmp_path: Path) -> None:
+    store = BACKENDS[backend](tmp_path)
+    store.write([(b"a", b"1")], [])
+    durable = store.durable
+    store.close()
+    store = BACKENDS[backend](tmp_path)
+    assert store.get_many([b"a"]) == [b"1" if durable else None]
+    store.close()

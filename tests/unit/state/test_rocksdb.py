@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.settings import RocksDbSettings
+from holdfast.errors import (
+    HoldfastError,
+    InvalidConfig,
+    Refused,
+    StoreCorrupted,
+    StoreLocked,
+    VolumeFull,
+)
+from holdfast.state.rocksdb import RocksDbStore, _shared_cache, peek, translate
+
+SETTINGS = RocksDbSettings()
+WRITER = """
+import sys
+from pathlib import Path
+from holdfast.config.settings import RocksDbSettings
+from holdfast.state.rocksdb import RocksDbStore
+
+store = RocksDbStore(Path(sys.argv[1]), RocksDbSettings())
+n = 0
+while True:
+    store.write([(b"left", b"%d" % n), (b"right", b"%d" % n)], [])
+    n += 1
+    if n % 100 == 0:
+        print(n, flush=True)
+"""
+
+
+def test_a_second_handle_is_told_that_the_store_is_locked(tmp_path: Path) -> None:
+    store = RocksDbStore(tmp_path / "s", SETTINGS)
+    with pytest.raises(StoreLocked, match="s is held by another process or handle"):
+        RocksDbStore(tmp_path / "s", SETTINGS)
+    store.close()
+    RocksDbStore(tmp_path / "s", SETTINGS).close()
+
+
+def test_another_process_is_told_the_same_until_it_ends(tmp_path: Path) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path / "s")], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    with writer:
+        writer.stdout.readline()
+        with pytest.raises(StoreLocked):
+            RocksDbStore(tmp_path / "s", SETTINGS)
+        writer.kill()
+    RocksDbStore(tmp_path / "s", SETTINGS).close()
+
+
+def test_a_killed_writer_leaves_whole_batches_and_all_it_had_told(tmp_path: Path) -> None:
+    for _ in range(3):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / "s")], stdout=subprocess.PIPE, text=True
+        )
+        assert writer.stdout is not None
+        with writer:
+            told = int(writer.stdout.readline())
+            os.kill(writer.pid, signal.SIGKILL)
+        assert writer.returncode == -signal.SIGKILL
+        store = RocksDbStore(tmp_path / "s", SETTINGS)
+        left, right = store.get_many([b"left", b"right"])
+        store.close()
+        assert left is not None
+        assert left == right
+        assert int(left) >= told - 1
+
+
+@pytest.mark.parametrize("victim", ["CURRENT", "MANIFEST", ".sst"])
+def test_damaged_files_are_called_corrupted(tmp_path: Path, victim: str) -> None:
+    store = RocksDbStore(tmp_path, SETTINGS)
+    store.write([(b"%05d" % n, os.urandom(50)) for n in range(2000)], [])
+    assert store._db is not None
+    store._db.flush()
+    store.close()
+    file = next(f for f in tmp_path.iterdir() if victim in f.name)
+    file.write_bytes(b"\x00" * file.stat().st_size)
+
+    def open_and_read() -> None:
+        RocksDbStore(tmp_path, SETTINGS).get_many([b"00000"])
+
+    with pytest.raises(StoreCorrupted, match="restored from the changelog"):
+        open_and_read()
+
+
+def test_removed_files_are_called_corrupted(tmp_path: Path) -> None:
+    store = RocksDbStore(tmp_path, SETTINGS)
+    store.write([(b"a", b"1")], [])
+    assert store._db is not None
+    store._db.flush()
+    store.close()
+    next(tmp_path.glob("*.sst")).unlink()
+    with pytest.raises(StoreCorrupted):
+        RocksDbStore(tmp_path, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("IO error: No space left on device: While appending to file: /v/000010.log", VolumeFull),
+        ("IO error: Disk quota exceeded: While fsync: /v/7.sst", VolumeFull),
+        ("IO error: While lock file: /v/LOCK: Resource temporarily unavailable", StoreLocked),
+        ("Corruption: block checksum mismatch: stored = 1, computed = 2", StoreCorrupted),
+        ("IO error: No such file or directory: While open a file: /v/9.sst", StoreCorrupted),
+        ("IO error: Too many open files: While open a file: /v/9.sst", Refused),
+    ],
+)
+def test_rocksdb_s_texts_become_reactions(text: str, kind: type[HoldfastError]) -> None:
+    found = translate(text, Path("/v"))
+    assert type(found) is kind
+    assert text in found.fact
+    assert found.action
+
+
+def test_the_settings_reach_rocksdb(tmp_path: Path) -> None:
+    settings = replace(
+        SETTINGS,
+        memtable_bytes=3 << 20,
+        compression="zstd",
+        bloom_bits_per_key=7,
+        block_bytes=8 << 10,
+        background_jobs=3,
+    )
+    for _ in range(2):  # made, then opened again
+        RocksDbStore(tmp_path, settings).close()
+        written = max(tmp_path.glob("OPTIONS-*")).read_text()
+        for line in (
+            "write_buffer_size=3145728",
+            "compression=kZSTD",
+            "filter_policy=bloomfilter",
+            "block_size=8192",
+            "max_background_jobs=3",
+        ):
+            assert line in written
+
+
+def test_an_unknown_compression_is_named_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"'lzma'(?s:.*)zstd"):
+        RocksDbStore(tmp_path, replace(SETTINGS, compression="lzma"))
+
+
+def test_all_stores_of_a_process_share_one_memory_budget(tmp_path: Path) -> None:
+    budget = replace(SETTINGS, write_buffer_bytes=2 << 20, memtable_bytes=64 << 20)
+    stores = [RocksDbStore(tmp_path / str(n), budget) for n in range(4)]
+    for n in range(40):
+        for store in stores:
+            store.write([(b"%d-%d" % (n, k), os.urandom(100)) for k in range(500)], [])
+    in_memory = 0
+    for store in stores:
+        assert store._db is not None
+        in_memory += store._db.property_int_value("rocksdb.cur-size-all-mem-tables") or 0
+        store.close()
+    # 10 MB were written; alone, each store would have kept its 2.5 MB in a memtable of 64 MB.
+    assert in_memory < 6 << 20
+
+
+def test_a_store_opened_again_reads_through_the_shared_cache(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, block_cache_bytes=9 << 20)
+    keys = [b"%05d" % n for n in range(20_000)]
+    store = RocksDbStore(tmp_path, settings)
+    store.write([(key, os.urandom(50)) for key in keys], [])
+    assert store._db is not None
+    store._db.flush()
+    store.close()
+    cache = _shared_cache(settings)
+    store = RocksDbStore(tmp_path, settings)
+    before = cache.get_usage()
+    store.get_many(keys)
+    assert cache.get_usage() - before > 1 << 20
+    store.close()
+
+
+def test_a_peek_sees_an_open_store_and_leaves_it_alone(tmp_path: Path) -> None:
+    store = RocksDbStore(tmp_path, SETTINGS)
+    store.write([(b"a", b"1")], [])
+    assert peek(tmp_path, b"a", SETTINGS) == b"1"
+    assert peek(tmp_path, b"b", SETTINGS) is None
+    store.write([(b"a", b"2")], [])
+    assert peek(tmp_path, b"a", SETTINGS) == b"2"
+    store.close()
+
+
+def test_a_peek_at_nothing_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreCorrupted):
+        peek(tmp_path / "nothing", b"a", SETTINGS)
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = RocksDbStore(tmp_path, SETTINGS)
+    store.close()
+    with pytest.raises(StoreLocked, match="is closed"):
+        store.get_many([b"a"])
