@@ -126,7 +126,7 @@ def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
         and ((b"NaN" not in joined and b"Inf" not in joined) or not _NO_NUMBER.search(joined))
         and _is_utf8(joined)
         and (b"\\u00" not in joined or not _ESCAPED_NAME.search(joined))
-        and not any(len(p) > _LONG and _openers(p) > _OPENERS for p in payloads)
+        and (max(map(len, payloads)) <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
     )
 
 
