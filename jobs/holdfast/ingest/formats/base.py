@@ -15,7 +15,7 @@ __all__ = ["Decoded", "Decoder", "Payloads", "Undecodable", "null_columns"]
 Payloads = Sequence[bytes | None]
 
 
-class Undecodable(ValueError):  # noqa: N818 - named as the tree of errors names it
+class Undecodable(ValueError):
     """One record cannot be decoded; the message says why.  It never leaves `holdfast.ingest`."""
 
 

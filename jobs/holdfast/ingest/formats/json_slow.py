@@ -38,7 +38,7 @@ _KINDS = {
 }
 
 
-class _Inexact(Exception):  # noqa: N818 - a signal, not an error: parse this record exactly
+class _Inexact(Exception):
     """A float stands where its digits matter."""
 
 
