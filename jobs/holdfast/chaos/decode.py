@@ -53,12 +53,13 @@ class InputDecoder:
         self._key_columns = source.key_columns
         self._key_format = source.key_format
         self._values = [c for c in source.value_columns if c.name in needed]
-        self._keys_needed = any(c.name in needed for c in source.key_columns)
         self._read = [_reader(c.type) for c in self._values]
         self._fields = [c.name for c in self._values]  # the spelling last seen in a record
         self._event_time = _event_time(source)
-        self._time_column = source.timestamp.column if source.timestamp else None
         self.columns: tuple[Column, ...] = (*source.key_columns, *self._values)
+        self._time_at = -1  # where the event time is among the columns
+        if source.timestamp is not None:
+            self._time_at = [c.name for c in self.columns].index(source.timestamp.column)
         self.undecodable = 0
         self.doubtful = 0
 
@@ -70,15 +71,11 @@ class InputDecoder:
             values = [self._value(record, i) for i in range(len(self._values))]
             event_ms = timestamp_ms
             if self._event_time is not None:
-                event_ms = self._event_time(self._time_value(keys, values))
+                event_ms = self._event_time([*keys, *values][self._time_at])
         except (ValueError, TypeError, struct.error, InvalidOperation):
             self.undecodable += 1
             return None
         return (event_ms, *keys, *values)
-
-    def _time_value(self, keys: Sequence[Any], values: Sequence[Any]) -> Any:
-        names = [c.name for c in self.columns]
-        return [*keys, *values][names.index(str(self._time_column))]
 
     def _value(self, record: Mapping[str, Any], index: int) -> Any:
         """A field by its exact name, else by its name in any case."""

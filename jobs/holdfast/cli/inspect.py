@@ -50,8 +50,6 @@ def command(
     while the job runs and when it does not. FILE.sql tells the types of keys; without it they
     are guessed.
     """
-    from rich.console import Console
-
     from holdfast.chaos.observe import Observer
     from holdfast.cli import inspect_view
     from holdfast.cli.inspect_facts import find_status, gather
@@ -75,7 +73,7 @@ def command(
     if as_json:
         click.echo(inspect_view.as_json(view))
     else:
-        Console().print(inspect_view.render(view, details=table is not None))
+        inspect_view.console().print(inspect_view.render(view, details=table is not None))
 
 
 def _arguments(what: tuple[str, ...]) -> tuple[str | None, Path | None]:

@@ -7,16 +7,25 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-from rich.console import Group, RenderableType
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.inspect_facts import JobView, TableRows, TableView
 from holdfast.types.status import PartitionStatus
 
-__all__ = ["as_json", "render", "rows_table"]
+__all__ = ["as_json", "console", "human_bytes", "render", "rows_table"]
+
+_FILE_WIDTH = 120  # columns where no terminal says how wide it is
 
 _WINDOW_START = "window start"
+
+
+def console() -> Console:
+    """Standard output, wide enough for a table when it is no terminal."""
+    found = Console()
+    return found if found.is_terminal else Console(width=_FILE_WIDTH)
 
 
 def as_json(job: JobView) -> str:
@@ -99,7 +108,7 @@ def _headline(job: JobView) -> Text:
 
 def _summary(tables: tuple[TableView, ...]) -> Table:
     table = _grid("table", "*rows", "*records", "*late", "*null keys", "*state bytes", "*lag")
-    table.add_column("topic")
+    table.columns[0].no_wrap = True
     for view in tables:
         status = view.status
         table.add_row(
@@ -110,7 +119,6 @@ def _summary(tables: tuple[TableView, ...]) -> Table:
             f"{status.dropped_null_key:,}",
             human_bytes(sum(p.bytes for p in status.state_partitions)),
             f"{view.lag:,}",
-            status.sink_topic,
         )
     return table
 
@@ -127,7 +135,7 @@ def _details(view: TableView) -> Iterator[RenderableType]:
 
 def rows_table(title: str, rows: TableRows) -> Table:
     """A table's rows, key columns first."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     values = list(dict.fromkeys(name for _, row in rows.rows for name in row))
     for name in rows.keys:
         table.add_column(name, style="cyan", no_wrap=True)
@@ -187,7 +195,7 @@ def _restored(partition: PartitionStatus) -> str:
 
 def _grid(*heads: str) -> Table:
     """A table whose columns named with a leading `*` hold numbers."""
-    table = Table()
+    table = Table(box=SIMPLE_HEAD)
     for head in heads:
         right = head.startswith("*")
         table.add_column(head.removeprefix("*"), justify="right" if right else "left")

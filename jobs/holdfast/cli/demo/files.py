@@ -52,6 +52,11 @@ class DemoFiles:
         """The folder of the executors' volumes."""
         return self.home / "state"
 
+    @property
+    def volume(self) -> Path:
+        """One executor's volume: the folder that holds its stores."""
+        return self.state / "0"
+
     def wipe(self) -> None:
         """Make the home empty.
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from holdfast.cli.demo.processes import Child, kill_hard
@@ -96,7 +97,7 @@ def recovered(kill: Kill, watch: Watch, job: Child, tell: Tell) -> Kill:
 
 def kills_table(kills: list[Kill]) -> Table:
     """The kills and recoveries for people."""
-    table = Table(title="Kills", title_justify="left")
+    table = Table(title="Kills", title_justify="left", box=SIMPLE_HEAD)
     for head in ("SIGKILL to", "when", "work went on after", "stores"):
         table.add_column(head)
     for kill in kills:

@@ -110,8 +110,8 @@ class Children:
     def leftovers(self, more_pids: Iterable[int] = ()) -> list[str]:
         """Processes of any child's session, or of these pids, that still live."""
         members = [p for child in self._all for p in session_members(child.pid)]
-        members += [psutil.Process(pid) for pid in more_pids if psutil.pid_exists(pid)]
-        return [f"{p.pid} {_name(p)}" for p in members]
+        found = [f"{p.pid} {_name(p)}" for p in members]
+        return found + [f"{pid}" for pid in more_pids if _lives(pid)]
 
 
 def _name(process: psutil.Process) -> str:
@@ -119,3 +119,11 @@ def _name(process: psutil.Process) -> str:
         return process.name()
     except psutil.Error:
         return "?"
+
+
+def _lives(pid: int) -> bool:
+    """Not gone, and not a zombie that only waits for its parent to look."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

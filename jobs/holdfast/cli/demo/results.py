@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from holdfast.chaos.evidence import same
@@ -57,7 +58,7 @@ def compare(
 
 def results_table(compared: Sequence[tuple[Expected, Any, bool]]) -> Table:
     """The comparison for people."""
-    table = Table(title="Values known beforehand", title_justify="left")
+    table = Table(title="Values known beforehand", title_justify="left", box=SIMPLE_HEAD)
     for head in ("table", "key", "column"):
         table.add_column(head)
     for head in ("expected", "in the table"):

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from holdfast.cli.inspect_view import console
+
 __all__ = ["Bar", "Screen"]
 
 _PLAIN_EVERY_S = 10.0
@@ -45,7 +47,7 @@ class Screen:
     """The only place of the demo that prints."""
 
     def __init__(self) -> None:
-        self.console = Console()
+        self.console = console()
         self._began = time.monotonic()
 
     def title(self, text: str) -> None:
@@ -55,9 +57,12 @@ class Screen:
 
     def command(self, arguments: Sequence[str], note: str = "") -> None:
         """A command that is run now, as one would type it."""
-        line = shlex.join(["holdfast", *arguments])
+        self.line(shlex.join(["holdfast", *arguments]), note)
+
+    def line(self, command: str, note: str = "") -> None:
+        """Any command, as one would type it."""
         aside = f"   [dim]# {note}[/dim]" if note else ""
-        self.console.print(f"[green]$ {line}[/green]{aside}", highlight=False, soft_wrap=True)
+        self.console.print(f"[green]$ {command}[/green]{aside}", highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
         self.console.print(f"  {text}", highlight=False)

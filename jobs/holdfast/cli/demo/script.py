@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 from holdfast.chaos.observe import Observer
 from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles, demo_sql
@@ -37,6 +36,9 @@ _FLIGHTS = "flights"
 _SMALL = ("movies", "sensors", "payments")
 _EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
 _START_S, _REACH_S = 120.0, 240.0
+# However slow the machine, there are batches left when the kills come.
+_BATCHES, _BATCH_MIN = 16, 1_000
+_ORPHANS_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,9 @@ class Demo:
             self._screen.title("3. SIGKILL to an executor")
             self._kill(recovered(kill_executor(watch), watch, driver, tell))
             self._until_share(watch, _DRIVER_AT, driver, bar)
-            self._screen.title("4. SIGKILL to the driver, and the same command again")
+            self._screen.title("4. SIGKILL to the driver, a volume is lost, the same command again")
             kill = kill_driver(watch, driver)
+            self._lose_volume(driver)
             driver = self._run_job()
             self._kill(recovered(kill, watch, driver, tell))
             watch.until(lambda now: self._all_done(now, watch, producer), driver, _REACH_S, tell)
@@ -148,7 +151,8 @@ class Demo:
         return Observer(job.settings.client(), job.settings.application_id)
 
     def _run_job(self) -> Child:
-        arguments = ["run", str(self._sql), *self._home()]
+        limit = f"max.offsets.per.trigger={max(_BATCH_MIN, self._options.flights // _BATCHES)}"
+        arguments = ["run", str(self._sql), "--set", limit, *self._home()]
         self._screen.command(arguments, f"in the background, log in {self._files.log}")
         return self._children.start(arguments, self._files.log)
 
@@ -171,6 +175,13 @@ class Demo:
                 action=f"read {self._files.producer_log}.",
             )
         return not producer.running and now.committed >= max(now.produced, watch.total)
+
+    def _lose_volume(self, dead: Child) -> None:
+        """Delete an executor's stores, so that there is something to restore."""
+        dead.finish(_ORPHANS_S)  # executors end by themselves when their driver is gone
+        volume = self._files.volume
+        self._screen.line(f"rm -r {volume}")
+        shutil.rmtree(volume, ignore_errors=True)
 
     def _kill(self, kill: Kill) -> None:
         self._outcome.kills.append(kill)
@@ -211,8 +222,7 @@ class Demo:
         self._screen.title("7. Everything is stopped")
         self._children.stop()
         LocalKafka(self._options.home).stop()
-        pids = [self._kafka_pid] if psutil.pid_exists(self._kafka_pid) else []
-        left = self._children.leftovers(p for p in pids if p)
+        left = self._children.leftovers([self._kafka_pid] if self._kafka_pid else [])
         self._screen.say("nothing is left running" if not left else f"left running: {left}")
         return not left
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from holdfast.chaos.observe import Observer
 from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles
 from holdfast.cli.demo.processes import Child
-from holdfast.errors import HoldfastError, KafkaUnavailable
+from holdfast.errors import HoldfastError, KafkaUnavailable, TopicMissing
 from holdfast.state.progress import restoring
 from holdfast.types.status import JobState, JobStatus, status_path
 from holdfast.types.topology import Query
@@ -50,10 +50,10 @@ class Watch:
         return JobStatus.read(status_path(self._files.home, APPLICATION_ID))
 
     def progress(self) -> Progress:
-        """Where the topic and its slowest query are; the last known while a broker is silent."""
+        """Where the topic (the job makes it) and its slowest query are, or were when last seen."""
         try:
             lags = [self._observer.lag(query) for query in self._queries]
-        except KafkaUnavailable:
+        except (KafkaUnavailable, TopicMissing):
             return self._last
         self._last = Progress(max(x.end for x in lags), min(x.committed for x in lags))
         return self._last
