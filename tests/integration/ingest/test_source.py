@@ -16,7 +16,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from tests.integration.ingest import topics
 
-from holdfast.ingest.source import KafkaDataSource
+from holdfast.errors import DataLoss
+from holdfast.ingest.source import KafkaDataSource, KafkaStream
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
@@ -226,6 +227,21 @@ def test_a_topic_made_anew_is_data_loss(
     stream = Stream(session, options(topic, start={0: 500}), tmp_path)
     with pytest.raises(PySparkException, match=r"partition 0: wanted 500, available 0 to 5"):
         stream.run(lambda: False)
+
+
+def test_a_partition_new_to_the_query_begins_wherever_its_log_does(
+    servers: str, options: Callable[..., IngestOptions]
+) -> None:
+    topic = topics.create(servers)
+    topics.produce(servers, topic, payments(9))
+    topics.delete_records(servers, topic, 0, 4)
+    stream = KafkaStream(options(topic))
+    [found] = stream.partitions({topic: {}}, {topic: {"0": 9}})
+    assert (found.start, found.end, found.fresh) == (0, 9, True)
+    [rows] = stream.read(found)
+    assert rows.column("__offset").to_pylist() == [4, 5, 6, 7, 8]
+    with pytest.raises(DataLoss, match=r"offset 0 is wanted[\s\S]*fail.on.data.loss=false"):
+        list(stream.read(replace(found, fresh=False)))
 
 
 def test_event_time_comes_from_the_named_column(

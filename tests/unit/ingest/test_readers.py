@@ -1,0 +1,27 @@
+"""Readers outlive tasks, one per query and topic partition, not without end."""
+
+from __future__ import annotations
+
+from holdfast.ingest import readers
+
+CLIENT = {"bootstrap.servers": "localhost:1"}
+
+
+def test_a_reader_is_kept_per_client_query_and_topic_partition() -> None:
+    first = readers.reader(CLIENT, "q", "t", 0)
+    assert readers.reader(dict(CLIENT), "q", "t", 0) is first
+    assert readers.reader(CLIENT, "q", "t", 1) is not first
+    assert readers.reader(CLIENT, "other", "t", 0) is not first
+    assert readers.reader({**CLIENT, "client.id": "x"}, "q", "t", 0) is not first
+
+
+def test_the_longest_unused_reader_makes_room() -> None:
+    kept, old = readers.reader(CLIENT, "q", "kept", 0), readers.reader(CLIENT, "q", "old", 0)
+    for partition in range(readers._READERS_MAX - 1):
+        readers.reader(CLIENT, "q", "many", partition)
+        assert readers.reader(CLIENT, "q", "kept", 0) is kept
+    assert readers.reader(CLIENT, "q", "old", 0) is not old
+
+
+def test_the_admin_client_is_kept() -> None:
+    assert readers.admin(CLIENT) is readers.admin(dict(CLIENT))
