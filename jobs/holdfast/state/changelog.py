@@ -49,6 +49,9 @@ class CommitMarker:
         source: the source offsets this transaction took in.
         stream_time_ms: the highest event time seen, in ms since the epoch.
         batch_id: Spark's, for people; nothing is decided from it.
+        records: input records this state partition took in, all transactions together.
+        dropped_late: those of them whose window had closed, per window.
+        dropped_null_key: those of them without a key.
     """
 
     format_version: int
@@ -62,6 +65,9 @@ class CommitMarker:
     source: OffsetRange
     stream_time_ms: int
     batch_id: int
+    records: int = 0
+    dropped_late: int = 0
+    dropped_null_key: int = 0
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""

@@ -119,7 +119,11 @@ def _first_free(root: Path, ordinals: Iterable[int]) -> Volume | None:
     for ordinal in ordinals:
         lock = _try_lock(root / str(ordinal))
         if lock is not None:
-            return Volume(root, ordinal, lock)
+            try:
+                return Volume(root, ordinal, lock)
+            except BaseException:
+                os.close(lock)
+                raise
     return None
 
 

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.state.changelog_model import marker
+
+from holdfast.errors import IncompatibleStatement
+from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_key
+from holdfast.types.ids import OffsetRange
+
+OFFSETS = st.dictionaries(st.integers(0, 99), st.integers(0, 2**62), max_size=4)
+
+
+@given(
+    topic=st.text(max_size=20),
+    start=OFFSETS,
+    end=OFFSETS,
+    canonical=st.text(max_size=50),
+    stream_time_ms=st.integers(-(2**62), 2**62),
+)
+def test_a_marker_survives_its_bytes(
+    topic: str, start: dict[int, int], end: dict[int, int], canonical: str, stream_time_ms: int
+) -> None:
+    told = replace(
+        marker(7),
+        source=OffsetRange.of(topic, start, end),
+        canonical=canonical,
+        stream_time_ms=stream_time_ms,
+    )
+    assert CommitMarker.from_bytes(told.to_bytes()) == told
+
+
+def test_a_marker_of_a_newer_version_is_refused_with_both_versions() -> None:
+    newer = json.dumps({"format_version": 2, "anything": "else"}).encode()
+    with pytest.raises(IncompatibleStatement, match="version 2; this Holdfast knows 1"):
+        CommitMarker.from_bytes(newer)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b"{}", b'{"format_version": 1}'])
+def test_what_is_no_marker_is_refused(data: bytes) -> None:
+    with pytest.raises(IncompatibleStatement, match=f"of {len(data)} bytes cannot be read"):
+        CommitMarker.from_bytes(data)
+
+
+@given(st.binary(max_size=20))
+def test_no_state_key_can_be_the_marker_s(state_key: bytes) -> None:
+    assert data_key(state_key) != MARKER_KEY
