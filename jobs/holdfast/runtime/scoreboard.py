@@ -108,16 +108,20 @@ class Scoreboard:
 def _updated(
     known: QueryStatus, batch: Batch, reports: list[TaskReport], stateful: bool
 ) -> QueryStatus:
+    if not stateful:
+        records = known.records_total + sum(r.records for r in reports)
+        return replace(known, batch_id=batch.batch_id, records_total=records)
     partitions = {p.partition: p for p in known.state_partitions}
-    if stateful:
-        for report in reports:
-            partitions[report.partition] = _partition(partitions.get(report.partition), report)
+    for report in reports:
+        partitions[report.partition] = _partition(partitions.get(report.partition), report)
+    # The markers carry the counts across restarts; every batch reports all state partitions.
+    markers = [r.marker for r in reports if r.marker is not None]
     return replace(
         known,
         batch_id=batch.batch_id,
-        records_total=known.records_total + sum(r.records for r in reports),
-        dropped_late=known.dropped_late + sum(r.dropped_late for r in reports),
-        dropped_null_key=known.dropped_null_key + sum(r.dropped_null_key for r in reports),
+        records_total=sum(m.records for m in markers),
+        dropped_late=sum(m.dropped_late for m in markers),
+        dropped_null_key=sum(m.dropped_null_key for m in markers),
         state_partitions=tuple(partitions[p] for p in sorted(partitions)),
     )
 

@@ -223,7 +223,7 @@ class StateTask:
         producer.begin()
         self._produce(producer, changes, expired)
         reached(Step.PRODUCED, query_id, self._partition)
-        marker = self._marker(batch, changes.stream_time_ms)
+        marker = self._marker(batch, changes)
         producer.send_marker(self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes())
         reached(Step.MARKED, query_id, self._partition)
         produce_seconds = timer.lap()
@@ -270,8 +270,8 @@ class StateTask:
             changes.sink_timestamps,
         )
 
-    def _marker(self, batch: Batch, stream_time_ms: int) -> CommitMarker:
-        plan = self._plan
+    def _marker(self, batch: Batch, changes: Changes) -> CommitMarker:
+        plan, last = self._plan, self.marker
         return CommitMarker(
             format_version=FORMAT_VERSION,
             application_id=plan.settings.application_id,
@@ -282,8 +282,12 @@ class StateTask:
             fingerprint=plan.query.fingerprint(),
             canonical=plan.query.canonical(),
             source=batch.source,
-            stream_time_ms=stream_time_ms,
+            stream_time_ms=changes.stream_time_ms,
             batch_id=batch.batch_id,
+            # Counted here, the counts are as exactly-once as the rows.
+            records=changes.records + (last.records if last else 0),
+            dropped_late=changes.dropped_late + (last.dropped_late if last else 0),
+            dropped_null_key=changes.dropped_null_key + (last.dropped_null_key if last else 0),
         )
 
     def _apply(

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -118,17 +119,29 @@ def _answer(
             _close(key)
             return _not_owner(plan, partition, assigned_volume, volume.ordinal)
         task = _state_tasks.get(key)
-        if task is None:
-            task = StateTask(plan, partition, volume, _where(volume))
-            _state_tasks[key] = task
-            task.open()
-        return work(task)
+        if task is not None:
+            return work(task)
+        task = StateTask(plan, partition, volume, _where(volume))
+        _state_tasks[key] = task
+        return _with_restore(task.open(), work(task))
     except HoldfastError as error:
         _close(key)
         return error
     except BaseException:
         _close(key)
         raise
+
+
+def _with_restore(opened: TaskReport, worked: TaskReport) -> TaskReport:
+    """What the work reports, and what opening the store took before it."""
+    return replace(
+        worked,
+        opened=True,
+        restored_records=opened.restored_records,
+        restored_bytes=opened.restored_bytes,
+        restore_seconds=opened.restore_seconds,
+        restore_reason=opened.restore_reason,
+    )
 
 
 def _not_owner(plan: QueryPlan, partition: int, assigned: int, here: int) -> NotOwner:
