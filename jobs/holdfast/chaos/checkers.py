@@ -29,6 +29,7 @@ __all__ = [
     "hanging_transactions",
     "judge",
     "lost_keys",
+    "markers_agree",
     "open_finding",
     "phantom_keys",
     "vacuous",
@@ -120,6 +121,13 @@ def changelog_agrees(table: TableEvidence) -> Finding:
     return Finding(name, Verdict.UNKNOWN if excuse else Verdict.INVALID, fact + excuse)
 
 
+def markers_agree(table: TableEvidence) -> Finding:
+    """Every state partition has taken in the input to the same end."""
+    fact = f"{len(table.unlevel)} state partitions whose commit marker is not at the input's end"
+    verdict = Verdict.INVALID if table.unlevel else Verdict.VALID
+    return _finding("markers_agree", verdict, fact, table.unlevel)
+
+
 def hanging_transactions(table: TableEvidence) -> Finding:
     """No transaction stays open once the job has caught up."""
     return open_finding(table.open_transactions)
@@ -141,6 +149,7 @@ TABLE_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     diverged_values,
     duplicated_updates,
     changelog_agrees,
+    markers_agree,
     hanging_transactions,
     vacuous,
 )

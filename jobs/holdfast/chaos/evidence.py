@@ -111,8 +111,9 @@ class TableEvidence:
         history: the sink, folded.
         counts: value columns that are a plain COUNT.
         changelog_rows: keys whose last changelog record is not a tombstone; None when not read.
+        unlevel: state partitions whose commit marker does not reach the input's end, in words.
         changelog_rows_min: least and most such keys that the input allows.
-        dropped_late: records the driver says it dropped as late; None when nobody knows.
+        dropped_late: records the markers say were dropped as late; None when they do not say.
         doubtful: input records or deletions that let more than one answer be right, in words.
     """
 
@@ -127,6 +128,7 @@ class TableEvidence:
     changelog_rows: int | None = None
     changelog_rows_min: int = 0
     changelog_rows_max: int = 0
+    unlevel: Sequence[str] = ()
     dropped_late: int | None = 0
     open_transactions: Sequence[OpenTransaction] = ()
     doubtful: str = ""

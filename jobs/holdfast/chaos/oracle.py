@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from holdfast.chaos.changelog_fold import ChangelogFold
 from holdfast.chaos.checkers import TABLE_CHECKERS, judge
 from holdfast.chaos.checkers_stream import STREAM_CHECKERS
 from holdfast.chaos.decode import InputDecoder, SinkDecoder
@@ -34,13 +35,11 @@ from holdfast.chaos.translate import BatchQuery, translate
 from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.errors import HoldfastError
 from holdfast.types.ids import changelog_topic
-from holdfast.types.status import JobStatus
 from holdfast.types.topology import AggregateStep, Query, Topology
 
 __all__ = ["Oracle", "OracleOptions"]
 
 _ROUNDS = 3  # of reading again when the input moved on meanwhile
-_DATA = b"\x01"  # first byte of a changelog key that belongs to a row
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,6 @@ class Oracle:
     Args:
         application_id: names the job's groups and changelogs.
         observer: reads its topics.
-        status: what its driver told last, if anything (only for late records).
         tell: gets a line now and then.
     """
 
@@ -78,13 +76,11 @@ class Oracle:
         application_id: str,
         observer: Observer,
         *,
-        status: JobStatus | None = None,
         options: OracleOptions | None = None,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._application_id = application_id
         self._observer = observer
-        self._status = status
         self._options = options or OracleOptions()
         self._tell = tell
 
@@ -145,7 +141,7 @@ class Oracle:
         self._tell(f"{query.sink.name}: recomputing from {query.source.topic}")
         batch = translate(query, sorted(snapshot.input_bounds))
         history = self._history(query, batch, snapshot)
-        live = self._changelog_rows(query)
+        changelog = self._changelog(query)
         table, decoder = self._input(query, batch, snapshot)
         recomputed = recompute_table(batch, query.sink, table)
         evidence = TableEvidence(
@@ -156,10 +152,11 @@ class Oracle:
             matches=batch.matches,
             counts=(*batch.growing, *batch.never_shrinking),
             windowed=batch.window is not None,
-            changelog_rows=live,
+            changelog_rows=changelog.rows,
             changelog_rows_min=_kept(query, recomputed.groups, recomputed.newest_ms),
             changelog_rows_max=len(recomputed.groups),
-            dropped_late=self._dropped_late(query),
+            unlevel=tuple(changelog.unlevel(snapshot.input_bounds)),
+            dropped_late=changelog.dropped_late(),
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(snapshot, decoder),
         )
@@ -202,15 +199,13 @@ class Oracle:
             history.update(decoder.key(record.key), decoder.row(record.value))
         return history
 
-    def _changelog_rows(self, query: Query) -> int:
+    def _changelog(self, query: Query) -> ChangelogFold:
         topic = changelog_topic(self._application_id, query.id)
-        live: set[tuple[int, bytes]] = set()
-        for record in self._observer.records(topic, self._observer.bounds(topic)):
-            if record.key is None or not record.key.startswith(_DATA):
-                continue
-            place = (record.partition, record.key)
-            live.discard(place) if record.value is None else live.add(place)
-        return len(live)
+        bounds = self._observer.bounds(topic)
+        fold = ChangelogFold(bounds)
+        for record in self._observer.records(topic, bounds):
+            fold.update(record.partition, record.key, record.value)
+        return fold
 
     def _input(
         self, query: Query, batch: BatchQuery, snapshot: _Snapshot
@@ -220,10 +215,6 @@ class Oracle:
         for r in self._observer.records(query.source.topic, snapshot.input_bounds):
             table.add(r.partition, r.offset, r.key, r.value, r.timestamp_ms)
         return table, decoder
-
-    def _dropped_late(self, query: Query) -> int | None:
-        known = self._status.queries.get(query.id) if self._status else None
-        return known.dropped_late if known else None
 
 
 def _kept(query: Query, groups: set[Key], newest_ms: int) -> int:

@@ -26,7 +26,7 @@ _UNITS_MS = {
 }
 
 
-class Untranslatable(Exception):  # noqa: N818 - the judge's own word: the verdict is unknown
+class Untranslatable(Exception):
     """The judge does not know this statement well enough to recompute it."""
 
 

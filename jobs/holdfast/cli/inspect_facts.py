@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import struct
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _NEWEST_MS = 4_102_444_800_000  # the year 2100: a guessed window start lies before it
+_COUNTED_MAX = 1_000  # offsets of lag
 _ALL = 2**63 - 1
 _WINDOW = struct.Struct(">q")
 
@@ -60,11 +61,16 @@ class TableView:
     status: QueryStatus
     query: Query | None = None
     rows: TableRows | None = None
+    lags: Mapping[int, int] = field(default_factory=dict)
+
+    def lag_of(self, partition: PartitionStatus) -> int:
+        """Changelog records its store is behind, as far as they were counted, else offsets."""
+        return self.lags.get(partition.partition, partition.lag)
 
     @property
     def lag(self) -> int:
-        """Changelog offsets its stores are behind, over all state partitions."""
-        return sum(p.lag for p in self.status.state_partitions)
+        """The same over all state partitions."""
+        return sum(map(self.lag_of, self.status.state_partitions))
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ def the_table(views: Sequence[TableView], wanted: str) -> TableView:
 
 
 def with_changelog_ends(view: TableView, observer: Observer) -> TableView:
-    """The same, with the changelog's end as Kafka has it now."""
+    """The same, with the changelog's end as Kafka has it now, and lags in records."""
     changelog = view.status.changelog
     if not changelog or not observer.exists(changelog):
         return view
@@ -136,7 +142,21 @@ def with_changelog_ends(view: TableView, observer: Observer) -> TableView:
         replace(known.get(p, PartitionStatus(p)), changelog_end=end)
         for p, (_, end) in sorted(bounds.items())
     )
-    return replace(view, status=replace(view.status, state_partitions=partitions))
+    status = replace(view.status, state_partitions=partitions)
+    return replace(view, status=status, lags=_lags(changelog, partitions, observer))
+
+
+def _lags(
+    changelog: str, partitions: Sequence[PartitionStatus], observer: Observer
+) -> dict[int, int]:
+    """Records behind, where few enough offsets are: transaction markers take offsets as well."""
+    near = {
+        p.partition: (p.position, p.changelog_end) for p in partitions if 0 < p.lag <= _COUNTED_MAX
+    }
+    found = dict.fromkeys(near, 0)
+    for record in observer.records(changelog, near):
+        found[record.partition] += 1
+    return found
 
 
 def read_rows(view: TableView, observer: Observer, limit: int) -> TableRows:

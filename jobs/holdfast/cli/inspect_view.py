@@ -55,7 +55,9 @@ def _table_json(view: TableView) -> dict[str, Any]:
         "dropped_null_key": view.status.dropped_null_key,
         "rows_total": rows.total if rows else None,
         "rows": [dict(zip(rows.keys, k, strict=True)) | v for k, v in rows.rows] if rows else [],
-        "state_partitions": [_partition_json(p) for p in view.status.state_partitions],
+        "state_partitions": [
+            _partition_json(p) | {"lag": view.lag_of(p)} for p in view.status.state_partitions
+        ],
     }
 
 
@@ -68,7 +70,6 @@ def _partition_json(partition: PartitionStatus) -> dict[str, Any]:
         "bytes": partition.bytes,
         "position": partition.position,
         "changelog_end": partition.changelog_end,
-        "lag": partition.lag,
         "restore_records": partition.restore_records,
         "restore_bytes": partition.restore_bytes,
         "restore_seconds": partition.restore_seconds,
@@ -180,7 +181,7 @@ def _partitions(view: TableView) -> Table:
             human_bytes(p.bytes),
             f"{p.position:,}",
             f"{p.changelog_end:,}",
-            f"{p.lag:,}",
+            f"{view.lag_of(p):,}",
             _restored(p),
         )
     return table

@@ -73,7 +73,6 @@ def _judge(
 ) -> JobVerdict:
     from holdfast.chaos.observe import Observer
     from holdfast.chaos.oracle import Oracle, OracleOptions
-    from holdfast.types.status import JobStatus, status_path
 
     job = load_job(sql_file, config, overrides, home)
     settings = job.settings
@@ -83,7 +82,6 @@ def _judge(
         oracle = Oracle(
             settings.application_id,
             Observer(settings.client(), settings.application_id),
-            status=JobStatus.read(status_path(settings.home, settings.application_id)),
             options=OracleOptions(timeout_s, quiet_s),
             tell=tell,
         )

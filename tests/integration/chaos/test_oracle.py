@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
+from tests.integration.ingest.topics import open_transaction
 
 from holdfast.chaos.observe import Observer
 from holdfast.chaos.oracle import Oracle, OracleOptions
@@ -19,7 +20,6 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.types.ids import changelog_topic, consumer_group
 from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.status import JobStatus, QueryStatus
 from holdfast.types.topology import (
     AggregateStep,
     ProjectStep,
@@ -87,6 +87,18 @@ class Job:
         ends = self.admin.end_offsets(topic)
         self.admin.commit_group(group, topic, {p: e - offsets_behind for p, e in ends.items()})
 
+    def mark(self, dropped_late: int | None = 0, behind: int = 0) -> None:
+        """Both state partitions' commit markers, at the end of the input or short of it."""
+        ends = self.admin.end_offsets(self.query.source.topic)
+        for partition in range(2):
+            end = [[p, e - behind * partition] for p, e in ends.items()]
+            marker: dict[str, Any] = {"source": {"end": end}}
+            if dropped_late is not None:
+                marker["dropped_late"] = dropped_late
+            value = json.dumps(marker).encode()
+            self.producer.send(self.changelog, b"\x00holdfast", value, partition=partition)
+        self.producer.flush()
+
     def emit(self, title: str, count: int, changelog: bool = True) -> None:
         """One update of the table, in sink and changelog."""
         key = title.encode() + (struct.pack(">q", 0) if self.windowed else b"")
@@ -102,11 +114,10 @@ class Job:
             counts[title] += 1
             self.emit(title, counts[title])
 
-    def judged(self, status: JobStatus | None = None, catch_up_s: float = 10.0) -> TableVerdict:
+    def judged(self, catch_up_s: float = 10.0) -> TableVerdict:
         oracle = Oracle(
             self.application_id,
             Observer(self.client, self.application_id),
-            status=status,
             options=OracleOptions(catch_up_s, quiet_s=1.0),
         )
         return oracle.judge(Topology((self.query,))).tables[0]
@@ -121,6 +132,7 @@ def servers(kafka: Kafka) -> str:
 def job(servers: str) -> Iterator[Job]:
     made = Job(servers)
     made.read()
+    made.mark()
     yield made
     made.producer.close()
 
@@ -159,6 +171,12 @@ def test_an_update_written_twice_is_found_though_the_table_ends_right(job: Job) 
     assert bad(job.judged()) == {"duplicated_updates": Verdict.INVALID}
 
 
+def test_a_state_partition_that_is_not_level_is_found(job: Job) -> None:
+    job.emit_all()
+    job.mark(behind=1)
+    assert bad(job.judged()) == {"markers_agree": Verdict.INVALID}
+
+
 def test_a_sink_without_its_changelog_is_found(job: Job) -> None:
     job.emit("Aliens", 3)
     job.emit("Die Hard", 1)
@@ -168,15 +186,12 @@ def test_a_sink_without_its_changelog_is_found(job: Job) -> None:
 
 def test_a_transaction_that_stays_open_is_found(job: Job) -> None:
     job.emit_all()
-    producer = TransactionalProducer(job.client, job.application_id)
-    producer.init()
-    producer.begin()
-    producer.send(job.changelog, 1, [b"\x01x"], [b"row"])
+    record = (b"\x01x", b"row")
+    producer = open_transaction(job.client["bootstrap.servers"], job.changelog, [record], 1)
     try:
         assert bad(job.judged()) == {"hanging_transactions": Verdict.INVALID}
     finally:
-        producer.abort()
-        producer.close()
+        producer.abort_transaction(30)
 
 
 def test_a_job_that_has_not_caught_up_is_unknown(servers: str) -> None:
@@ -200,11 +215,8 @@ def test_a_window_that_misses_late_records(
     job.emit("Aliens", 1)
     job.emit("Die Hard", 1)
     job.emit("Alien", 1)
-    status = None
-    if dropped is not None:
-        query = QueryStatus("T", job.query.sink.topic, dropped_late=dropped)
-        status = JobStatus(job.application_id, queries={job.query.id: query})
-    assert bad(job.judged(status)) == {"diverged_values": verdict}
+    job.mark(dropped)
+    assert bad(job.judged()) == {"diverged_values": verdict}
     job.producer.close()
 
 

@@ -15,6 +15,7 @@ from holdfast.chaos.checkers import (
     hanging_transactions,
     judge,
     lost_keys,
+    markers_agree,
     phantom_keys,
     vacuous,
 )
@@ -118,6 +119,12 @@ def test_a_windowed_changelog_may_have_expired_rows_and_no_others() -> None:
 
 def test_a_changelog_nobody_read_is_unknown() -> None:
     assert changelog_agrees(evidence(changelog_rows=None)).verdict is Verdict.UNKNOWN
+
+
+def test_a_state_partition_short_of_the_input_is_invalid() -> None:
+    finding = markers_agree(evidence(unlevel=["state partition 1: has {}"]))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.examples == ("state partition 1: has {}",)
 
 
 def test_an_open_transaction_is_invalid_and_named() -> None:
