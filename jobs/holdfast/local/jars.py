@@ -19,6 +19,7 @@ from pathlib import Path
 from holdfast.config.versions import KAFKA_VERSION, LOG4J_VERSION, SCALA_VERSION
 from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.java import find_java
+from holdfast.local.trust import trust_options
 
 __all__ = ["JARS_VARIABLE", "REPOSITORY_VARIABLE", "cache_folder", "kafka_jars"]
 
@@ -110,15 +111,15 @@ def _download(folder: Path, report: Callable[[str], None], env: Mapping[str, str
         (work / "ivy.xml").write_text(_IVY_XML, encoding="utf-8")
         settings = _SETTINGS_XML.format(root=chosen)
         (work / "settings.xml").write_text(settings, encoding="utf-8")
-        _run_ivy(java, work, report)
+        _run_ivy([java, *trust_options(env, work)], work, report)
         jars = work / "jars"
         (jars / _MARKER).write_text("\n".join(sorted(p.name for p in jars.iterdir())) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         jars.rename(folder)
 
 
-def _run_ivy(java: str, work: Path, report: Callable[[str], None]) -> None:
-    command = [java, "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
+def _run_ivy(java: list[str], work: Path, report: Callable[[str], None]) -> None:
+    command = [*java, "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]
     command += ["-settings", str(work / "settings.xml"), "-ivy", str(work / "ivy.xml")]
     command += ["-cache", str(work / "ivy"), "-types", "jar", "bundle"]
     command += ["-retrieve", str(work / "jars" / "[artifact]-[revision].[ext]")]
