@@ -17,12 +17,14 @@ from pyspark.sql.datasource import DataSource
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, InvalidStatement
 from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.failures import from_spark
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.session import is_local, spark_session
-from holdfast.runtime.topics import ensure_topics
+from holdfast.runtime.topics import dead_letters, ensure_topics
 from holdfast.transport.admin import Admin
+from holdfast.transport.record_count import RecordCount
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
 
@@ -69,7 +71,7 @@ def run(
         for query in topology.queries:
             board.declare(query)
         _LOG.info("Metrics at %s", url)
-        _drive(runs, board, _Watch(admin, metrics), stop, stop_when_caught_up)
+        _drive(runs, board, _Watch(admin, settings, metrics), stop, stop_when_caught_up)
     finally:
         _stop(session)
 
@@ -103,9 +105,11 @@ def _drive(
 class _Watch:
     """Keeps the lag metrics fresh without asking the broker at every turn."""
 
-    def __init__(self, admin: Admin, metrics: Metrics) -> None:
+    def __init__(self, admin: Admin, settings: Settings, metrics: Metrics) -> None:
         self._admin = admin
         self._metrics = metrics
+        keeps = settings.ingest.on_undecodable == "dead-letter"
+        self._letters = RecordCount(settings.client(), dead_letters(settings)) if keeps else None
         self._next = 0.0
 
     def ends(self, run_: QueryRun) -> dict[int, int]:
@@ -116,8 +120,10 @@ class _Watch:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _LAG_EVERY_S
-        for run_ in runs:
-            with suppress(HoldfastError):  # the broker may be away; the lag keeps its last value
+        with suppress(HoldfastError):  # the broker may be away; numbers keep their last value
+            if self._letters is not None:
+                self._metrics.dead_letters(self._letters.count())
+            for run_ in runs:
                 ends = self.ends(run_)
                 lag = sum(max(0, end - run_.done.get(p, 0)) for p, end in ends.items())
                 self._metrics.lag(run_.query, lag)
@@ -125,27 +131,12 @@ class _Watch:
 
 def _raise_failure(runs: list[QueryRun]) -> None:
     for run_ in runs:
-        if run_.failure is not None:
-            raise run_.failure
+        error = run_.failure
         streaming = run_.streaming
-        if streaming is not None and not streaming.isActive:
+        if error is None and streaming is not None and not streaming.isActive:
             error = streaming.exception()
-            if error is not None:
-                raise _translated(run_, error)
-
-
-def _translated(run_: QueryRun, error: Exception) -> Exception:
-    """Errors raised in Spark's own processes arrive as text."""
-    return HoldfastError(
-        f"{run_.query.id} stopped: {_last_lines(str(error))}",
-        cause="the text above is from the process that reads the source",
-        action="see the job's log; the job goes on from its commit markers when started again",
-    )
-
-
-def _last_lines(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
-    return "\n".join(lines[:40])
+        if error is not None:
+            raise from_spark(run_.query.id, error) from error
 
 
 def _stop_streams(runs: list[QueryRun]) -> None:

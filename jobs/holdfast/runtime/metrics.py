@@ -33,6 +33,11 @@ class Metrics:
             (*_QUERY, "reason"),
             registry=self._registry,
         )
+        self._dead_letters = Gauge(
+            "holdfast_dead_letter_records",
+            "Records of the job that could not be decoded, kept in its dead-letter topic",
+            registry=self._registry,
+        )
         self._restored = self._counter("restore_records", "Changelog records replayed into stores")
         self._restore_seconds = self._counter("restore_seconds", "Seconds spent in restores")
         self._latency = {
@@ -105,9 +110,9 @@ class Metrics:
             seconds: float = getattr(report, f"{phase}_seconds")
             self._latency[phase].labels(name).observe(seconds)
 
-    def dead_letters(self, query: Query, count: int) -> None:
-        """Adds records that could not be decoded to dropped-records-total."""
-        self._dropped.labels(query.id, "undecodable").inc(count)
+    def dead_letters(self, count: int) -> None:
+        """Shows how many records the job's dead-letter topic holds."""
+        self._dead_letters.set(count)
 
     def lag(self, query: Query, records: int) -> None:
         """Source offsets between the group's position and the topic's end."""
