@@ -90,8 +90,6 @@ class RocksDbStore:
     ) -> Iterator[tuple[bytes, bytes]]:
         options = ReadOptions()
         if end is not None:
-            if end <= start:
-                return
             options.set_iterate_upper_bound(end)
         with _border(self._path):
             items = self._living().items(from_key=start or None, read_opt=options)

@@ -122,6 +122,21 @@ def test_a_tail_without_rows_moves_the_position_over_control_records(
     check_level(table, log)
 
 
+def test_the_position_is_the_end_also_when_the_last_records_are_not_the_table_s(
+    table: TableStore, log: ChangelogModel
+) -> None:
+    class RecordsOnly(ChangelogModel):
+        def read(self, start: int, end: int, chunk_records: int = 2) -> Iterator[Chunk]:
+            for chunk in log.read(start, end, chunk_records):
+                chunk.position = chunk.offsets[-1] + 1
+                yield chunk
+
+    reader = RecordsOnly()
+    reader.end = log.end
+    run(table, reader)
+    check_level(table, log)
+
+
 def test_replaying_from_an_older_position_does_no_harm(
     table: TableStore, log: ChangelogModel
 ) -> None:
