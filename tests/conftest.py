@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,12 +54,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A run that is told to end (by `timeout`, by CI) stops its broker and Spark first.
+    signal.signal(signal.SIGTERM, _interrupt)
     for layer in LAYERS:
         config.addinivalue_line("markers", f"{layer}: the tests in tests/{layer}")
     config.addinivalue_line("markers", "cluster: needs a Kubernetes cluster (make test-cluster)")
     # A seed makes a failed run repeatable, and is printed whether or not one was given.
     if config.getoption("hypothesis_seed", None) is None and not _derandomized():
         config.option.hypothesis_seed = str(int.from_bytes(os.urandom(4), "big"))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def _derandomized() -> bool:
