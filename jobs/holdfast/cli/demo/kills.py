@@ -15,7 +15,7 @@ from holdfast.types.status import ExecutorStatus, JobStatus, PartitionStatus
 
 __all__ = ["Kill", "Tell", "kill_driver", "kill_executor", "kills_table", "recovered"]
 
-_RECOVERY_S = 120.0
+_RECOVERY_S = 300.0
 
 Tell = Callable[[Progress, str], None]
 

@@ -35,7 +35,7 @@ __all__ = ["Demo", "DemoOptions"]
 _FLIGHTS = "flights"
 _SMALL = ("movies", "sensors", "payments")
 _EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
-_START_S, _REACH_S = 120.0, 240.0
+_START_S, _REACH_S = 240.0, 480.0
 # However slow the machine, there are batches left when the kills come.
 _BATCHES, _BATCH_MIN = 16, 1_000
 _ORPHANS_S = 15.0

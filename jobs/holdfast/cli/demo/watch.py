@@ -19,7 +19,7 @@ __all__ = ["JobDied", "Progress", "Watch"]
 _POLL_S = 0.2
 
 
-class JobDied(HoldfastError):  # noqa: N818 - named as the errors of holdfast.errors are
+class JobDied(HoldfastError):
     """The job ended by itself."""
 
 
