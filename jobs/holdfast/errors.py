@@ -73,11 +73,11 @@ class Retriable(HoldfastError):
 
 
 class Fenced(Retriable):
-    """Another producer with the same transactional id is newer: close the handle and do not write."""
+    """Another producer with the same transactional id is newer: close the handle, write nothing."""
 
 
 class CommitUnknown(Retriable):
-    """A commit timed out: neither success nor failure may be reported; read the changelog again."""
+    """A commit timed out: report neither success nor failure; read the changelog again."""
 
 
 class KafkaUnavailable(Retriable):
@@ -93,7 +93,7 @@ class StoreLocked(Retriable):
 
 
 class NotOwner(Retriable):
-    """This executor is not the assigned owner and its store is too far behind: wait for the owner."""
+    """This executor does not hold the volume the state task belongs to: wait for the owner."""
 
 
 class StoreCorrupted(HoldfastError):

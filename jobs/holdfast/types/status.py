@@ -107,7 +107,7 @@ class JobStatus:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(_ADAPTER.dump_json(self, indent=1))
-            os.replace(name, path)
+            Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise

@@ -35,7 +35,8 @@ def test_writing_replaces_and_leaves_no_other_file(tmp_path: Path) -> None:
     a_status().write(path)
     assert [file.name for file in path.parent.iterdir()] == ["status.json"]
     read = JobStatus.read(path)
-    assert read is not None and read.state is JobState.RUNNING
+    assert read is not None
+    assert read.state is JobState.RUNNING
 
 
 def test_no_file_and_a_broken_file_are_no_status(tmp_path: Path) -> None:

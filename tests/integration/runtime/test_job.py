@@ -1,0 +1,262 @@
+"""Whole jobs as a user runs them: `holdfast run` in its own processes, killed on the way."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+import psutil
+import pytest
+
+from holdfast.local.broker import BrokerStatus
+from holdfast.transport.admin import Admin
+from holdfast.transport.producer import Producer
+from holdfast.transport.reader import PartitionReader
+from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
+from holdfast.types.status import JobState, JobStatus, status_path
+
+SQL = """
+CREATE STREAM events (customer STRING, amount BIGINT, ts BIGINT)
+  WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON', TIMESTAMP='ts');
+CREATE TABLE totals WITH (KAFKA_TOPIC='{totals}') AS
+  SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM events
+  GROUP BY customer EMIT CHANGES;
+CREATE STREAM large WITH (KAFKA_TOPIC='{large}') AS
+  SELECT customer, amount * 2 AS twice FROM events WHERE amount > 90;
+"""
+WAIT_S = 120.0
+
+
+@dataclass
+class Job:
+    """One application: its files, its topics, and the truth about what was sent to it."""
+
+    home: Path
+    client: dict[str, str]
+    topic: str
+    application_id: str
+    count: Counter[bytes] = field(default_factory=Counter)
+    total: Counter[bytes] = field(default_factory=Counter)
+    large: Counter[tuple[bytes, int]] = field(default_factory=Counter)
+    process: subprocess.Popen[bytes] | None = None
+
+    def __post_init__(self) -> None:
+        Admin(self.client).ensure_topic(self.topic, 3, -1, {})
+        names = {"topic": self.topic, "totals": self.totals_topic, "large": self.large_topic}
+        (self.home / "job.sql").write_text(SQL.format(**names))
+
+    @property
+    def totals_topic(self) -> str:
+        return f"{self.topic}-totals"
+
+    @property
+    def large_topic(self) -> str:
+        return f"{self.topic}-large"
+
+    def produce(self, records: int, seed: int) -> None:
+        rng = random.Random(seed)
+        producer = Producer(self.client)
+        for n in range(records):
+            customer = f"c{rng.randrange(500)}".encode()
+            amount = rng.randrange(100)
+            value = {"customer": customer.decode(), "amount": amount, "ts": 1_700_000_000_000 + n}
+            producer.send(self.topic, customer, orjson.dumps(value))
+            self.count[customer] += 1
+            self.total[customer] += amount
+            self.large[customer, amount * 2] += amount > 90
+        producer.flush()
+
+    def command(self, *extra: str) -> list[str]:
+        properties = {
+            "bootstrap.servers": self.client["bootstrap.servers"],
+            "application.id": self.application_id,
+            "state.partitions": "4",
+            "max.offsets.per.trigger": "2000",
+        }
+        sets = [part for k, v in properties.items() for part in ("--set", f"{k}={v}")]
+        return [
+            sys.executable, "-m", "holdfast.cli.main", "run", str(self.home / "job.sql"),
+            "--home", str(self.home), *sets, *extra,
+        ]  # fmt: skip
+
+    def start(self) -> None:
+        with (self.home / "driver.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command(), stdout=log, stderr=log, start_new_session=True
+            )
+
+    def finish(self, *extra: str) -> subprocess.CompletedProcess[str]:
+        """Runs until caught up; returns what it printed."""
+        return subprocess.run(
+            self.command("--until-caught-up", *extra),
+            capture_output=True, text=True, timeout=WAIT_S, check=False,
+        )  # fmt: skip
+
+    def status(self) -> JobStatus | None:
+        return JobStatus.read(status_path(self.home, self.application_id))
+
+    def until(self, holds: Callable[[JobStatus], bool], what: str) -> JobStatus:
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            status = self.status()
+            if status is not None and holds(status):
+                return status
+            assert self.process is None or self.process.poll() is None, self.log()
+            time.sleep(0.1)
+        raise AssertionError(f"{what} did not happen in {WAIT_S} s:\n{self.log()}")
+
+    def kill_driver(self) -> None:
+        status = self.status()
+        assert status is not None
+        assert self.process is not None
+        for pid in (self.process.pid, status.jvm_pid):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(timeout=10)
+
+    def log(self) -> str:
+        file = self.home / "driver.log"
+        return file.read_text()[-6000:] if file.exists() else ""
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=60)
+
+    def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        records = []
+        for partition, (start, end) in Admin(self.client).bounds(topic).items():
+            reader = PartitionReader(self.client, topic, partition)
+            for chunk in reader.read(start, end):
+                records += list(zip(chunk.keys, chunk.values, strict=True))
+            reader.close()
+        return records
+
+    def check_exact(self) -> None:
+        """The table's last values and every record of the stream, against the truth."""
+        table = {k: orjson.loads(v) for k, v in self.read(self.totals_topic) if k and v}
+        assert table == {k: {"N": n, "TOTAL": self.total[k]} for k, n in self.count.items()}
+        seen: dict[bytes, int] = {}
+        for key, value in self.read(self.totals_topic):
+            assert key is not None
+            assert value is not None
+            n = orjson.loads(value)["N"]
+            assert n > seen.get(key, 0), f"{key!r} went from {seen.get(key)} to {n}"
+            seen[key] = n
+        twice = Counter((k, orjson.loads(v)["TWICE"]) for k, v in self.read(self.large_topic) if v)
+        assert twice == +self.large
+
+    def lag(self) -> int:
+        admin = Admin(self.client)
+        group = consumer_group(self.application_id, "ctas_totals")
+        committed = admin.committed(group, self.topic)
+        ends = {p: end for p, (_, end) in admin.bounds(self.topic).items()}
+        return sum(end - committed.get(p, 0) for p, end in ends.items())
+
+
+@pytest.fixture
+def job(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> Iterator[Job]:
+    client = {"bootstrap.servers": kafka.bootstrap_servers}
+    made = Job(tmp_path, client, kafka_topic_name("in")[-40:], kafka_topic_name("app")[-40:])
+    yield made
+    made.stop()
+
+
+def _records(status: JobStatus) -> int:
+    return status.queries["ctas_totals"].records_total
+
+
+def test_killed_executors_and_drivers_change_nothing(job: Job) -> None:
+    job.produce(12_000, seed=1)
+    feeder = threading.Thread(target=job.produce, args=(12_000, 2))
+    job.start()
+    job.until(lambda s: _records(s) >= 4_000, "the first batches")
+    feeder.start()
+    status = job.until(lambda s: len(s.executors) == 2 and all(e.jvm_pid for e in s.executors),
+                       "two executors")  # fmt: skip
+    victim = status.executors[0]
+    os.kill(victim.jvm_pid, signal.SIGKILL)
+    before = _records(status)
+    after = job.until(
+        lambda s: (
+            _records(s) >= before + 4_000 and victim.jvm_pid not in {e.jvm_pid for e in s.executors}
+        ),
+        "recovery of the executor",
+    )
+    volumes = {e.volume for e in after.executors}
+    assert volumes == {e.volume for e in status.executors}, "the volume was not taken over"
+    job.kill_driver()
+    feeder.join()
+    ended = job.finish()
+    assert ended.returncode == 0, ended.stderr
+    job.check_exact()
+    assert job.lag() == 0
+    final = job.status()
+    assert final is not None
+    assert final.state is JobState.STOPPED
+    pids = [status.pid, status.jvm_pid, *(e.jvm_pid for e in after.executors)]
+    _, alive = psutil.wait_procs([psutil.Process(p) for p in pids if psutil.pid_exists(p)], 20)
+    assert not alive, "processes were left behind"
+
+
+def test_lost_checkpoint_and_lost_volumes_change_nothing(job: Job) -> None:
+    job.produce(3_000, seed=3)
+    first = job.finish()
+    assert first.returncode == 0, first.stderr
+    shutil.rmtree(job.home / "run" / job.application_id / "checkpoint")
+    shutil.rmtree(job.home / "state")
+    job.produce(3_000, seed=4)
+    second = job.finish()
+    assert second.returncode == 0, second.stderr
+    job.check_exact()
+    status = job.status()
+    assert status is not None
+    partitions = status.queries["ctas_totals"].state_partitions
+    assert sum(p.rows for p in partitions) == len(job.count)
+    assert sum(p.restore_records for p in partitions) >= len(job.count)
+
+
+def test_a_lost_changelog_stops_the_job_with_advice(job: Job) -> None:
+    job.produce(500, seed=5)
+    assert job.finish().returncode == 0
+    shutil.rmtree(job.home / "state")
+    Admin(job.client).delete_topic(changelog_topic(job.application_id, "ctas_totals"))
+    refused = job.finish()
+    assert refused.returncode == 2
+    assert "changelog holds no commit marker" in refused.stderr
+    assert "on.changelog.loss=rebuild" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    rebuilt = job.finish("--set", "on.changelog.loss=rebuild")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+
+
+def test_records_that_cannot_be_decoded_are_kept_aside(job: Job) -> None:
+    job.produce(100, seed=6)
+    producer = Producer(job.client)
+    for garbage in (b"not json", b'{"customer": "x", "amount": "many", "ts": 1}', b"\xff\xfe"):
+        producer.send(job.topic, b"bad", garbage)
+    producer.flush()
+    ended = job.finish()
+    assert ended.returncode == 0, ended.stderr
+    job.check_exact()
+    letters = [v for _, v in job.read(dead_letter_topic(job.application_id))]
+    assert Counter(letters) == Counter(
+        2 * [b"not json", b'{"customer": "x", "amount": "many", "ts": 1}', b"\xff\xfe"]
+    ), "each of the two queries keeps each bad record once"
+    failing = job.finish("--set", "deserialization.error=fail",
+                         "--set", f"application.id={job.application_id}2")  # fmt: skip
+    assert failing.returncode == 2
+    assert "partition" in failing.stderr
+    assert "Traceback" not in failing.stderr
