@@ -1,3 +1,21 @@
 """Holdfast: state tables on Spark that hold fast while pods do not."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.tasks.aggregates.user import aggregate
+
+__all__ = ["__version__", "aggregate"]
+
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Loads `aggregate` when it is asked for: it needs Arrow, `holdfast --version` does not."""
+    if name == "aggregate":
+        from holdfast.tasks.aggregates.user import aggregate
+
+        return aggregate
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

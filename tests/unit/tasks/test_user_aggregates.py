@@ -1,0 +1,71 @@
+"""A user's aggregate gets every record, survives batches, and fails with its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.errors import FunctionFailed, InvalidConfig
+from holdfast.runtime.frames import aggregate_frame
+from holdfast.runtime.spark_internals import payload
+from holdfast.sql import compile_text
+from holdfast.tasks.aggregates.user import load_functions
+from holdfast.tasks.processor import AggregateProcessor
+from holdfast.tasks.state_task import decode_payload
+
+FUNCTIONS = """
+from holdfast import aggregate
+
+@aggregate("RANGE_OF", args=["DOUBLE"], returns="DOUBLE")
+class RangeOf:
+    def init(self): return None
+    def update(self, s, x):
+        if x == 13: raise ValueError("unlucky")
+        return s if x is None else [min(s[0], x), max(s[1], x)] if s else [x, x]
+    def merge(self, a, b): return [min(a[0], b[0]), max(a[1], b[1])] if a and b else a or b
+    def finish(self, s): return s[1] - s[0] if s else None
+"""
+SQL = """
+CREATE STREAM s (k STRING, x DOUBLE) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');
+CREATE TABLE t AS SELECT k, RANGE_OF(x) AS spread FROM s GROUP BY k;
+"""
+SCHEMA = "K STRING, X DOUBLE, __partition INT, __offset LONG, __timestamp LONG, __tombstone BOOLEAN"
+
+
+def _feed(
+    spark: SparkSession, tmp_path: Path, batches: list[list[tuple[str, float | None]]]
+) -> dict[bytes, object]:
+    file = tmp_path / "functions.py"
+    file.write_text(FUNCTIONS)
+    query = compile_text(SQL, extra_aggregates=load_functions([str(file)])).queries[0]
+    processor = AggregateProcessor(query)
+    store: dict[bytes, bytes | None] = {}
+    values: dict[bytes, object] = {}
+    for batch in batches:
+        rows = [(k, x, 0, n, n, False) for n, (k, x) in enumerate(batch)]
+        frame = aggregate_frame(spark.createDataFrame(rows, SCHEMA), query, 1)
+        table = decode_payload(payload(frame).collect()[0], processor.schema)
+        changes = processor.process(table, 0, lambda keys: [store.get(k) for k in keys])
+        store.update(zip(changes.keys, changes.rows, strict=True))
+        for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
+            assert value is not None
+            values[key] = orjson.loads(value)["SPREAD"]
+    return values
+
+
+def test_partials_are_merged_with_the_stored_state(spark: SparkSession, tmp_path: Path) -> None:
+    batches = [[("a", 1.0), ("a", 5.0), ("b", None)], [("a", -2.0), ("b", 7.0)]]
+    assert _feed(spark, tmp_path, batches) == {b"a": 7.0, b"b": 0.0}
+
+
+def test_a_function_that_raises_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(FunctionFailed, match="RANGE_OF raised ValueError: unlucky"):
+        _feed(spark, tmp_path, [[("a", 13.0)]])
+
+
+def test_a_file_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"nowhere\.py could not be loaded"):
+        load_functions([str(tmp_path / "nowhere.py")])
