@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import orjson
-from tests.simulation import history
 
 from holdfast.state.changelog import DATA_PREFIX
 from holdfast.tasks.plan import QueryPlan
 from holdfast.transport.reader import PartitionReader
+from tests.simulation import history
 
 __all__ = ["check_exact"]
 

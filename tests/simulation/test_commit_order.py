@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.simulation import history
-from tests.simulation.checks import check_exact
 
 from holdfast.errors import Fenced
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.steps import Step
+from tests.simulation import history
+from tests.simulation.checks import check_exact
 
 SEED = 11
 

@@ -82,7 +82,9 @@ class Comparisons:
     def _in(self, node: exp.In) -> str:
         items = [i for i in node.expressions if not isinstance(i, exp.Null)]
         if not node.expressions:
-            raise self._script.unsupported(start_of(node), "IN takes a list of expressions")
+            raise self._script.unsupported(
+                start_of(node), "IN takes a list of expressions", action="write IN (1, 2, ...)"
+            )
         if not items:
             return "false"
         pairs = [self._operands(node.this, i, "=") for i in items]

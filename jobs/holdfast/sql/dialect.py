@@ -54,14 +54,23 @@ def _boolean(value: bool) -> Any:
     return lambda parser, token: parser.expression(exp.Boolean(this=value), token)
 
 
+def _case(parser: Any) -> exp.Expr:
+    start = parser._prev.start
+    node: exp.Expr = parser._parse_case()
+    return _placed(node, start, parser._prev.end)
+
+
+def _placed(node: exp.Expr, start: int, end: int) -> exp.Expr:
+    node.meta.update(start=start, end=end)
+    return node
+
+
 class ExpressionParser(_BASE):
     """Expressions and types; `holdfast.sql.parse` adds the statements."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
-    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        "CASE": lambda parser: parser._parse_case()
-    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": _case}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CAST": lambda parser: parser._parse_cast(False)}
     COLUMN_OPERATORS: ClassVar[dict[TokenType, Any]] = {
         TokenType.DOT: None,
@@ -92,11 +101,19 @@ class ExpressionParser(_BASE):
         return self._parse_column()
 
     def _parse_cast(self, strict: bool, safe: bool | None = None) -> exp.Expr:
+        start = self._tokens[self._index - 2].start  # CAST and ( are behind
         this = self._parse_assignment()
         if this is None or not self._match(TokenType.ALIAS):
             self.raise_error("CAST is written CAST(expression AS TYPE)")
         node = self.expression(exp.Cast(this=this, to=exp.DType.UNKNOWN.into_expr()))
         node.meta[SQL_TYPE] = self._parse_sql_type()
+        return _placed(node, start, self._curr.end)
+
+    def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        start = self._prev.start
+        node = super()._parse_bracket(this)
+        if isinstance(node, exp.Array) and "start" not in node.meta:
+            _placed(node, start, self._prev.end)
         return node
 
     def _parse_sql_type(self) -> SqlType:

@@ -141,9 +141,9 @@ class _Spark(Engine):
         return f"({left} % {right})"
 
     def element(self, array: str, index: str) -> str:
-        if index.lstrip("-").isdigit():
-            return f"try_element_at({array}, {index})" if int(index) else f"get({array}, -1)"
-        return f"try_element_at({array}, nullif({index}, 0))"
+        # Spark fails at index 0, whatever the session's settings.
+        never_zero = index.strip("(-)").isdigit() and int(index.strip("(-)")) != 0
+        return f"try_element_at({array}, {index if never_zero else f'nullif({index}, 0)'})"
 
     def map_value(self, map_: str, key: str) -> str:
         return f"try_element_at({map_}, {key})"
@@ -161,7 +161,10 @@ class _Spark(Engine):
         return f"array({', '.join(items)})"
 
     def map(self, keys: Sequence[str], values: Sequence[str]) -> str:
-        return f"map({', '.join(f'{k}, {v}' for k, v in zip(keys, values, strict=True))})"
+        made = f"map({', '.join(f'{k}, {v}' for k, v in zip(keys, values, strict=True))})"
+        # A NULL key would fail Spark's job.
+        unsure = [f"{k} IS NOT NULL" for k in keys if not k.startswith("'")]
+        return f"CASE WHEN {' AND '.join(unsure)} THEN {made} END" if unsure else made
 
     def struct(self, names: Sequence[str], values: Sequence[str]) -> str:
         pairs = (f"{self.string(n)}, {v}" for n, v in zip(names, values, strict=True))

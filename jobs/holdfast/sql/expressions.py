@@ -322,7 +322,7 @@ class Translator:
         except NoOverloadError as error:
             raise self.script.invalid(at, f"{name} does not take {error}") from None
         args = tuple(
-            self.coerce(t, overload.param(i).type(bound), node.expressions[i])
+            self.coerce(t, overload.argument_type(i, t.type, bound), node.expressions[i])
             for i, t in enumerate(given)
         )
         result = overload.result_type(bound, types)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from holdfast.sql.engines import DUCKDB, Engine
 from holdfast.sql.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.typed import Typed, describe
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.schema import STRING, Base, SqlType
 
 __all__ = [
     "UNITS",
@@ -127,6 +127,16 @@ class Overload:
         """The pattern of the argument at `index`."""
         return self.params[min(index, len(self.params) - 1)]
 
+    def argument_type(
+        self, index: int, given: SqlType | None, bound: dict[str, SqlType | None]
+    ) -> SqlType | None:
+        """What the argument at `index` converts to; None leaves it as it is."""
+        pattern = self.param(index)
+        wanted = pattern.type(bound)
+        if wanted is None and given is None and pattern.element is not None:
+            return pattern.type(dict.fromkeys(_VARIABLES, STRING))  # a NULL collection of anything
+        return wanted
+
     def match(self, given: Sequence[SqlType | None]) -> dict[str, SqlType | None] | None:
         """What the variables stand for when the arguments fit, else None."""
         if not self.accepts(len(given)):
@@ -184,11 +194,14 @@ def _exact(
 def render(overload: Overload, call: Call) -> str | None:
     """The call's text, or None when the engine cannot do it."""
     rendering = overload.duckdb if call.engine is DUCKDB else overload.spark
-    if rendering is None or callable(rendering):
-        return rendering(call) if rendering else None
+    return fill(rendering, call) if isinstance(rendering, str) else rendering and rendering(call)
+
+
+def fill(template: str, call: Call) -> str:
+    """A template with the call's arguments in its places."""
     texts = [a.sql for a in call.args]
 
-    def fill(found: re.Match[str]) -> str:
+    def text(found: re.Match[str]) -> str:
         word = found.group(1)
         if word == "r":
             return call.engine.type_name(call.result)
@@ -196,4 +209,17 @@ def render(overload: Overload, call: Call) -> str | None:
             return ", ".join(texts[int(word[:-1] or 0) :])
         return texts[int(word)]
 
-    return _PLACEHOLDER.sub(fill, rendering)
+    return _PLACEHOLDER.sub(text, template)
+
+
+def literal_only(template: str, **checks: Callable[[Call], bool]) -> Rendering:
+    """A template for calls that pass all checks.
+
+    For options whose bad values fail Spark's whole job, not just the row: they must be literals,
+    so that they can be looked at while planning.
+    """
+
+    def rendering(call: Call) -> str | None:
+        return fill(template, call) if all(c(call) for c in checks.values()) else None
+
+    return rendering

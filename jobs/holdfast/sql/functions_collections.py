@@ -39,14 +39,29 @@ def _sort(call: Call) -> str | None:
     return f"array_sort({array})" if direction == "ASC" else f"sort_array({array}, false)"
 
 
+def _join(call: Call) -> str | None:
+    array = call.args[0].sql
+    delimiter = call.args[1].sql if len(call.args) > 1 else "','"
+    if call.engine is not DUCKDB:
+        return f"array_join({array}, {delimiter}, 'null')"
+    if len(call.args) > 1 and call.constant(1) is None:
+        return None  # DuckDB joins with constants only
+    texts = f"list_transform({array}, lambda e: coalesce(CAST(e AS VARCHAR), 'null'))"
+    return f"array_to_string({texts}, {delimiter})"
+
+
 def _series(call: Call) -> str:
-    arguments = ", ".join(a.sql for a in call.args)
+    start, end = call.args[0].sql, call.args[1].sql
+    down = f"CASE WHEN {start} <= {end} THEN 1 ELSE -1 END"
+    step = call.args[2].sql if len(call.args) > 2 else down
     if call.engine is DUCKDB:
-        return f"CAST(generate_series({arguments}) AS {call.engine.type_name(call.result)})"
-    return f"sequence({arguments})"
+        series = f"generate_series({start}, {end}, {step})"
+    else:
+        series = f"sequence({start}, {end}, {step})"
+    # Spark fails where the step leads away from the end.
+    towards = f"sign({step}) * sign({end} - {start}) >= 0 AND {step} <> 0"
+    return f"CASE WHEN {towards} THEN CAST({series} AS {call.engine.type_name(call.result)}) END"
 
-
-_ARRAY_JOIN = "array_join({0}, {1}, 'null')"
 
 COLLECTIONS: tuple[Overload, ...] = (
     fn(
@@ -62,16 +77,8 @@ COLLECTIONS: tuple[Overload, ...] = (
     fn("ARRAY_DISTINCT(ARRAY<T>) -> ARRAY<T>", "array_distinct({0})"),
     fn("ARRAY_EXCEPT(ARRAY<T>, ARRAY<T>) -> ARRAY<T>", "array_except({0}, {1})"),
     fn("ARRAY_INTERSECT(ARRAY<T>, ARRAY<T>) -> ARRAY<T>", "array_intersect({0}, {1})"),
-    fn(
-        "ARRAY_JOIN(ARRAY<T>) -> STRING",
-        "array_join({0}, ',', 'null')",
-        "array_to_string(list_transform({0}, lambda e: coalesce(CAST(e AS VARCHAR), 'null')), ',')",
-    ),
-    fn(
-        "ARRAY_JOIN(ARRAY<T>, STRING) -> STRING",
-        _ARRAY_JOIN,
-        "array_to_string(list_transform({0}, lambda e: coalesce(CAST(e AS VARCHAR), 'null')), {1})",
-    ),
+    fn("ARRAY_JOIN(ARRAY<T>) -> STRING", _join, _join),
+    fn("ARRAY_JOIN(ARRAY<T>, STRING) -> STRING", _join, _join),
     fn(
         "ARRAY_LENGTH(ARRAY<T>) -> INTEGER",
         "array_size({0})",
@@ -87,7 +94,12 @@ COLLECTIONS: tuple[Overload, ...] = (
     fn("ARRAY_SORT(ARRAY<T>) -> ARRAY<T>", _sort, _sort),
     fn("ARRAY_SORT(ARRAY<T>, STRING) -> ARRAY<T>", _sort, _sort),
     fn("ARRAY_UNION(ARRAY<T>, ARRAY<T>) -> ARRAY<T>", "array_union({0}, {1})"),
-    fn("AS_MAP(ARRAY<STRING>, ARRAY<T>) -> MAP<T>", "map_from_arrays({0}, {1})", "map({0}, {1})"),
+    fn(
+        "AS_MAP(ARRAY<STRING>, ARRAY<T>) -> MAP<T>",
+        "CASE WHEN size({0}) = size({1}) AND NOT exists({0}, e -> e IS NULL) "
+        "THEN map_from_arrays({0}, {1}) END",
+        "map({0}, {1})",
+    ),
     fn("ENTRIES(MAP<T>, BOOLEAN) -> ARRAY<T>", _entries, result=_entries_type),
     fn("GENERATE_SERIES(INTEGER, INTEGER) -> ARRAY<INTEGER>", _series, _series),
     fn("GENERATE_SERIES(BIGINT, BIGINT) -> ARRAY<BIGINT>", _series, _series),
@@ -102,8 +114,8 @@ COLLECTIONS: tuple[Overload, ...] = (
     ),
     fn(
         "SLICE(ARRAY<T>, INTEGER, INTEGER) -> ARRAY<T>",
-        "slice({0}, {1}, greatest({2} - {1} + 1, 0))",
-        "list_slice({0}, {1}, {2})",
+        "CASE WHEN {1} > 0 THEN slice({0}, {1}, greatest({2} - {1} + 1, 0)) END",
+        "CASE WHEN {1} > 0 THEN list_slice({0}, {1}, {2}) END",
     ),
     # Spark's own, by its names.
     fn("SIZE(ARRAY<T>) -> INTEGER", "array_size({0})", "CAST(len({0}) AS INTEGER)"),

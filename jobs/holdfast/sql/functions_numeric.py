@@ -40,7 +40,18 @@ def _scaled(call: Call, inner: str, fallback: str | None) -> str | None:
 
 def _round(call: Call) -> str | None:
     x, places = (a.sql for a in call.args)
-    return _scaled(call, "floor({v} + 0.5)", f"round({x}, {places})")
+    if isinstance(call.constant(1), int):
+        return _scaled(call, "floor({v} + 0.5)", f"round({x}, {places})")
+    # Spark's own round takes a literal only.
+    factor = f"power({call.engine.double('1E1')}, {places})"
+    return f"(floor({x} * {factor} + {call.engine.double('5E-1')}) / {factor})"
+
+
+def _round_decimal(call: Call) -> str | None:
+    if not isinstance(call.constant(1), int):
+        return None
+    x, places = (a.sql for a in call.args)
+    return f"CAST(round({x}, {places}) AS {call.engine.type_name(call.result)})"
 
 
 def _trunc(call: Call) -> str | None:
@@ -113,8 +124,8 @@ NUMERIC: tuple[Overload, ...] = (
     ),
     fn(
         "ROUND(DECIMAL, INTEGER) -> DECIMAL",
-        "CAST(round({0}, {1}) AS {r})",
-        "CAST(round({0}, {1}) AS {r})",
+        _round_decimal,
+        _round_decimal,
         _same,
     ),
     fn("ROUND(DOUBLE, INTEGER) -> DOUBLE", _round, _round),

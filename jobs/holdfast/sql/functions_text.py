@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, fn
+from holdfast.sql.functions import Call, Overload, fn, literal_only
+from holdfast.sql.typed import Typed
 
 __all__ = ["TEXT"]
 
@@ -27,6 +31,8 @@ def _pad(side: str) -> str:
 
 def _mask_text(call: Call, text: str, first: int) -> str | None:
     """MASK over `text`; the mask characters are the arguments from `first` on, or the defaults."""
+    if not all(_is_mask(a) for a in call.args[first:]):
+        return None
     masks = [a.sql for a in call.args[first:]]
     if call.engine is not DUCKDB:
         return f"mask({', '.join([text, *(masks or _MASKS)])})"
@@ -35,6 +41,11 @@ def _mask_text(call: Call, text: str, first: int) -> str | None:
     for pattern, mask in zip(_MASKED, _MASKS, strict=True):
         text = f"regexp_replace({text}, '{pattern}', {mask}, 'g')"
     return text
+
+
+def _is_mask(arg: Typed) -> bool:
+    """Whether it is what Spark takes: a literal of one character, or NULL."""
+    return bool(arg.constant) and (arg.constant[0] is None or len(str(arg.constant[0])) == 1)
 
 
 # Upper case, lower case, digits, others: in this order no replacement is replaced again.
@@ -90,6 +101,22 @@ def _split(call: Call) -> str:
     return f"CASE WHEN {delimiter} = '' THEN {characters} ELSE split({text}, {quoted}, -1) END"
 
 
+def _regex(pattern_at: int, group_at: int | None = None) -> Callable[[Call], bool]:
+    """The check that a pattern is a literal and has the group that is asked for."""
+
+    def check(call: Call) -> bool:
+        pattern = call.constant(pattern_at)
+        group = 0 if group_at is None else call.constant(group_at)
+        if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
+            return False
+        try:
+            return group <= re.compile(pattern).groups
+        except re.error:
+            return True  # Java may know what Python does not
+
+    return check
+
+
 def _chr(call: Call) -> str:
     # Spark's char() is modulo 256; a code point is one character of UTF-32.
     code = call.args[0].sql
@@ -142,22 +169,30 @@ TEXT: tuple[Overload, ...] = (
     # Java's regular expressions and DuckDB's differ, so these run before the aggregation only.
     fn(
         "REGEXP_EXTRACT(STRING, STRING) -> STRING",
-        "CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, 0) END",
+        literal_only("CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, 0) END", a=_regex(0)),
     ),
     fn(
         "REGEXP_EXTRACT(STRING, STRING, INTEGER) -> STRING",
-        "CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, {2}) END",
+        literal_only(
+            "CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, {2}) END", a=_regex(0, 2)
+        ),
     ),
     fn(
         "REGEXP_EXTRACT_ALL(STRING, STRING) -> ARRAY<STRING>",
-        "regexp_extract_all({1}, {0}, 0)",
+        literal_only("regexp_extract_all({1}, {0}, 0)", a=_regex(0)),
     ),
     fn(
         "REGEXP_EXTRACT_ALL(STRING, STRING, INTEGER) -> ARRAY<STRING>",
-        "regexp_extract_all({1}, {0}, {2})",
+        literal_only("regexp_extract_all({1}, {0}, {2})", a=_regex(0, 2)),
     ),
-    fn("REGEXP_REPLACE(STRING, STRING, STRING) -> STRING", "regexp_replace({*})"),
-    fn("REGEXP_SPLIT_TO_ARRAY(STRING, STRING) -> ARRAY<STRING>", "split({0}, {1}, -1)"),
+    fn(
+        "REGEXP_REPLACE(STRING, STRING, STRING) -> STRING",
+        literal_only("regexp_replace({*})", a=_regex(1)),
+    ),
+    fn(
+        "REGEXP_SPLIT_TO_ARRAY(STRING, STRING) -> ARRAY<STRING>",
+        literal_only("split({0}, {1}, -1)", a=_regex(1)),
+    ),
     fn("SPLIT(STRING, STRING) -> ARRAY<STRING>", _split, _split),
     fn(
         "SPLIT_TO_MAP(STRING, STRING, STRING) -> MAP<STRING>",

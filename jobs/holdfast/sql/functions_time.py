@@ -9,9 +9,10 @@ of the common letters (`strftime_pattern`).
 from __future__ import annotations
 
 import re
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, fn
+from holdfast.sql.functions import Call, Overload, Rendering, fn, literal_only
 
 __all__ = ["TIME", "strftime_pattern"]
 
@@ -23,6 +24,13 @@ _LETTERS = {
     "mm": "%M", "m": "%-M", "ss": "%S", "s": "%-S", "SSS": "%g", "SSSSSS": "%f", "a": "%p",
     "E": "%a", "EEE": "%a", "EEEE": "%A",
 }  # fmt: skip
+_TRUNCATIONS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
+_SPARK_LETTERS = re.compile(
+    r"y{1,6}|[ML]{1,4}|[Qq]{1,4}|E{1,4}|D{1,3}|[dhHkKms]{1,2}|F|a|S{1,9}|VV|z{1,4}|O|OOOO"
+    r"|[Xx]{1,5}|G{1,4}"
+)
+_RUN = re.compile(r"([A-Za-z])\1*")
+_OFFSET = re.compile(r"[+-](0?\d|1[0-8]):?[0-5]\d")
 _TOKEN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+")
 
 
@@ -63,6 +71,37 @@ def strftime_pattern(pattern: str) -> str | None:
     return "".join(parts) if end == len(pattern) else None
 
 
+def _known_pattern(pattern: object) -> bool:
+    """Whether it is a literal pattern of letters that Spark knows (a bad one fails its job)."""
+    if not isinstance(pattern, str):
+        return False
+    letters = re.sub(r"'(?:[^']|'')*'", "", pattern)
+    runs = (run.group(0) for run in _RUN.finditer(letters))
+    return "'" not in letters and all(_SPARK_LETTERS.fullmatch(run) for run in runs)
+
+
+def _known_zone(zone: object) -> bool:
+    """Whether it is a literal time zone: a region, UTC or an offset."""
+    if not isinstance(zone, str):
+        return False
+    if _OFFSET.fullmatch(zone):
+        return True
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        return False
+    return True
+
+
+def _spark_pattern(call: Call) -> str | None:
+    """Argument 1 as Spark's pattern; Java's year `u` is Spark's `y`."""
+    pattern = call.constant(1)
+    if not isinstance(pattern, str):
+        return None
+    pattern = re.sub(r"u(?=(?:[^']*'[^']*')*[^']*$)", "y", pattern)
+    return call.engine.string(pattern) if _known_pattern(pattern) else None
+
+
 def _format(call: Call, value: str) -> str | None:
     """Format a DuckDB TIMESTAMP by the literal pattern of argument 1, in the zone of argument 2."""
     pattern = call.constant(1)
@@ -70,14 +109,19 @@ def _format(call: Call, value: str) -> str | None:
     if translated is None:
         return None
     if len(call.args) > 2:
+        if not _known_zone(call.constant(2)):
+            return None
         value = f"timezone({call.args[2].sql}, make_timestamptz(epoch_us({value})))"
     return f"strftime({value}, {call.engine.string(translated)})"
 
 
-def _format_spark(call: Call, value: str) -> str:
+def _format_spark(call: Call, value: str) -> str | None:
+    pattern = _spark_pattern(call)
     if len(call.args) > 2:
+        if not _known_zone(call.constant(2)):
+            return None
         value = f"from_utc_timestamp({value}, {call.args[2].sql})"
-    return f"date_format({value}, {call.args[1].sql})"
+    return pattern and f"date_format({value}, {pattern})"
 
 
 def _format_timestamp(call: Call) -> str | None:
@@ -99,25 +143,28 @@ def _format_days(call: Call) -> str | None:
     return _format_spark(call, f"date_from_unix_date({days})")
 
 
-def _parsed(call: Call) -> str:
-    value = f"try_to_timestamp({call.args[0].sql}, {call.args[1].sql})"
-    return f"to_utc_timestamp({value}, {call.args[2].sql})" if len(call.args) > 2 else value
+def _parsed(call: Call) -> str | None:
+    pattern = _spark_pattern(call)
+    value = f"try_to_timestamp({call.args[0].sql}, {pattern})"
+    if len(call.args) > 2:
+        if not _known_zone(call.constant(2)):
+            return None
+        value = f"to_utc_timestamp({value}, {call.args[2].sql})"
+    return pattern and value
 
 
-def _parse_millis(call: Call) -> str:
-    return f"unix_millis({_parsed(call)})"
+def _of_parsed(template: str) -> Rendering:
+    def rendering(call: Call) -> str | None:
+        parsed = _parsed(call)
+        return parsed and template.replace("{x}", parsed)
+
+    return rendering
 
 
-def _parse_date(call: Call) -> str:
-    return f"CAST({_parsed(call)} AS DATE)"
-
-
-def _parse_days(call: Call) -> str:
-    return f"unix_date({_parse_date(call)})"
-
-
-def _parse_time(call: Call) -> str:
-    return f"CAST(pmod(unix_millis({_parsed(call)}), {_DAY_MS}) AS INT)"
+_parse_millis = _of_parsed("unix_millis({x})")
+_parse_date = _of_parsed("CAST({x} AS DATE)")
+_parse_days = _of_parsed("unix_date(CAST({x} AS DATE))")
+_parse_time = _of_parsed(f"CAST(pmod(unix_millis({{x}}), {_DAY_MS}) AS INT)")
 
 
 def _shifted(call: Call, sign: str) -> str | None:
@@ -143,6 +190,12 @@ def _shifted_time(call: Call, sign: str) -> str | None:
     return f"CAST(pmod({moved}, {_DAY_MS}) AS INT)"
 
 
+def _truncated(call: Call) -> str | None:
+    if str(call.constant(0)).upper() not in _TRUNCATIONS:
+        return None
+    return f"date_trunc({call.args[0].sql}, {call.args[1].sql})"
+
+
 def _shifts(name: str, sign: str, type_name: str) -> Overload:
     shift = _shifted_time if type_name == "TIME" else _shifted
 
@@ -155,7 +208,11 @@ def _shifts(name: str, sign: str, type_name: str) -> Overload:
 TIME: tuple[Overload, ...] = (
     fn(
         "CONVERT_TZ(TIMESTAMP, STRING, STRING) -> TIMESTAMP",
-        "from_utc_timestamp(to_utc_timestamp({0}, {1}), {2})",
+        literal_only(
+            "from_utc_timestamp(to_utc_timestamp({0}, {1}), {2})",
+            source=lambda call: _known_zone(call.constant(1)),
+            target=lambda call: _known_zone(call.constant(2)),
+        ),
     ),
     _shifts("DATEADD", "+", "DATE"),
     _shifts("DATESUB", "-", "DATE"),
@@ -199,8 +256,8 @@ TIME: tuple[Overload, ...] = (
     ),
     fn(
         "DATE_TRUNC(STRING, TIMESTAMP) -> TIMESTAMP",
-        "date_trunc({0}, {1})",
-        "date_trunc({0}, {1})",
+        _truncated,
+        _truncated,
     ),
     fn("DATEDIFF(DATE, DATE) -> INTEGER", "datediff({0}, {1})"),
     fn("LAST_DAY(DATE) -> DATE", "last_day({0})", "last_day({0})"),

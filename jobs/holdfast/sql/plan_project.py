@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from holdfast.sql.projection import Item, expand
-from holdfast.sql.scopes import Functions, source_translator
+from holdfast.sql.scopes import Functions, could_be_key, source_translator
 from holdfast.sql.script import Script, start_of
 from holdfast.sql.statements import Select
 from holdfast.sql.typed import Typed
@@ -39,7 +39,7 @@ def plan_project(
     used: list[Item] = []
     for node in wanted:
         key = before.translate(node)
-        found = [i for i, t in typed if t.sql == key.sql]
+        found = [i for i, t in typed if t.sql == key.sql and could_be_key(i.expression, functions)]
         if not found and select.partition_by is not None and _has_star(select):
             found = [Item(node, names.unique(), start_of(node))]
         keys.append(_key(script, select, key, found, node))
@@ -86,6 +86,8 @@ def _key(
 ) -> KeyExpression:
     what = "key column" if select.partition_by is None else "partitioning expression"
     at = start_of(node) or select.at
+    if key.type is None or key.constant:
+        raise script.invalid(at, "a key cannot be a constant")
     if not found:
         raise script.invalid(
             at,
@@ -100,8 +102,6 @@ def _key(
             + " and ".join(i.name for i in found),
             action="AS_VALUE(column) copies a key column into the value",
         )
-    if key.type is None or key.constant:
-        raise script.invalid(at, "a key cannot be a constant")
     if key.type.base is Base.MAP:
         raise script.invalid(at, "a MAP cannot be a key")
     return KeyExpression(key.sql, Column(found[0].name, key.type))

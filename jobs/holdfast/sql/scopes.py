@@ -122,9 +122,7 @@ class SourceScope(Scope):
                 "use them in SELECT or HAVING",
             )
         names = [*(c.name for c in self._source.columns), *PSEUDO_COLUMNS]
-        raise self._script.unknown(
-            start_of(node), "column", f"{name} of {self._source.name}", names
-        ) from None
+        raise self._script.unknown(start_of(node), "column", name, names, of=self._source.name)
 
 
 def source_translator(
@@ -210,7 +208,8 @@ class AggregateScope(Scope):
         try:
             result = function.result_type(types, literals)
         except ValueError as error:
-            raise self._script.invalid(at, f"{name}: {error}") from None
+            fact = str(error) if str(error).startswith(name) else f"{name}: {error}"
+            raise self._script.invalid(at, fact) from None
         texts = tuple(a.sql for a in args)
         call = self._add(AggregateCall("", name, texts, types, literals, result))
         return Typed(call.type, _read(call.name, call.type), ref=call.name)
@@ -254,6 +253,8 @@ class AggregateScope(Scope):
 def could_be_key(node: exp.Expr, functions: Functions) -> bool:
     """Whether the expression can be evaluated before the aggregation."""
     if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or not _whole(node):
+        return False
+    if call_name(node) == "AS_VALUE":  # asks for a copy in the value
         return False
     return not functions.aggregates_in(node) and not _names_window(node)
 

@@ -43,13 +43,16 @@ class Script:
         text = self.text[start:end]
         return text + ")" * (text.count("(") - text.count(")"))
 
-    def unknown(self, at: int, kind: str, name: str, known: Iterable[str]) -> InvalidStatement:
-        """`name` is not a known `kind`; the message names the nearest one or lists all."""
+    def unknown(
+        self, at: int, kind: str, name: str, known: Iterable[str], *, of: str = ""
+    ) -> InvalidStatement:
+        """`name` is not a known `kind` (of `of`); the message names the nearest one or all."""
         names = sorted(set(known))
         hint = did_you_mean(name, names)
         if not hint and 0 < len(names) <= 30:
             hint = f"known are: {', '.join(names)}"
-        return self.invalid(at, f"unknown {kind} {name}", action=hint)
+        owner = f" of {of}" if of else ""
+        return self.invalid(at, f"unknown {kind} {name}{owner}", action=hint)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import pytest
-from tests.integration.ingest.topics import open_transaction
 
 from holdfast.chaos.observe import Observer
 from holdfast.chaos.oracle import Oracle, OracleOptions
@@ -31,6 +30,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
+from tests.integration.ingest.topics import open_transaction
 
 HOUR = 3_600_000
 TITLES = ["Aliens", "Die Hard", "Aliens", "Alien", "Aliens"]

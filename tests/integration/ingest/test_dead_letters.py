@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.integration.ingest import topics
 
 from holdfast.errors import Retriable, UndecodableRecord
 from holdfast.ingest.dead_letters import DeadLetters
@@ -16,6 +15,7 @@ from holdfast.transport.admin import Admin
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, INTEGER, Column
 from holdfast.types.topology import Source
+from tests.integration.ingest import topics
 
 GOOD = b'{"n": 1}'
 

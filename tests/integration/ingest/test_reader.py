@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.integration.ingest import topics
 
 from holdfast.errors import DataLoss, KafkaUnavailable, TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.reader import Chunk, PartitionReader
+from tests.integration.ingest import topics
 
 
 @pytest.fixture

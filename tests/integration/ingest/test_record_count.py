@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.integration.ingest import topics
 
 from holdfast.errors import TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.record_count import RecordCount
+from tests.integration.ingest import topics
 
 
 def reaches(counter: RecordCount, expected: int) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from tests.integration.ingest import topics
 
 from holdfast.errors import DataLoss
 from holdfast.ingest.source import KafkaDataSource, KafkaStream
@@ -22,6 +21,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import META_COLUMNS, Source, TimestampSpec
+from tests.integration.ingest import topics
 
 COLUMNS = (Column("CUSTOMER", STRING), Column("AMOUNT", DOUBLE))
 

@@ -15,8 +15,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     ConfigResource,
     ResourceType,
 )
-from tests.integration.transport.settling import await_settled
-from tests.unit.state.changelog_model import FINGERPRINT, marker
 
 from holdfast.config.settings import StateSettings
 from holdfast.errors import ChangelogLost, StoreAhead
@@ -30,6 +28,8 @@ from holdfast.state.volume import Volume, claim
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
+from tests.integration.transport.settling import await_settled
+from tests.unit.state.changelog_model import FINGERPRINT, marker
 
 SETTINGS = StateSettings()
 

@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.simulation import history
-from tests.simulation.checks import check_exact
 
 from holdfast.errors import ChangelogLost, HoldfastError, IncompatibleStatement, Retriable
 from holdfast.local.broker import BrokerStatus, LocalKafka
@@ -22,6 +20,8 @@ from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import Step, observe
 from holdfast.transport.admin import Admin
 from holdfast.types.topology import AggregateStep
+from tests.simulation import history
+from tests.simulation.checks import check_exact
 
 SEED = 5
 KEYS = len(history.expected(SEED))

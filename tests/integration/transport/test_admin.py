@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.integration.transport.settling import await_settled
 
 from holdfast.config.settings import StateSettings
 from holdfast.errors import Refused, TopicMissing
@@ -11,6 +10,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.state.changelog import changelog_config
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
+from tests.integration.transport.settling import await_settled
 
 TopicNames = Callable[[str], str]
 

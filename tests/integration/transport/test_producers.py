@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from tests.integration.transport.settling import await_settled
 
 from holdfast.errors import CommitUnknown, Fenced, KafkaUnavailable, Refused, TopicMissing
 from holdfast.local.broker import BrokerStatus
@@ -14,6 +13,7 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.transport.reader import Chunk, PartitionReader
+from tests.integration.transport.settling import await_settled
 
 TopicNames = Callable[[str], str]
 

@@ -18,13 +18,13 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-from tests.unit.state.changelog_model import FINGERPRINT, ChangelogModel, marker
 
 from holdfast.config.settings import RocksDbSettings
 from holdfast.state.memory import MemoryStore
 from holdfast.state.restore import restore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.table_store import StorePosition, TableStore, window_start_ms
+from tests.unit.state.changelog_model import FINGERPRINT, ChangelogModel, marker
 
 TOPIC_ID = "topic-id"
 RETENTION_MS = 1000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.chaos.judging import ROWS, UPDATES, evidence, history
 
 from holdfast.chaos.checkers import (
     TABLE_CHECKERS,
@@ -21,6 +20,7 @@ from holdfast.chaos.checkers import (
 )
 from holdfast.chaos.evidence import Match, OpenTransaction, TableEvidence
 from holdfast.chaos.verdict import Finding, Verdict, worst
+from tests.unit.chaos.judging import ROWS, UPDATES, evidence, history
 
 WINDOWS = {("AA", 0): {"SOLD": 5}, ("AA", 3_600_000): {"SOLD": 2}}
 

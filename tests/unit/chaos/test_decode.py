@@ -9,12 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.unit.chaos.statements import FLIGHTS
 
 from holdfast.chaos.decode import InputDecoder, SinkDecoder, json_form
 from holdfast.chaos.statement import Untranslatable
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.topology import Format, Source, TimestampSpec
+from tests.unit.chaos.statements import FLIGHTS
 
 ALL = tuple(c.name for c in FLIGHTS.columns)
 JSON = (Format.KAFKA, Format.JSON)

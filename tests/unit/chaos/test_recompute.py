@@ -6,12 +6,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.unit.chaos.statements import FLIGHTS, flight, load, query, recomputed
 
 from holdfast.chaos.evidence import Match
 from holdfast.chaos.recompute import recompute_stream
 from holdfast.chaos.statement import Untranslatable
 from holdfast.chaos.translate import translate
+from tests.unit.chaos.statements import FLIGHTS, flight, load, query, recomputed
 
 HOUR = 3_600_000
 

@@ -11,9 +11,9 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.sql import compile_text
-from holdfast.tasks.outputs import Outputs
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateStep, Query
+from tests.unit.sql.after import last_value
 from tests.unit.sql.cases import BOTH, ROW, SOURCE, SPARK_ONLY
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def evaluated(step: AggregateStep) -> Any:
     for call in step.aggregates:
         value = ROW[call.args[0].strip("`")] if call.args else 1
         frame[call.name] = pa.array([value], call.type.arrow())
-    result = Outputs(step).columns(frame)[-1]
+    result = last_value(step, frame)
     return plain(result[0].as_py(), step.outputs[-1].column.type)
 
 

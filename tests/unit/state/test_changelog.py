@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.state.changelog_model import marker
 
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_key
 from holdfast.types.ids import OffsetRange
+from tests.unit.state.changelog_model import marker
 
 OFFSETS = st.dictionaries(st.integers(0, 99), st.integers(0, 2**62), max_size=4)
 

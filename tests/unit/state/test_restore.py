@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.state.changelog_model import FINGERPRINT, ChangelogModel, marker
 
 from holdfast.config.settings import RocksDbSettings
 from holdfast.errors import (
@@ -21,6 +20,7 @@ from holdfast.state.restore import RestoreProgress, RestoreReport, restore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.transport.reader import Chunk
+from tests.unit.state.changelog_model import FINGERPRINT, ChangelogModel, marker
 
 TOPIC_ID = "topic-id"
 DAY_MS = 86_400_000

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.state.changelog_model import marker
 
 from holdfast.config.settings import RocksDbSettings, StateSettings
 from holdfast.errors import InvalidConfig, StoreCorrupted
@@ -13,6 +12,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.table_store import StorePosition, TableStore, window_start_ms
 from holdfast.state.volume import Volume, claim
+from tests.unit.state.changelog_model import marker
 
 
 @pytest.fixture

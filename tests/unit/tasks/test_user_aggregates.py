@@ -57,7 +57,10 @@ def _feed(
 
 
 def test_partials_are_merged_with_the_stored_state(spark: SparkSession, tmp_path: Path) -> None:
-    batches = [[("a", 1.0), ("a", 5.0), ("b", None)], [("a", -2.0), ("b", 7.0)]]
+    batches: list[list[tuple[str, float | None]]] = [
+        [("a", 1.0), ("a", 5.0), ("b", None)],
+        [("a", -2.0), ("b", 7.0)],
+    ]
     assert _feed(spark, tmp_path, batches) == {b"a": 7.0, b"b": 0.0}
 
 

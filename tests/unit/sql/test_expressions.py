@@ -1,0 +1,198 @@
+"""Types of expressions, what does not go together, and where the message points."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.errors import InvalidStatement
+from holdfast.sql import compile_text
+from holdfast.sql.function_catalog import function_names, lookup_function
+from holdfast.sql.functions_time import strftime_pattern
+from holdfast.sql.literals import event_time_ms
+from holdfast.tasks.aggregates import registry
+from holdfast.types.topology import ProjectStep
+
+S = (
+    "CREATE STREAM s (i INT, b BIGINT, d DOUBLE, n DECIMAL(5, 2), v STRING, f BOOLEAN, dt DATE, "
+    "ts TIMESTAMP, a ARRAY<INT>, m MAP<STRING, DOUBLE>, p STRUCT<x INT, `y` STRING>, "
+    "q STRUCT<r STRUCT<z ARRAY<STRING>>>) WITH (KAFKA_TOPIC='t');\n"
+)
+
+
+def compiled(expression: str) -> tuple[str, str]:
+    """Type and Spark SQL of an expression."""
+    step = compile_text(f"{S}CREATE STREAM o AS SELECT {expression} AS c FROM s;").queries[0].step
+    assert isinstance(step, ProjectStep)
+    return str(step.outputs[0].column.type), step.outputs[0].spark
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("1", "INTEGER"),
+        ("2147483647", "INTEGER"),
+        ("2147483648", "BIGINT"),
+        ("-2147483648", "INTEGER"),
+        ("1.50", "DECIMAL(3, 2)"),
+        (".5", "DECIMAL(1, 1)"),
+        ("1e3", "DOUBLE"),
+        ("'x'", "STRING"),
+        ("TRUE", "BOOLEAN"),
+        ("i + 1", "INTEGER"),
+        ("i + b", "BIGINT"),
+        ("i * d", "DOUBLE"),
+        ("n + d", "DOUBLE"),
+        ("n + 1", "DECIMAL(13, 2)"),
+        ("n * n", "DECIMAL(11, 4)"),
+        ("n / 2", "DECIMAL(16, 13)"),
+        ("b / i", "BIGINT"),
+        ("n % 2", "DECIMAL(5, 2)"),
+        ("v + 'x'", "STRING"),
+        ("a[1]", "INTEGER"),
+        ("m['x']", "DOUBLE"),
+        ("p->x", "INTEGER"),
+        ("p->`y`", "STRING"),
+        ("q->r->z[1]", "STRING"),
+        ("CASE WHEN f THEN i ELSE n END", "DECIMAL(12, 2)"),
+        ("COALESCE(i, b)", "BIGINT"),
+        ("COALESCE(NULL, d)", "DOUBLE"),
+        ("GREATEST(i, d)", "DOUBLE"),
+        ("ARRAY[1, 2.5, NULL]", "ARRAY<DECIMAL(11, 1)>"),
+        ("MAP('a' := 1, 'b' := b)", "MAP<STRING, BIGINT>"),
+        ("STRUCT(x := 1, `y` := v)", "STRUCT<X INTEGER, y STRING>"),
+        ("CAST(NULL AS BIGINT)", "BIGINT"),
+        ("ROUND(n)", "DECIMAL(3, 0)"),
+        ("ROUND(n, 1)", "DECIMAL(5, 2)"),
+        ("ROUND(d)", "BIGINT"),
+        ("ENTRIES(m, false)", "ARRAY<STRUCT<K STRING, V DOUBLE>>"),
+        ("SPLIT(v, ',')", "ARRAY<STRING>"),
+        ("IF(f, 1, 2.5)", "DECIMAL(11, 1)"),
+        ("ABS(i)", "INTEGER"),
+        ("ABS(n)", "DECIMAL(5, 2)"),
+        ("ROWTIME", "BIGINT"),
+    ],
+)
+def test_types(expression: str, expected: str) -> None:
+    assert compiled(expression)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "spark"),
+    [
+        ("S.I", "`I`"),
+        ("((i))", "`I`"),
+        ("i / 2", "CAST((`I` div 2) AS INT)"),
+        ("b / 2", "(`B` div CAST(2 AS BIGINT))"),
+        ("d / 2", "(`D` / CAST(2 AS DOUBLE))"),
+        ("v || v", "(`V` || `V`)"),
+        ("i = 1", "coalesce((`I` = 1), false)"),
+        ("NOT i = 1 AND f", "((NOT coalesce((`I` = 1), false)) AND `F`)"),
+        ("CASE WHEN i = 1 THEN 'x' END", "CASE WHEN (`I` = 1) THEN 'x' END"),
+        ("v LIKE 'a!%' ESCAPE '!'", "coalesce((`V` LIKE 'a!%' ESCAPE '!'), false)"),
+        ("i IN (1, 2)", "coalesce((`I` IN (1, 2)), false)"),
+        ("'it''s'", "'it\\'s'"),
+        ("'a\\n'", "'a\\\\n'"),
+        ("m['k']", "try_element_at(`M`, 'k')"),
+        ("a[-1]", "try_element_at(`A`, (-1))"),
+        ("DATEADD(DAY, 5, dt)", "CAST(timestampadd(DAY, +5, CAST(`DT` AS TIMESTAMP)) AS DATE)"),
+        ("-(-i)", "(- (- `I`))"),
+        ("p->x", "`P`.`X`"),
+    ],
+)
+def test_spark_text_is_what_the_fingerprint_holds(expression: str, spark: str) -> None:
+    assert compiled(expression)[1] == spark
+
+
+WHERE = len("CREATE STREAM o AS SELECT ") + 1
+INVALID = [
+    ("v + 1", "STRING + INTEGER is not possible", 0),
+    ("f * 2", "BOOLEAN * INTEGER is not possible", 0),
+    ("NULL + NULL", "NULL + NULL is not possible", 0),
+    ("-v", "- needs a number, but this is STRING", 1),
+    ("v = 1", "STRING = INTEGER cannot be compared", 0),
+    ("f > TRUE", "BOOLEAN > BOOLEAN cannot be compared", 0),
+    ("m = m", "cannot be compared", 0),
+    ("v AND f", "a condition must be BOOLEAN, but this is STRING", 0),
+    ("CASE WHEN i THEN 1 END", "a condition must be BOOLEAN, but this is INTEGER", 10),
+    ("CASE WHEN f THEN 1 ELSE 'x' END", "the results of CASE must be of one type", 17),
+    ("COALESCE(v, 1)", "COALESCE does not take (STRING, INTEGER); it is COALESCE(T...)", 0),
+    ("UCASE(i)", "UCASE does not take (INTEGER); it is UCASE(STRING)", 0),
+    ("UCASE()", "UCASE does not take (); it is UCASE(STRING)", 0),
+    ("UCASES(v)", "unknown function UCASES\nWhat to do: did you mean UCASE?", 0),
+    ("SUMM(i)", "did you mean SUM?", 0),
+    ("COALESCE(NULL)", "the type of COALESCE over NULL is not known", 0),
+    ("DATEADD(DAYZ, 1, dt)", "unknown unit of time DAYZ", 8),
+    ("CAST(a AS STRING)", "TO_JSON_STRING makes text of it", 0),
+    ("CAST(f AS INT)", "cannot cast BOOLEAN to INTEGER", 0),
+    ("a['x']", "an ARRAY takes a whole number", 0),
+    ("i[1]", "INTEGER[INTEGER] is not possible", 0),
+    ("v->x", "-> needs a STRUCT, but this is STRING", 0),
+    ("p->y", "did you mean `y`?", 3),
+    ("p->xx", "unknown field XX\nWhat to do: did you mean X?", 3),
+    ("v LIKE 1", "LIKE compares STRING, not INTEGER", 0),
+    ("v LIKE 'x' ESCAPE 'ab'", "ESCAPE takes one character", 0),
+    ("f IS TRUE", "IS is followed by [NOT] NULL", 0),
+    ("ROWTIME > 'soon'", "'soon' is not a date or time", 10),
+    ("MAP('a', 1)", "MAP is written MAP(key := value, ...)", 0),
+    ("MAP(1 := 1)", "the keys of a MAP must be STRING", 4),
+    ("ARRAY[]", "ARRAY[] has no type", 0),
+    ("ARRAY[NULL]", "are all NULL, so they have no type", 6),
+    ("99999999999999999999", "is not a number that fits", 0),
+    ("flights.i", "unknown source FLIGHTS", 0),
+    ("dd", "unknown column DD of S", 0),
+]
+
+
+@pytest.mark.parametrize(("expression", "message", "offset"), INVALID)
+def test_invalid_expressions(expression: str, message: str, offset: int) -> None:
+    with pytest.raises(InvalidStatement) as caught:
+        compiled(expression)
+    assert message in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (2, WHERE + offset), str(caught.value)
+
+
+def test_scalar_and_aggregate_names_do_not_collide() -> None:
+    assert not set(function_names()) & set(registry.names())
+
+
+@pytest.mark.parametrize("name", function_names())
+def test_every_signature_is_well_formed(name: str) -> None:
+    for overload in lookup_function(name):
+        assert overload.signature.startswith(f"{name}(")
+        assert overload.spark is not None
+        known = {"T", "U", "N", "ANY", "UNIT"}
+        letters = {p.word for p in overload.params if len(p.word) == 1 or p.word in known}
+        assert letters <= known
+        if overload.returns.word in ("T", "U", "N"):
+            assert any(overload.returns.word in str(p) for p in overload.params)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970", 0),
+        ("1970-01-02", 86_400_000),
+        ("1970-01-01T00:00:01", 1_000),
+        ("1970-01-01T00:00:00.250", 250),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("yesterday", None),
+        ("1970-13-01", None),
+    ],
+)
+def test_event_times(text: str, expected: int | None) -> None:
+    assert event_time_ms(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("yyyy-MM-dd'T'HH:mm:ss.SSS", "%Y-%m-%dT%H:%M:%S.%g"),
+        ("h 'o''clock' a", "%-I o'clock %p"),
+        ("EEEE, d MMMM", "%A, %-d %B"),
+        ("100%", "100%%"),
+        ("yyyy-MM-ddXXX", None),
+        ("'open", None),
+    ],
+)
+def test_java_patterns_become_strftimes(pattern: str, expected: str | None) -> None:
+    assert strftime_pattern(pattern) == expected
