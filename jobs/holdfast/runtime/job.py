@@ -33,6 +33,7 @@ __all__ = ["run"]
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.25
 _LAG_EVERY_S = 2.0
+_FINISH_S = 30.0
 
 
 def run(
@@ -71,26 +72,31 @@ def run(
         for query in topology.queries:
             board.declare(query)
         _LOG.info("Metrics at %s", url)
-        _drive(runs, board, _Watch(admin, settings, metrics), stop, stop_when_caught_up)
+        board.state(JobState.RESTORING)
+        watch = _Watch(admin, settings, metrics)
+        _drive(runs, services, board, watch, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         _stop(session)
 
 
 def _drive(
     runs: list[QueryRun],
+    services: Services,
     board: Scoreboard,
     watch: _Watch,
     stop: threading.Event,
+    *,
     stop_when_caught_up: bool,
 ) -> None:
-    board.state(JobState.RESTORING)
-    for run_ in runs:
-        run_.prepare()
-    board.state(JobState.RUNNING)
-    for run_ in runs:
-        run_.stream()
-    targets = {r.query.id: watch.ends(r) for r in runs}
     try:
+        for run_ in runs:
+            if stop.is_set():
+                return
+            run_.prepare()
+        board.state(JobState.RUNNING)
+        for run_ in runs:
+            run_.stream()
+        targets = {r.query.id: watch.ends(r) for r in runs}
         while not stop.wait(_POLL_S):
             _raise_failure(runs)
             watch.observe(runs)
@@ -98,7 +104,7 @@ def _drive(
                 _LOG.info("Caught up with every topic as it was at the start")
                 return
     finally:
-        _stop_streams(runs)
+        _stop_streams(runs, services)
         board.state(JobState.STOPPED)
 
 
@@ -139,11 +145,19 @@ def _raise_failure(runs: list[QueryRun]) -> None:
             raise from_spark(run_.query.id, error) from error
 
 
-def _stop_streams(runs: list[QueryRun]) -> None:
+def _stop_streams(runs: list[QueryRun], services: Services) -> None:
+    """Lets the batch in hand finish, keeps the next from starting, and ends the streams.
+
+    A batch may be interrupted without harm, but not without pages of Java's complaints.
+    """
+    services.stopping.set()
+    finished = services.turn.acquire(timeout=_FINISH_S)
     for run_ in runs:
         if run_.streaming is not None:
             with suppress(PySparkException):
                 run_.streaming.stop()
+    if finished:
+        services.turn.release()
 
 
 def _stop(session: SparkSession) -> None:

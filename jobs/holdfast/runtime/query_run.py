@@ -50,6 +50,7 @@ class Services:
     # One batch at a time: with one core per executor, batches of several queries at once would
     # only take each other's executors and send state tasks where their stores are not.
     turn: threading.Lock = field(default_factory=threading.Lock)
+    stopping: threading.Event = field(default_factory=threading.Event)
 
 
 class QueryRun:
@@ -172,6 +173,8 @@ class QueryRun:
         services = self._services
         began = time.perf_counter()
         with services.turn:
+            if services.stopping.is_set():
+                return  # Spark takes the batch for done; its checkpoint is scratch (ADR 2)
             if self._plan is not None:
                 reports = run_aggregate(frame, self._plan, batch, services.cluster)
             else:
