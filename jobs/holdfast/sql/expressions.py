@@ -361,7 +361,7 @@ class Translator:
                 node.meta.get("start", 0), f"{name} is written {name}(key := value, ...)"
             )
         if name == "MAP":
-            keys, key_type = self.common([p.this for p in pairs], "the keys of MAP")
+            keys, key_type = self.common([_map_key(p.this) for p in pairs], "the keys of MAP")
             if key_type != STRING:
                 raise self.script.invalid(start_of(pairs[0]), "the keys of a MAP must be STRING")
             values, value_type = self.common([p.expression for p in pairs], "the values of MAP")
@@ -372,6 +372,11 @@ class Translator:
         fields = tuple(Column(n, v.type) for n, v in zip(names, values, strict=True) if v.type)
         text = self.engine.struct(names, [v.sql for v in values])
         return Typed(SqlType(Base.STRUCT, fields=fields), text)
+
+
+def _map_key(node: exp.Expr) -> exp.Expr:
+    # sqlglot takes a bare name before := for a field's name.
+    return exp.Column(this=node) if isinstance(node, exp.Identifier) else node
 
 
 def _identifier(node: exp.Expr) -> exp.Identifier:

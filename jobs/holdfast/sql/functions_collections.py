@@ -58,10 +58,13 @@ def _series(call: Call) -> str:
         series = f"generate_series({start}, {end}, {step})"
     else:
         series = f"sequence({start}, {end}, {step})"
-    # Spark fails where the step leads away from the end.
-    towards = f"sign({step}) * sign({end} - {start}) >= 0 AND {step} <> 0"
+    # Spark fails its job where the step leads away from the end, and on arrays without bounds.
+    short = f"abs({end} - {start}) <= {_SERIES_MAX}"
+    towards = f"sign({step}) * sign({end} - {start}) >= 0 AND {step} <> 0 AND {short}"
     return f"CASE WHEN {towards} THEN CAST({series} AS {call.engine.type_name(call.result)}) END"
 
+
+_SERIES_MAX = 1_000_000
 
 COLLECTIONS: tuple[Overload, ...] = (
     fn(
@@ -121,7 +124,6 @@ COLLECTIONS: tuple[Overload, ...] = (
     fn("SIZE(ARRAY<T>) -> INTEGER", "array_size({0})", "CAST(len({0}) AS INTEGER)"),
     fn("SIZE(MAP<T>) -> INTEGER", "size({0})", "CAST(cardinality({0}) AS INTEGER)"),
     fn("ARRAY_POSITION(ARRAY<T>, T) -> BIGINT", "array_position({0}, {1})"),
-    fn("ARRAY_REPEAT(T, INTEGER) -> ARRAY<T>", "array_repeat({0}, {1})"),
     fn("ARRAYS_OVERLAP(ARRAY<T>, ARRAY<T>) -> BOOLEAN", "arrays_overlap({0}, {1})"),
     fn("FLATTEN(ARRAY<ARRAY<T>>) -> ARRAY<T>", "flatten({0})", "flatten({0})"),
 )

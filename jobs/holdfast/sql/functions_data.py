@@ -6,16 +6,20 @@ from holdfast.sql.functions import Call, Overload, fn
 
 __all__ = ["DATA"]
 
+# Spark's decode, unbase64 and US-ASCII fail the job on bad input; these give NULL (bytes that are
+# no UTF-8 become replacement characters, as in Java).
+_ASCII = "{x} RLIKE '^[\\\\x00-\\\\x7F]*$'"
+_TEXT = "CAST({x} AS STRING)"
 _TO_BYTES = {
     "hex": "unhex({x})",
     "utf8": "encode({x}, 'UTF-8')",
-    "ascii": "encode({x}, 'US-ASCII')",
-    "base64": "unbase64({x})",
+    "ascii": f"CASE WHEN {_ASCII} THEN encode({{x}}, 'UTF-8') END",
+    "base64": "try_to_binary({x}, 'base64')",
 }
 _FROM_BYTES = {
     "hex": "hex({x})",
-    "utf8": "decode({x}, 'UTF-8')",
-    "ascii": "decode({x}, 'US-ASCII')",
+    "utf8": f"make_valid_utf8({_TEXT})",
+    "ascii": f"CASE WHEN {_ASCII.replace('{x}', _TEXT)} THEN {_TEXT} END",
     "base64": "base64({x})",
 }
 
@@ -155,7 +159,6 @@ _SPARK: tuple[Overload, ...] = (
     ),
     fn("LEFT(STRING, INTEGER) -> STRING", "left({0}, {1})", "left({0}, greatest({1}, 0))"),
     fn("RIGHT(STRING, INTEGER) -> STRING", "right({0}, {1})", "right({0}, greatest({1}, 0))"),
-    fn("REPEAT(STRING, INTEGER) -> STRING", "repeat({0}, {1})", "repeat({0}, {1})"),
     fn("TRANSLATE(STRING, STRING, STRING) -> STRING", "translate({*})", "translate({*})"),
     fn("SUBSTR(STRING, INTEGER) -> STRING", "substring({0}, {1})"),
     fn("SUBSTR(STRING, INTEGER, INTEGER) -> STRING", "substring({0}, {1}, {2})"),
@@ -164,7 +167,7 @@ _SPARK: tuple[Overload, ...] = (
     fn("SOUNDEX(STRING) -> STRING", "soundex({0})"),
     fn("LEVENSHTEIN(STRING, STRING) -> INTEGER", "levenshtein({0}, {1})"),
     fn("BASE64(BYTES) -> STRING", "base64({0})", "to_base64({0})"),
-    fn("UNBASE64(STRING) -> BYTES", "unbase64({0})"),
+    fn("UNBASE64(STRING) -> BYTES", "try_to_binary({0}, 'base64')"),
     fn("HEX(BIGINT) -> STRING", "hex({0})"),
     fn("HEX(STRING) -> STRING", "hex({0})", "hex({0})"),
     fn("UNHEX(STRING) -> BYTES", "unhex({0})", "unhex({0})"),

@@ -12,6 +12,9 @@ from holdfast.sql.typed import Typed
 __all__ = ["TEXT"]
 
 
+_PAD_MAX = 1_000_000  # more than any text needs; without a limit one row can fail Spark's job
+
+
 def _concat(call: Call) -> str:
     return "concat(" + ", ".join(f"coalesce({a.sql}, '')" for a in call.args) + ")"
 
@@ -26,7 +29,8 @@ def _substring(call: Call) -> str:
 
 
 def _pad(side: str) -> str:
-    return f"CASE WHEN {{1}} >= 0 AND {{2}} <> '' THEN {side}pad({{0}}, {{1}}, {{2}}) END"
+    fits = f"{{1}} BETWEEN 0 AND {_PAD_MAX} AND {{2}} <> ''"
+    return f"CASE WHEN {fits} THEN {side}pad({{0}}, {{1}}, {{2}}) END"
 
 
 def _mask_text(call: Call, text: str, first: int) -> str | None:
@@ -121,7 +125,7 @@ def _chr(call: Call) -> str:
     # Spark's char() is modulo 256; a code point is one character of UTF-32.
     code = call.args[0].sql
     return (
-        f"CASE WHEN {code} BETWEEN 0 AND 1114111 "
+        f"CASE WHEN {code} BETWEEN 0 AND 55295 OR {code} BETWEEN 57344 AND 1114111 "
         f"THEN decode(unhex(lpad(hex({code}), 8, '0')), 'UTF-32') END"
     )
 

@@ -12,11 +12,21 @@ import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, Rendering, fn, literal_only
+from holdfast.sql.functions import Call, Overload, Rendering, fill, fn, literal_only
+from holdfast.sql.typed import Typed
 
 __all__ = ["TIME", "strftime_pattern"]
 
 _DAY_MS = 86_400_000
+_MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999
+_INT_MAX = 2**31 - 1
+_COUNTS_MAX = {  # ten thousand years
+    "YEARS": 10_000,
+    "MONTHS": 120_000,
+    "WEEKS": 520_000,
+    "DAYS": 3_650_000,
+    "HOURS": 87_600_000,
+}
 _UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000}
 _LETTERS = {
     "yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "M": "%-m", "MMM": "%b", "MMMM": "%B",
@@ -133,13 +143,14 @@ def _format_millis(call: Call) -> str | None:
     value = call.args[0].sql
     if call.engine is DUCKDB:
         return _format(call, f"make_timestamp_ms({value})")
-    return _format_spark(call, f"timestamp_millis({value})")
+    return _format_spark(call, _millis(value))
 
 
 def _format_days(call: Call) -> str | None:
     days = call.args[0].sql
     if call.engine is DUCKDB:
         return _format(call, f"(DATE '1970-01-01' + {days})")
+    days = _bounded(call.args[0], _COUNTS_MAX["DAYS"])
     return _format_spark(call, f"date_from_unix_date({days})")
 
 
@@ -171,12 +182,34 @@ def _shifted(call: Call, sign: str) -> str | None:
     """A DATE or TIMESTAMP (argument 2) moved by a number (1) of units (0)."""
     unit = str(call.constant(0))
     count, value = call.args[1].sql, call.args[2].sql
+    name = call.engine.type_name(call.result)
     if call.engine is DUCKDB:
-        return f"CAST({value} {sign} to_{unit.lower()}(CAST({count} AS BIGINT)) AS {{r}})".replace(
-            "{r}", call.engine.type_name(call.result)
-        )
+        return f"CAST({value} {sign} to_{unit.lower()}(CAST({count} AS BIGINT)) AS {name})"
+    count = _bounded(call.args[1], _COUNTS_MAX.get(unit, _INT_MAX))
     moved = f"timestampadd({unit.removesuffix('S')}, {sign}{count}, CAST({value} AS TIMESTAMP))"
-    return f"CAST({moved} AS {call.engine.type_name(call.result)})"
+    return f"CAST({moved} AS {name})"
+
+
+def _bounded(arg: Typed, most: int) -> str:
+    """A number for Spark's calendar, NULL where it would overflow and fail the job."""
+    known = arg.constant[0] if arg.constant else None
+    if most == _INT_MAX or (isinstance(known, int) and abs(known) <= most):
+        return arg.sql
+    return f"CASE WHEN {arg.sql} BETWEEN -{most} AND {most} THEN {arg.sql} END"
+
+
+def _days(template: str) -> Rendering:
+    """A template whose last argument is a number of days, `{n}`."""
+
+    def rendering(call: Call) -> str | None:
+        return fill(template.replace("{n}", _bounded(call.args[-1], _COUNTS_MAX["DAYS"])), call)
+
+    return rendering
+
+
+def _millis(sql: str) -> str:
+    """Milliseconds as Spark's TIMESTAMP: those of the years 1 to 9999, NULL outside."""
+    return f"timestamp_millis(CASE WHEN {sql} BETWEEN {_MS_MIN} AND {_MS_MAX} THEN {sql} END)"
 
 
 def _shifted_time(call: Call, sign: str) -> str | None:
@@ -229,8 +262,12 @@ TIME: tuple[Overload, ...] = (
         _format_timestamp,
         _format_timestamp,
     ),
-    fn("FROM_DAYS(INTEGER) -> DATE", "date_from_unix_date({0})", "(DATE '1970-01-01' + {0})"),
-    fn("FROM_UNIXTIME(BIGINT) -> TIMESTAMP", "timestamp_millis({0})", "make_timestamp_ms({0})"),
+    fn(
+        "FROM_DAYS(INTEGER) -> DATE",
+        _days("date_from_unix_date({n})"),
+        "(DATE '1970-01-01' + {0})",
+    ),
+    fn("FROM_UNIXTIME(BIGINT) -> TIMESTAMP", _millis("{0}"), "make_timestamp_ms({0})"),
     fn("PARSE_DATE(STRING, STRING) -> DATE", _parse_date),
     fn("PARSE_TIME(STRING, STRING) -> TIME", _parse_time),
     fn("PARSE_TIMESTAMP(STRING, STRING) -> TIMESTAMP", _parsed),
@@ -261,7 +298,6 @@ TIME: tuple[Overload, ...] = (
     ),
     fn("DATEDIFF(DATE, DATE) -> INTEGER", "datediff({0}, {1})"),
     fn("LAST_DAY(DATE) -> DATE", "last_day({0})", "last_day({0})"),
-    fn("ADD_MONTHS(DATE, INTEGER) -> DATE", "add_months({0}, {1})"),
-    fn("DATE_ADD(DATE, INTEGER) -> DATE", "date_add({0}, {1})", "({0} + {1})"),
-    fn("DATE_SUB(DATE, INTEGER) -> DATE", "date_sub({0}, {1})", "({0} - {1})"),
+    fn("DATE_ADD(DATE, INTEGER) -> DATE", _days("date_add({0}, {n})"), "({0} + {1})"),
+    fn("DATE_SUB(DATE, INTEGER) -> DATE", _days("date_sub({0}, {n})"), "({0} - {1})"),
 )

@@ -142,7 +142,7 @@ class _Planner:
             if group.sql in [k.spark for k in keys]:
                 raise self._script.invalid(start_of(node), "GROUP BY names this twice")
             keys.append(self._key(node, group, found.get(group.sql)))
-        self._refuse_same_folded(keys)
+        self._refuse_same_folded()
         return tuple(keys), values
 
     def _key(self, node: exp.Expr, group: Typed, item: Item | None) -> KeyExpression:
@@ -170,13 +170,15 @@ class _Planner:
             action="AS_VALUE(column) copies a key column into the value",
         )
 
-    def _refuse_same_folded(self, keys: Sequence[KeyExpression]) -> None:
-        folded = [k.column.name.upper() for k in keys]
-        if len(set(folded)) < len(folded):
+    def _refuse_same_folded(self) -> None:
+        # DuckDB does not tell A from a, quoted or not.
+        folded = [item.name.upper() for item in self._items]
+        twice = next((i for n, i in enumerate(self._items) if folded[n] in folded[:n]), None)
+        if twice is not None:
             raise self._script.unsupported(
-                self._select.at,
-                "key columns whose names differ only in case are not supported",
-                action="give one of them another alias",
+                twice.at,
+                f"columns of an aggregation whose names differ only in case: {twice.name}",
+                action="give it another alias",
             )
 
     def _output(self, after: Translator, item: Item) -> OutputColumn:

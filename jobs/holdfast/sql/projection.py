@@ -59,6 +59,10 @@ def check_column_name(script: Script, at: int, name: str) -> None:
         )
     if name.startswith("__"):
         raise script.invalid(at, f"{name}: names that start with __ are reserved")
+    if '"' in name or "`" in name or not name.strip():
+        raise script.unsupported(
+            at, f"the column name {name!r} is not supported", action="leave out the quotes"
+        )
 
 
 def expand(

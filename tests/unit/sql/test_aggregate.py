@@ -315,9 +315,11 @@ def test_functions_without_a_twin_in_duckdb_say_where_they_work() -> None:
     table("SELECT INITCAP(k) AS x, COUNT(*) FROM s GROUP BY INITCAP(k)")
 
 
-def test_key_names_that_differ_only_in_case_are_refused() -> None:
+def test_names_that_differ_only_in_case_are_refused() -> None:
     with pytest.raises(Unsupported, match="differ only in case"):
         table("SELECT k AS a, i AS `a`, COUNT(*) FROM s GROUP BY k, i")
+    with pytest.raises(Unsupported, match="differ only in case"):
+        table("SELECT k, COUNT(*) AS `k` FROM s GROUP BY k")
 
 
 def test_a_key_format_that_is_asked_for_must_fit() -> None:

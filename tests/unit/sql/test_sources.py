@@ -170,6 +170,11 @@ def test_options_that_come_later(options: str, message: str) -> None:
         compile_text(f"CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='t', {options});")
 
 
+def test_quotes_in_names_are_refused() -> None:
+    with pytest.raises(Unsupported, match="is not supported"):
+        compile_text("CREATE STREAM s (`a\"b` INT) WITH (KAFKA_TOPIC='t');")
+
+
 def test_a_table_needs_a_primary_key() -> None:
     with pytest.raises(InvalidStatement, match="a TABLE needs a PRIMARY KEY column"):
         compile_text("CREATE TABLE t (a INT) WITH (KAFKA_TOPIC='t');")
