@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 from confluent_kafka import (
+    Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -68,6 +70,8 @@ class Admin:
         self._properties = dict(client)
         self._timeout_s = timeout_s
         self._client = AdminClient(client_config(client, {}, {}))
+        self._consumers: dict[str, Consumer] = {}  # by group, only to ask for its offsets
+        self._lock = threading.Lock()
 
     def wait_ready(self, timeout_s: float) -> int:
         """Wait for a broker to answer; returns how many brokers there are.
@@ -181,19 +185,23 @@ class Admin:
         info = self.describe(topic)
         if info is None:
             return {}
-        # With partitions named: asking for all of a group crashes the client (2.16) when the
-        # coordinator answers with an error, as it does on a new cluster.
         places = [TopicPartition(topic, p) for p in range(info.partitions)]
+        # Not the admin client: its request crashes the process when the coordinator has moved or
+        # is not there yet (librdkafka #5040).  A consumer that never subscribes is no member.
+        consumer = self._consumer(group)
 
         def ask() -> list[TopicPartition]:
-            request = [ConsumerGroupTopicPartitions(group, places)]
-            futures = self._client.list_consumer_group_offsets(
-                request, request_timeout=self._timeout_s
-            )
-            return _without_errors(futures[group].result())
+            return _without_errors(consumer.committed(places, timeout=self._timeout_s))
 
         found = self._patiently(ask, f"reading offsets of group {group}")
         return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
+
+    def _consumer(self, group: str) -> Consumer:
+        with self._lock:
+            if group not in self._consumers:
+                fixed = {"group.id": group, "enable.auto.commit": False}
+                self._consumers[group] = Consumer(client_config(self._properties, {}, fixed))
+            return self._consumers[group]
 
     def commit_group(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Set committed offsets of a group without members.
@@ -213,7 +221,7 @@ class Admin:
             futures = self._client.alter_consumer_group_offsets(
                 request, request_timeout=self._timeout_s
             )
-            return _without_errors(futures[group].result())
+            return _without_errors(futures[group].result().topic_partitions or [])
 
         self._patiently(tell, f"committing offsets of group {group}")
 
@@ -296,9 +304,8 @@ class Admin:
                 time.sleep(_RETRY_S)
 
 
-def _without_errors(answer: ConsumerGroupTopicPartitions) -> list[TopicPartition]:
+def _without_errors(places: list[TopicPartition]) -> list[TopicPartition]:
     """The places of an answer; the first error among them is raised."""
-    places = answer.topic_partitions or []
     for place in places:
         if place.error is not None:
             raise KafkaException(place.error)
