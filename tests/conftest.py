@@ -128,6 +128,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.ansi.enabled": "false",
         "spark.sql.caseSensitive": "true",
+        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
     }

@@ -22,6 +22,7 @@ _FIXED = {
     "spark.sql.adaptive.enabled": "false",  # the number of state partitions is fixed
     "spark.sql.ansi.enabled": "false",  # an expression that fails is NULL, as in ksqlDB
     "spark.sql.caseSensitive": "true",  # names are resolved by the planner
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a doubled key must not fail the job
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.metricsEnabled": "true",
     "spark.sql.streaming.pollingDelay": "20ms",
