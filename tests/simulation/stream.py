@@ -1,0 +1,78 @@
+"""A stateless query in miniature, and a process that dies after one of its steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections import Counter
+
+import pyarrow as pa
+
+from holdfast.config.settings import Settings
+from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
+from holdfast.tasks.steps import Step, observe
+from holdfast.tasks.stream_task import StreamTask, stream_schema
+from holdfast.transport.admin import Admin
+from holdfast.types.ids import consumer_group
+from holdfast.types.schema import BIGINT, STRING, Column
+from holdfast.types.topology import KeyExpression, ProjectStep, Query, Sink, Source
+
+BATCHES = 3
+SIZE = 10
+KEY, VALUE = Column("K", STRING), Column("V", BIGINT)
+STEP = ProjectStep((KeyExpression("`K`", KEY),), (KeyExpression("`V`", VALUE),))
+
+
+def plan_of(bootstrap: str, application_id: str) -> StreamPlan:
+    settings = Settings(application_id, bootstrap, transaction_timeout_ms=10_000)
+    admin = Admin(settings.client())
+    source, sink = f"{application_id}-in", f"{application_id}-out"
+    for topic in (source, sink):
+        admin.ensure_topic(topic, 1, -1, {})
+    query = Query(
+        "csas_s", "", Source("S", "STREAM", source, (), (KEY, VALUE)), None, STEP,
+        Sink("OUT", "STREAM", sink, (KEY,), (VALUE,)),
+    )  # fmt: skip
+    return StreamPlan(settings, query, 1, consumer_group(application_id, query.id))
+
+
+def payload(batch: int) -> list[bytes]:
+    values = list(range(batch * SIZE, batch * SIZE + SIZE))
+    columns = [
+        pa.array([f"k{v}" for v in values]), pa.array(values, pa.int64()),
+        pa.array(values, pa.int64()), pa.array([False] * SIZE),
+    ]  # fmt: skip
+    found = pa.RecordBatch.from_arrays(columns, schema=stream_schema(STEP))
+    return [found.serialize().to_pybytes()]
+
+
+def open_task(plan: StreamPlan) -> StreamTask:
+    task = StreamTask(plan, 0, Whereabouts("test", -1, os.getpid(), 0))
+    task.open()
+    return task
+
+
+def apply(task: StreamTask, batch: int) -> TaskReport:
+    return task.process(batch * SIZE, batch * SIZE + SIZE, payload(batch))
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    crash = Step(told["step"])
+    seen: Counter[Step] = Counter()
+
+    def die(step: Step, _query: str, _partition: int) -> None:
+        seen[step] += 1
+        if step is crash and seen[step] == (1 if step is Step.OPENED else 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    observe(die)
+    task = open_task(plan_of(told["bootstrap"], told["application_id"]))
+    for batch in range(BATCHES):
+        apply(task, batch)
+
+
+if __name__ == "__main__":
+    main()
