@@ -22,6 +22,7 @@ from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.session import is_local, spark_session
+from holdfast.runtime.start_streams import start_streams
 from holdfast.runtime.topics import dead_letters, ensure_topics
 from holdfast.transport.admin import Admin
 from holdfast.transport.record_count import RecordCount
@@ -94,8 +95,7 @@ def _drive(
                 return
             run_.prepare()
         board.state(JobState.RUNNING)
-        for run_ in runs:
-            run_.stream()
+        start_streams(runs, stop)
         targets = {r.query.id: watch.ends(r) for r in runs}
         while not stop.wait(_POLL_S):
             _raise_failure(runs)
