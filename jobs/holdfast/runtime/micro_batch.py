@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from pyspark import SparkContext
+from pyspark.core.rdd import RDD
 from pyspark.sql import DataFrame
 
 from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
@@ -63,7 +64,7 @@ def run_aggregate(
     def attempt(pending: Sequence[int], where: dict[int, tuple[int, str]]) -> list[Answer]:
         locations = [where[p][1] for p in range(plan.state_partitions)]
         volumes = {p: v for p, (v, _) in where.items()}
-        rdd = located(frame.sparkSession.sparkContext, locations).zip(shuffled)
+        rdd = _paired(located(frame.sparkSession.sparkContext, locations), shuffled)
         return on_state_workers(rdd, partial(work, volumes=volumes), pending)
 
     return _until_done(plan, cluster, attempt)
@@ -154,10 +155,12 @@ def run_project(
 ) -> list[TaskReport]:
     """Writes a batch of a stateless query, one transaction per source topic partition."""
     ranges = _ranges(batch.source)
+    if not ranges:
+        return []
     projected = payload(project_frame(frame, plan.query))
     locations = cluster.locations()
     preferred = [locations[r[0] % len(locations)] for r in ranges]
-    rdd = located(frame.sparkSession.sparkContext, preferred).zip(projected)
+    rdd = _paired(located(frame.sparkSession.sparkContext, preferred), projected)
     work = partial(_project_elements, plan=plan, ranges=ranges)
     done: dict[int, TaskReport] = {}
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
@@ -171,6 +174,22 @@ def run_project(
         _raise_if_final(plan.query.id, errors, deadline)
         time.sleep(wait_s)
     raise AssertionError("the back-off never ends")
+
+
+def _paired(places: RDD[int], payloads: RDD[list[bytes]]) -> RDD[tuple[int, list[bytes]]]:
+    """Each place with its payload; Spark plans a frame it knows to be empty with fewer partitions.
+
+    (`WHERE FALSE` is one.)  The places still have their commits to make.
+    """
+    if places.getNumPartitions() == payloads.getNumPartitions():
+        return places.zip(payloads)
+    if any(payloads.collect()):
+        raise AssertionError("a payload that is not empty has a partition for each place")
+    return places.map(_without_payload)
+
+
+def _without_payload(place: int) -> tuple[int, list[bytes]]:
+    return place, []
 
 
 def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:

@@ -14,7 +14,6 @@ A record whose key has a null part has no state key and is dropped, as in ksqlDB
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import decimal
 import struct
 from collections.abc import Sequence
@@ -31,7 +30,6 @@ __all__ = ["decode_keys", "encode_keys", "sink_keys", "split_window", "state_key
 
 _WINDOW = struct.Struct(">q")
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def state_key_sql(keys: Sequence[KeyExpression]) -> str:
@@ -72,10 +70,16 @@ def decode_keys(keys: Sequence[bytes], columns: Sequence[Column]) -> list[pa.Arr
         unpack = _NUMBERS[first.type.base].unpack
         return [pa.array([unpack(k)[0] for k in keys], first.type.arrow())]
     rows = [orjson.loads(k) for k in keys]
-    return [
-        pa.array([_from_json(r.get(f"k{i}"), c.type.base) for r in rows], c.type.arrow())
-        for i, c in enumerate(columns)
-    ]
+    return [_key_array([r.get(f"k{i}") for r in rows], c) for i, c in enumerate(columns)]
+
+
+def _key_array(values: list[Any], column: Column) -> pa.Array:
+    kind = column.type.arrow()
+    if column.type.base is Base.DATE:
+        return pa.array(values, pa.int32()).cast(kind)
+    if column.type.base is Base.TIMESTAMP:
+        return pa.array(values, pa.int64()).cast(kind)
+    return pa.array([_from_json(v, column.type.base) for v in values], kind)
 
 
 def _from_json(value: Any, base: Base) -> Any:
@@ -83,10 +87,6 @@ def _from_json(value: Any, base: Base) -> Any:
         return decimal.Decimal(value)
     if base is Base.BYTES:
         return base64.b64decode(value)
-    if base is Base.DATE:
-        return dt.date(1970, 1, 1) + dt.timedelta(days=value)
-    if base is Base.TIMESTAMP:
-        return _EPOCH + dt.timedelta(microseconds=value)
     return value
 
 

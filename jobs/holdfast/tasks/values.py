@@ -23,8 +23,13 @@ _MS = dt.timedelta(milliseconds=1)
 
 def json_ready(column: pa.Array, kind: SqlType) -> list[Any]:
     """Python values that orjson writes as ksqlDB does: DATE in days, TIMESTAMP in ms."""
+    if kind.base is Base.DATE:  # as numbers: Arrow's times reach further than Python's
+        column = column.cast(pa.int32())
+    elif kind.base is Base.TIMESTAMP:
+        column = column.cast(pa.int64())
+        return [None if micros is None else micros // 1000 for micros in column.to_pylist()]
     values: list[Any] = column.to_pylist()
-    if kind.base in _DIRECT:
+    if kind.base in (*_DIRECT, Base.DATE):
         return values
     return [_ready(v, kind) for v in values]
 

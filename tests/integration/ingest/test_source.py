@@ -193,8 +193,9 @@ def test_aborted_and_open_transactions_stay_invisible(
     assert stream.offsets() == [(0, 0), (0, 1), (0, 2)]
     held.commit_transaction(30)
     again = Stream(session, options(topic), tmp_path)
-    again.run(lambda: len(again.rows()) >= 2)
-    assert again.offsets() == [(0, 8), (0, 9)]
+    # Spark may send its last batch again when it was stopped before it noted it as done.
+    again.run(lambda: {(0, 8), (0, 9)} <= set(again.offsets()))
+    assert [at for at in again.offsets() if at > (0, 2)] == [(0, 8), (0, 9)]
 
 
 def test_lost_offsets_fail_with_topic_partition_wanted_and_available(

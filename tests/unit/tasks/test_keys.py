@@ -96,3 +96,21 @@ def test_single_keys_in_other_formats() -> None:
     doubles = [pa.array([1.5])]
     assert encode_keys([Column("K", DOUBLE)], doubles, Format.KAFKA) == [struct.pack(">d", 1.5)]
     assert encode_keys([Column("K", STRING)], [pa.array(["a"])], Format.JSON) == [b'"a"']
+
+
+def test_times_beyond_pythons_own_are_written_all_the_same() -> None:
+    days = pa.array([10_000_000, None], pa.int32()).cast(pa.date32())
+    micros = pa.array([10**18, None], pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    columns = [Column("D", SqlType(Base.DATE)), Column("T", SqlType(Base.TIMESTAMP))]
+    assert encode_keys(columns, [days, micros], Format.JSON) == [
+        b'{"D":10000000,"T":1000000000000000}',
+        b'{"D":null,"T":null}',
+    ]
+    state = [b'{"k0":10000000,"k1":1000000000000000000}']
+    decoded = decode_keys(state, columns)
+    assert [
+        a.cast(k).to_pylist() for a, k in zip(decoded, [pa.int32(), pa.int64()], strict=True)
+    ] == [
+        [10_000_000],
+        [10**18],
+    ]
