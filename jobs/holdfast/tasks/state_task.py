@@ -319,6 +319,11 @@ class StateTask:
     # -- the handle --------------------------------------------------------------------------
 
     @property
+    def schema(self) -> pa.Schema:
+        """The columns of a payload."""
+        return self._processor.schema
+
+    @property
     def position(self) -> int:
         """The changelog offset the store has reached."""
         position = self._opened()[1].position

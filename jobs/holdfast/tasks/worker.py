@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 
 import psutil
-import pyarrow as pa
 
 from holdfast.errors import HoldfastError, NotOwner
 from holdfast.state import survey_positions
@@ -31,13 +30,11 @@ from holdfast.tasks.plan import (
     TaskReport,
     Whereabouts,
 )
-from holdfast.tasks.processor import AggregateProcessor
 from holdfast.tasks.state_task import StateTask, decode_payload
 from holdfast.tasks.stream_task import StreamTask
 
 __all__ = [
     "Answer",
-    "close_others",
     "open_partition",
     "process_partition",
     "process_stream",
@@ -96,13 +93,9 @@ def process_partition(
     """Steps 0 to 5 for one state partition and batch."""
 
     def work(task: StateTask) -> TaskReport:
-        return task.process(batch, decode_payload(payload, _schema(plan)))
+        return task.process(batch, decode_payload(payload, task.schema))
 
     return _answer(plan, partition, assigned_volume, work)
-
-
-def _schema(plan: QueryPlan) -> pa.Schema:
-    return AggregateProcessor(plan.query).schema
 
 
 def _answer(
@@ -161,13 +154,6 @@ def _close(key: tuple[str, str, int]) -> None:
         task.close()
     except HoldfastError as error:
         _LOG.warning("Closing %s partition %s: %s", key[1], key[2], error)
-
-
-def close_others(application_id: str, query_id: str, mine: Sequence[int]) -> None:
-    """Closes the query's open tasks that this executor no longer owns."""
-    for key in [k for k in _state_tasks if k[:2] == (application_id, query_id)]:
-        if key[2] not in mine:
-            _close(key)
 
 
 def process_stream(
