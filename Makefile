@@ -47,6 +47,7 @@ lock: ## write the lock files anew (needs uv)
 	@command -v uv >/dev/null || { echo "uv is missing; to install it: $(PIP) install uv" >&2; exit 1; }
 	@printf 'setuptools>=77\nwheel\n' | $(LOCK) --no-annotate - -o requirements-build.lock
 	@$(LOCK) --extra demo pyproject.toml -o requirements.lock
+	@$(LOCK) -c requirements.lock pyproject.toml -o requirements-image.lock
 	@$(LOCK) --extra demo --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 .PHONY: clean
@@ -78,6 +79,21 @@ types: setup-dev ## mypy --strict
 .PHONY: layers
 layers: setup-dev ## import-linter: a folder imports only from those after it
 	@$(BIN)/lint-imports --no-logo
+
+##@ Kubernetes
+
+CLUSTER ?= holdfast
+KIND_CONFIG ?= k8s/kind/cluster.yaml
+KIND_NODE_IMAGE ?=
+KUBECTL := kubectl --context kind-$(CLUSTER)
+HELM := helm --kube-context kind-$(CLUSTER)
+
+.PHONY: cluster
+cluster: ## a kind cluster with Holdfast's namespaces; keeps the one that is there
+	@kind get clusters 2>/dev/null | grep -qx '$(CLUSTER)' || \
+	  kind create cluster --name '$(CLUSTER)' --config '$(KIND_CONFIG)' --wait 2m \
+	    $(if $(KIND_NODE_IMAGE),--image '$(KIND_NODE_IMAGE)')
+	@$(KUBECTL) apply -f k8s/namespaces.yaml
 
 # The stamps make a second set-up cost nothing; a changed lock file makes it run again.
 $(BIN)/python:
