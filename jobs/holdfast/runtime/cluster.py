@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from pyspark import SparkContext
@@ -17,7 +17,7 @@ from holdfast.runtime.spark_internals import Executor, executors, located, on_st
 from holdfast.tasks.plan import StoreSurvey, TaskReport, Whereabouts
 from holdfast.tasks.worker import survey
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "answers_of"]
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.2
@@ -123,11 +123,10 @@ class Cluster:
     def _survey(self) -> None:
         for _ in range(_SURVEYS_MAX):
             alive = executors(self._context)
-            found = {s.where.executor_id: s for s in self._ask(alive)} if alive else {}
-            if alive and all(e.id in found for e in alive):
-                by_id = {e.id: e for e in alive}
-                self._surveys = {s.where.volume: s for i, s in found.items() if i in by_id}
-                self._executors = {v: by_id[s.where.executor_id] for v, s in self._surveys.items()}
+            found = answers_of(alive, self._ask(alive)) if alive else {}
+            if alive and len(found) == len(alive):
+                self._surveys = {s.where.volume: s for s in found.values()}
+                self._executors = {s.where.volume: e for e, s in found.items()}
                 self._known, self._stale = alive, False
                 return
             time.sleep(_POLL_S)
@@ -147,6 +146,16 @@ class Cluster:
         )
         rdd = located(self._context, [e.location for e in alive])
         return on_state_workers(rdd, ask, range(len(alive)))
+
+
+def answers_of(
+    alive: Sequence[Executor], answers: Iterable[StoreSurvey]
+) -> dict[Executor, StoreSurvey]:
+    """Which executor gave which answer: known by its id, on Kubernetes by its pod's address."""
+    by_id = {s.where.executor_id: s for s in answers}
+    by_host = {s.where.host: s for s in by_id.values() if s.where.host}
+    found = ((e, by_id.get(e.id) or by_host.get(e.host)) for e in alive)
+    return {executor: survey for executor, survey in found if survey is not None}
 
 
 def _survey_partition(

@@ -33,6 +33,25 @@ _FIXED = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+# Executors are pods of a StatefulSet of the chart's (ADR 7): Spark asks for none, makes none and
+# deletes none.  It only has to see quickly which are gone: a container that was killed is known
+# by its pod's new executor id at the next poll.
+_KUBERNETES = {
+    "spark.decommission.enabled": "false",  # state stays with its volume
+    "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - executors are other pods
+    "spark.driver.port": "7078",
+    "spark.driver.blockManager.port": "7079",
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    "spark.kubernetes.executor.apiPollingInterval": "2s",
+    "spark.kubernetes.executor.deleteOnTermination": "false",
+    "spark.kubernetes.executor.disableConfigMap": "true",
+    "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
+    "spark.kubernetes.executor.missingPodDetectDelta": "2s",
+}
+# Given as a system property: spark-submit would refuse a number below one.
+_NO_EXECUTORS = "-Dspark.executor.instances=0"
+
 
 def spark_session(settings: Settings) -> SparkSession:
     """Starts (or joins) Spark; locally one JVM for the driver and one for each executor."""
@@ -43,16 +62,18 @@ def spark_session(settings: Settings) -> SparkSession:
     memory = placement.executor_memory_mb
     master = settings.master or f"local-cluster[{placement.executors},1,{memory}]"
     builder = SparkSession.builder.master(master).appName(settings.application_id)
-    for name, value in _FIXED.items():
+    on_kubernetes = master.startswith("k8s://")
+    for name, value in (_FIXED | (_KUBERNETES if on_kubernetes else {})).items():
         builder = builder.config(name, value)
     log4j = files("holdfast.runtime") / "log4j2.properties"
     logging = f"-Dlog4j2.configurationFile=file:{log4j}"
+    requested = f" {_NO_EXECUTORS}" if on_kubernetes else ""
     builder = (
         builder.config("spark.locality.wait", f"{placement.locality_wait_ms}ms")
         .config("spark.executor.memory", f"{memory}m")
         .config("spark.driver.memory", f"{placement.driver_memory_mb}m")
         .config("spark.deploy.maxExecutorRetries", "-1")
-        .config("spark.driver.extraJavaOptions", f"{logging} -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", f"{logging} -XX:+UseSerialGC{requested}")
         .config("spark.executor.extraJavaOptions", f"{logging} -XX:+UseSerialGC")
     )
     if local:

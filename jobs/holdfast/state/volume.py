@@ -15,14 +15,15 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 from holdfast.errors import Refused, VolumeFull
 from holdfast.state.files import read_json, write_json
 
-__all__ = ["Volume", "claim"]
+__all__ = ["Volume", "claim", "claim_ordinal"]
 
 _LAYOUT_VERSION = 1
 _POLL_S = 0.1
@@ -91,8 +92,39 @@ def claim(root: Path, expected: int, wait_s: float) -> Volume:
         VolumeFull: no space for a new one.
         Refused: the folder cannot be used.
     """
+    with _refusing(root):
+        volume = _await_free(root, range(expected), wait_s) or _first_free(root, count(expected))
+        assert volume is not None, "an endless range has a free ordinal"
+        return volume
+
+
+def claim_ordinal(root: Path, ordinal: int, wait_s: float) -> Volume:
+    """Take one volume and no other: on Kubernetes a pod has just one, by its ordinal.
+
+    Args:
+        root: where the pod's claim is mounted; made when missing.
+        ordinal: of the pod.
+        wait_s: how long to wait for a process of the same pod that was just killed.
+
+    Raises:
+        VolumeFull: no space for a new one.
+        Refused: the folder cannot be used, or another process still holds it.
+    """
+    with _refusing(root):
+        volume = _await_free(root, (ordinal,), wait_s)
+    if volume is None:
+        raise Refused(
+            f"The volume {root / str(ordinal)} is held by another process after {wait_s:g} s.",
+            cause="two executors share one claim, or a process of this pod hangs",
+            action="give each executor a claim of its own (ReadWriteOncePod); delete the pod.",
+        )
+    return volume
+
+
+@contextmanager
+def _refusing(root: Path) -> Iterator[None]:
     try:
-        return _claim(root, expected, wait_s)
+        yield
     except OSError as error:
         kind = VolumeFull if error.errno in _FULL else Refused
         raise kind(
@@ -101,18 +133,13 @@ def claim(root: Path, expected: int, wait_s: float) -> Volume:
         ) from error
 
 
-def _claim(root: Path, expected: int, wait_s: float) -> Volume:
+def _await_free(root: Path, ordinals: Sequence[int], wait_s: float) -> Volume | None:
     deadline = time.monotonic() + wait_s
     while True:
-        volume = _first_free(root, range(expected))
-        if volume is not None:
+        volume = _first_free(root, ordinals)
+        if volume is not None or time.monotonic() >= deadline:
             return volume
-        if time.monotonic() >= deadline:
-            break
         time.sleep(_POLL_S)
-    volume = _first_free(root, count(expected))
-    assert volume is not None, "an endless range has a free ordinal"
-    return volume
 
 
 def _first_free(root: Path, ordinals: Iterable[int]) -> Volume | None:

@@ -48,12 +48,17 @@ class Batch:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Which executor and volume a task ran on."""
+    """Which executor and volume a task ran on.
+
+    On Kubernetes the executor is called by its pod, and `host` is the pod's address: Spark's
+    driver gives such an executor its id late, and its worker is never told.
+    """
 
     executor_id: str
     volume: int
     worker_pid: int
     jvm_pid: int
+    host: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import psutil
 
 from holdfast.errors import HoldfastError, NotOwner
 from holdfast.state import survey_positions
-from holdfast.state.volume import Volume, claim
+from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.tasks.plan import (
     Batch,
@@ -45,20 +45,29 @@ Answer = TaskReport | HoldfastError
 
 _LOG = logging.getLogger(__name__)
 _CLAIM_WAIT_S = 10.0
+_NO_VOLUME = -1
+# Spark's own names for them; set in executors on Kubernetes only.
+_POD_NAME, _POD_IP = "SPARK_EXECUTOR_POD_NAME", "SPARK_EXECUTOR_POD_IP"
 _state_tasks: dict[tuple[str, str, int], StateTask] = {}
 _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
 
 
 @cache
 def _volume(state_dir: str, executors: int) -> Volume:
-    """This process's volume; claimed once, freed by the operating system when the process ends."""
+    """This process's volume; claimed once, freed by the operating system when the process ends.
+
+    A pod of a StatefulSet has the volume of its ordinal and no other.
+    """
+    pod = re.fullmatch(r".*-(\d+)", os.environ.get(_POD_NAME, ""))
+    if pod:
+        return claim_ordinal(Path(state_dir), int(pod.group(1)), wait_s=_CLAIM_WAIT_S)
     return claim(Path(state_dir), expected=executors, wait_s=_CLAIM_WAIT_S)
 
 
 @cache
 def _processes() -> tuple[str, int, int]:
     """(executor id, this worker's pid, its executor JVM's pid)."""
-    executor = os.environ.get("SPARK_EXECUTOR_ID", "")
+    executor = os.environ.get(_POD_NAME, "")
     if not executor:  # standalone mode names the executor only in its log URL
         match = re.search(r"executorId=([^&]+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
         executor = match.group(1) if match else "driver"
@@ -66,9 +75,9 @@ def _processes() -> tuple[str, int, int]:
     return executor, os.getpid(), jvms[0] if jvms else 0
 
 
-def _where(volume: Volume) -> Whereabouts:
+def _where(ordinal: int) -> Whereabouts:
     executor, worker_pid, jvm_pid = _processes()
-    return Whereabouts(executor, volume.ordinal, worker_pid, jvm_pid)
+    return Whereabouts(executor, ordinal, worker_pid, jvm_pid, os.environ.get(_POD_IP, ""))
 
 
 def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
@@ -79,7 +88,9 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
         for (app, query_id, p), task in _state_tasks.items()
         if app == application_id
     }
-    return StoreSurvey(_where(volume), {**survey_positions(volume, application_id), **still_open})
+    return StoreSurvey(
+        _where(volume.ordinal), {**survey_positions(volume, application_id), **still_open}
+    )
 
 
 def open_partition(plan: QueryPlan, partition: int, assigned_volume: int) -> Answer:
@@ -114,7 +125,7 @@ def _answer(
         task = _state_tasks.get(key)
         if task is not None:
             return work(task)
-        task = StateTask(plan, partition, volume, _where(volume))
+        task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
         return _with_restore(task.open(), work(task))
     except HoldfastError as error:
@@ -161,12 +172,10 @@ def process_stream(
 ) -> Answer:
     """One topic partition's share of a stateless batch."""
     key = (plan.settings.application_id, plan.query.id, topic_partition)
-    executor, worker_pid, jvm_pid = _processes()
-    where = Whereabouts(executor, -1, worker_pid, jvm_pid)
     try:
         task = _stream_tasks.get(key)
         if task is None:
-            task = StreamTask(plan, topic_partition, where)
+            task = StreamTask(plan, topic_partition, _where(_NO_VOLUME))
             _stream_tasks[key] = task
             task.open()
         return task.process(start, end, payload)

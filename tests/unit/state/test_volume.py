@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.state.files import read_json, write_json
-from holdfast.state.volume import claim
+from holdfast.state.volume import claim, claim_ordinal
 
 CLAIMER = """
 import sys, time
@@ -110,3 +110,13 @@ def test_a_file_is_replaced_whole_and_nothing_is_left_beside(tmp_path: Path) -> 
     assert read_json(file) is None
     file.write_text("[1]")
     assert read_json(file) is None
+
+
+def test_a_pod_takes_the_volume_of_its_ordinal_and_no_other(tmp_path: Path) -> None:
+    volume = claim_ordinal(tmp_path, 3, 0)
+    assert (volume.ordinal, volume.path) == (3, tmp_path / "3")
+    with pytest.raises(Refused, match=r"held by another process after 0\.2 s"):
+        claim_ordinal(tmp_path, 3, 0.2)
+    volume.release()
+    claim_ordinal(tmp_path, 3, 0).release()
+    assert [path.name for path in tmp_path.iterdir()] == ["3"]

@@ -1,0 +1,158 @@
+{{/* The release's name is the job's; pods add up to 11 characters to it, Kubernetes allows 63. */}}
+{{- define "holdfast.name" -}}
+{{- if gt (len .Release.Name) 45 }}
+{{- fail (printf "The release name %q has %d characters, at most 45 fit: names of pods and labels are made from it." .Release.Name (len .Release.Name)) }}
+{{- end }}
+{{- .Release.Name }}
+{{- end }}
+
+{{- define "holdfast.driver" -}}{{ include "holdfast.name" . }}-driver{{- end }}
+{{- define "holdfast.executor" -}}{{ include "holdfast.name" . }}-executor{{- end }}
+{{- define "holdfast.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end }}
+{{- define "holdfast.serviceAccount" -}}{{ .Values.serviceAccount.name | default (include "holdfast.driver" .) }}{{- end }}
+
+{{- define "holdfast.labels" -}}
+{{ include "holdfast.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "holdfast.selector" -}}
+app.kubernetes.io/name: holdfast
+app.kubernetes.io/instance: {{ include "holdfast.name" . }}
+{{- end }}
+
+{{/* Labels by which Spark's driver finds its executors' pods. */}}
+{{- define "holdfast.sparkLabels" -}}
+spark-app-selector: {{ include "holdfast.name" . }}
+spark-role: executor
+spark-exec-resourceprofile-id: "0"
+{{- end }}
+
+{{/* Properties that belong to the chart, with the value that decides each. */}}
+{{- define "holdfast.reserved" -}}
+application.id: the release's name
+bootstrap.servers: kafka.bootstrapServers
+executors: executor.replicas
+executor.memory.mb: executor.heapMiB
+driver.memory.mb: driver.heapMiB
+home: fixed, the driver's volume
+state.dir: fixed, the executors' volumes
+spark.master: fixed, this cluster
+metrics.port: fixed, 8090
+functions: functions
+{{- end }}
+
+{{- define "holdfast.properties" -}}
+{{- $reserved := include "holdfast.reserved" . | fromYaml }}
+{{- range $name, $_ := .Values.properties }}
+{{- if hasKey $reserved $name }}
+{{- fail (printf "properties: %q is the chart's own; what decides it: %s" $name (get $reserved $name)) }}
+{{- end }}
+{{- if hasPrefix "kafka." $name }}
+{{- fail (printf "properties: %q belongs under kafka.properties as %q" $name (trimPrefix "kafka." $name)) }}
+{{- end }}
+{{- end }}
+{{- $own := dict
+  "application.id" (include "holdfast.name" .)
+  "bootstrap.servers" (required "kafka.bootstrapServers is required: the brokers to start from, host:port" .Values.kafka.bootstrapServers)
+  "executors" .Values.executor.replicas
+  "executor.memory.mb" .Values.executor.heapMiB
+  "driver.memory.mb" .Values.driver.heapMiB
+  "home" "/var/lib/holdfast"
+  "state.dir" "/var/lib/holdfast/state"
+  "spark.master" "k8s://https://kubernetes.default.svc"
+  "metrics.port" 8090 }}
+{{- if .Values.functions }}
+{{- $files := list }}
+{{- range $name, $_ := .Values.functions }}{{ $files = append $files (printf "/etc/holdfast/functions/%s" $name) }}{{- end }}
+{{- $_ := set $own "functions" (join "," $files) }}
+{{- end }}
+{{- range $name, $value := .Values.kafka.properties }}{{ $_ := set $own (printf "kafka.%s" $name) $value }}{{- end }}
+{{- if .Values.kafka.tls.existingSecret }}
+{{- $_ := set $own "kafka.ssl.ca.location" "/etc/holdfast/tls/ca.crt" }}
+{{- if .Values.kafka.tls.clientCertificate }}
+{{- $_ := set $own "kafka.ssl.certificate.location" "/etc/holdfast/tls/tls.crt" }}
+{{- $_ := set $own "kafka.ssl.key.location" "/etc/holdfast/tls/tls.key" }}
+{{- end }}
+{{- end }}
+{{- merge $own .Values.properties | toYaml }}
+{{- end }}
+
+{{/* What the job is made of: the same for the driver's ConfigMap and for the preflight's. */}}
+{{- define "holdfast.jobFiles" -}}
+job.sql: {{ required "sql is required: the statements of the job (--set-file sql=FILE)" .Values.sql | quote }}
+properties.yaml: {{ include "holdfast.properties" . | quote }}
+{{- end }}
+
+{{- define "holdfast.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "holdfast.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* librdkafka settings from Secrets, as environment: kafka.sasl.password is HOLDFAST_KAFKA_SASL_PASSWORD. */}}
+{{- define "holdfast.secretEnv" -}}
+{{- range $name, $ref := .Values.kafka.secretProperties }}
+- name: HOLDFAST_KAFKA_{{ $name | upper | replace "." "_" }}
+  valueFrom: {secretKeyRef: {name: {{ $ref.name | quote }}, key: {{ $ref.key | quote }}}}
+{{- end }}
+{{- end }}
+
+{{- define "holdfast.mounts" -}}
+- {name: job, mountPath: /etc/holdfast/job, readOnly: true}
+- {name: tmp, mountPath: /tmp}
+{{- if .Values.functions }}
+- {name: functions, mountPath: /etc/holdfast/functions, readOnly: true}
+{{- end }}
+{{- if .Values.kafka.tls.existingSecret }}
+- {name: tls, mountPath: /etc/holdfast/tls, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Takes a list: root context, name of the ConfigMap with the job's files, size limit of the scratch space. */}}
+{{- define "holdfast.volumes" -}}
+{{- $root := index . 0 }}
+- name: job
+  configMap: {name: {{ index . 1 }}, items: [{key: job.sql, path: job.sql}, {key: properties.yaml, path: properties.yaml}]}
+- name: tmp
+  emptyDir: {sizeLimit: {{ index . 2 }}}
+{{- if $root.Values.functions }}
+- name: functions
+  configMap: {name: {{ index . 1 }}-functions}
+{{- end }}
+{{- with $root.Values.kafka.tls.existingSecret }}
+- name: tls
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+
+{{/* Takes a list: the values of the component, its own topology spread default (may be empty). */}}
+{{- define "holdfast.scheduling" -}}
+{{- $of := index . 0 }}
+{{- with $of.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $of.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $of.affinity }}
+affinity: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $of.topologySpreadConstraints | default (index . 1) }}
+topologySpreadConstraints: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $of.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
