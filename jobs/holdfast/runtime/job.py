@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -15,17 +14,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError, InvalidStatement
+from holdfast.errors import InvalidStatement
 from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.endpoint import health_pages, serve
 from holdfast.runtime.failures import from_spark
+from holdfast.runtime.health import Health
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.session import is_local, spark_session
 from holdfast.runtime.start_streams import start_streams
-from holdfast.runtime.topics import dead_letters, ensure_topics
+from holdfast.runtime.topics import ensure_topics
+from holdfast.runtime.watch import Watch
 from holdfast.transport.admin import Admin
-from holdfast.transport.record_count import RecordCount
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
 
@@ -33,7 +34,6 @@ __all__ = ["run"]
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.25
-_LAG_EVERY_S = 2.0
 _FINISH_S = 30.0
 
 
@@ -55,27 +55,43 @@ def run(
             action="add one; a job without a query has nothing to do",
         )
     stop = threading.Event()
-    admin = Admin(settings.client())
-    admin.wait_ready(30.0)
-    topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
+    metrics = Metrics(settings.application_id)
+    health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
+    board = Scoreboard(settings.home, settings.application_id, topology.queries, metrics)
+    # First of all, so that probes get an answer while Spark starts and stores are restored.
+    _listen(settings, metrics, health, board)
+    try:
+        admin = Admin(settings.client())
+        admin.wait_ready(30.0)
+        topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
+        with _spark(settings, stop) as session:
+            session.dataSource.register(data_source)
+            state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
+            cluster = Cluster(session.sparkContext, settings, state_dir)
+            board.attach(cluster)
+            services = Services(session, settings, admin, cluster, state_dir, board.observe, health)
+            runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
+            watch = Watch(admin, settings, metrics, health)
+            _drive(runs, services, board, watch, stop, stop_when_caught_up=stop_when_caught_up)
+    finally:
+        board.state(JobState.STOPPED)
+
+
+def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scoreboard) -> None:
+    address = "127.0.0.1" if is_local(settings) else ""
+    pages = health_pages(health, board.as_json)
+    url = serve(settings.metrics_port, address, metrics.application(), pages)
+    board.listens(f"{url}/metrics")
+    _LOG.info("Metrics at %s/metrics; /status, /ready and /live beside it", url)
+
+
+@contextmanager
+def _spark(settings: Settings, stop: threading.Event) -> Iterator[SparkSession]:
     session = spark_session(settings)
     # After Spark, whose own handlers would otherwise replace these.
     _on_signals(stop)
     try:
-        session.dataSource.register(data_source)
-        state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
-        cluster = Cluster(session.sparkContext, settings, state_dir)
-        metrics = Metrics(settings.application_id)
-        url = metrics.serve(settings.metrics_port, "127.0.0.1" if is_local(settings) else "")
-        board = Scoreboard(settings.home, settings.application_id, metrics, url, cluster)
-        services = Services(session, settings, admin, cluster, state_dir, board.observe)
-        runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
-        for query in topology.queries:
-            board.declare(query)
-        _LOG.info("Metrics at %s", url)
-        board.state(JobState.RESTORING)
-        watch = _Watch(admin, settings, metrics)
-        _drive(runs, services, board, watch, stop, stop_when_caught_up=stop_when_caught_up)
+        yield session
     finally:
         _stop(session)
 
@@ -84,19 +100,23 @@ def _drive(
     runs: list[QueryRun],
     services: Services,
     board: Scoreboard,
-    watch: _Watch,
+    watch: Watch,
     stop: threading.Event,
     *,
     stop_when_caught_up: bool,
 ) -> None:
+    health = services.health
     try:
-        for run_ in runs:
+        for number, run_ in enumerate(runs, 1):
             if stop.is_set():
                 return
+            health.phase(f"restoring {run_.query.id}, query {number} of {len(runs)}")
             run_.prepare()
         board.state(JobState.RUNNING)
+        health.phase("starting the streams")
         start_streams(runs, stop)
         targets = {r.query.id: watch.ends(r) for r in runs}
+        health.serving()
         while not stop.wait(_POLL_S):
             _raise_failure(runs)
             watch.observe(runs)
@@ -104,35 +124,8 @@ def _drive(
                 _LOG.info("Caught up with every topic as it was at the start")
                 return
     finally:
+        health.phase("stopping")
         _stop_streams(runs, services)
-        board.state(JobState.STOPPED)
-
-
-class _Watch:
-    """Keeps the lag metrics fresh without asking the broker at every turn."""
-
-    def __init__(self, admin: Admin, settings: Settings, metrics: Metrics) -> None:
-        self._admin = admin
-        self._metrics = metrics
-        keeps = settings.ingest.on_undecodable == "dead-letter"
-        self._letters = RecordCount(settings.client(), dead_letters(settings)) if keeps else None
-        self._next = 0.0
-
-    def ends(self, run_: QueryRun) -> dict[int, int]:
-        """Read-committed end offsets of the query's source topic."""
-        return {p: end for p, (_, end) in self._admin.bounds(run_.query.source.topic).items()}
-
-    def observe(self, runs: list[QueryRun]) -> None:
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + _LAG_EVERY_S
-        with suppress(HoldfastError):  # the broker may be away; numbers keep their last value
-            if self._letters is not None:
-                self._metrics.dead_letters(self._letters.count())
-            for run_ in runs:
-                ends = self.ends(run_)
-                lag = sum(max(0, end - run_.done.get(p, 0)) for p, end in ends.items())
-                self._metrics.lag(run_.query, lag)
 
 
 def _raise_failure(runs: list[QueryRun]) -> None:

@@ -6,9 +6,11 @@ every `-rate`; `-avg` is the ratio of the `_sum` and `_count` of a summary.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, start_http_server
+from collections.abc import Callable, Iterable
+from wsgiref.types import StartResponse, WSGIEnvironment
 
-from holdfast.errors import InvalidConfig
+from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, make_wsgi_app
+
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.topology import Query
 
@@ -62,24 +64,9 @@ class Metrics:
         text = f"Seconds per batch and state partition ({name}-latency-avg)"
         return Summary(f"holdfast_{name}_latency_seconds", text, _QUERY, registry=self._registry)
 
-    def serve(self, port: int, address: str) -> str:
-        """Starts the endpoint on `address` (empty: all) and `port` (0: any free one).
-
-        Returns its URL.
-
-        Raises:
-            InvalidConfig: the port is taken.
-        """
-        try:
-            everywhere = "0.0.0.0"  # noqa: S104 - on a cluster Prometheus is another machine
-            server, _ = start_http_server(port, address or everywhere, registry=self._registry)
-        except OSError as error:
-            raise InvalidConfig(
-                f"The metrics endpoint cannot listen on port {port}: {error}.",
-                cause="another job uses the port",
-                action="set metrics.port=0 for a free one",
-            ) from error
-        return f"http://localhost:{server.server_port}/metrics"
+    def application(self) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
+        """What serves them, as WSGI."""
+        return make_wsgi_app(self._registry)
 
     def observe(
         self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float

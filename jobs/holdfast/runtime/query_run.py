@@ -6,7 +6,8 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.frames import used_columns
+from holdfast.runtime.health import Health
 from holdfast.runtime.micro_batch import (
     offsets_of_batch,
     open_stores,
@@ -35,6 +37,7 @@ from holdfast.types.topology import AggregateStep, Query
 __all__ = ["QueryRun", "Services"]
 
 _LOG = logging.getLogger(__name__)
+_BEAT_S = 5.0
 
 
 @dataclass
@@ -47,6 +50,7 @@ class Services:
     cluster: Cluster
     state_dir: str
     on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
+    health: Health
     # One batch at a time: with one core per executor, batches of several queries at once would
     # only take each other's executors and send state tasks where their stores are not.
     turn: threading.Lock = field(default_factory=threading.Lock)
@@ -172,7 +176,7 @@ class QueryRun:
     def _run(self, frame: DataFrame, batch: Batch) -> None:
         services = self._services
         began = time.perf_counter()
-        with services.turn:
+        with self._turn():
             if services.stopping.is_set():
                 return  # Spark takes the batch for done; its checkpoint is scratch (ADR 2)
             if self._plan is not None:
@@ -184,7 +188,20 @@ class QueryRun:
             self._show_progress(ends)
         self.done.update(ends)
         self.batch_id = batch.batch_id + 1
+        services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """This query's turn; as long as it waits, whoever has the turn must show signs of life."""
+        services = self._services
+        while not services.turn.acquire(timeout=_BEAT_S):
+            services.health.beat(self.query.id)
+        services.health.beat(self.query.id)
+        try:
+            yield
+        finally:
+            services.turn.release()
 
     def _show_progress(self, ends: dict[int, int]) -> None:
         """Commits the group's offsets for lag tools; nothing is decided from them."""
@@ -213,6 +230,12 @@ class QueryRun:
             dead_letter_topic=dead_letters(settings),
             transactional_id_prefix=self._group,
         )
+
+    @property
+    def idle(self) -> bool:
+        """Did the last trigger find nothing new?"""
+        streaming = self.streaming
+        return streaming is not None and str(streaming.status["message"]).startswith("Waiting")
 
     def caught_up(self, ends: dict[int, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""

@@ -6,8 +6,10 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -34,27 +36,36 @@ class Scoreboard:
     """Owns the job's status.  Called from several queries' threads."""
 
     def __init__(
-        self, home: str, application_id: str, metrics: Metrics, metrics_url: str, cluster: Cluster
+        self, home: str, application_id: str, queries: Sequence[Query], metrics: Metrics
     ) -> None:
         self._path: Path = status_path(home, application_id)
         self._metrics = metrics
-        self._cluster = cluster
+        self._cluster: Cluster | None = None
         self._lock = threading.Lock()
         self._status = JobStatus(
             application_id=application_id,
             pid=os.getpid(),
-            jvm_pid=_jvm_pid(),
             state=JobState.RESTORING,
-            metrics_url=metrics_url,
+            queries={q.id: _before_its_first_batch(application_id, q) for q in queries},
         )
 
-    def declare(self, query: Query) -> None:
-        """Adds a query before its first batch."""
-        stateful = isinstance(query.step, AggregateStep)
-        changelog = changelog_topic(self._status.application_id, query.id) if stateful else ""
-        status = QueryStatus(sink=query.sink.name, sink_topic=query.sink.topic, changelog=changelog)
+    def listens(self, metrics_url: str) -> None:
+        """The endpoint answers; the status is written for the first time."""
         with self._lock:
-            self._put(query.id, status)
+            self._status = replace(self._status, metrics_url=metrics_url)
+            self._write()
+
+    def attach(self, cluster: Cluster) -> None:
+        """Spark runs."""
+        with self._lock:
+            self._cluster = cluster
+            self._status = replace(self._status, jvm_pid=_jvm_pid())
+            self._write()
+
+    def as_json(self) -> dict[str, Any]:
+        """The status as JSON values."""
+        with self._lock:
+            return self._status.as_json()
 
     def state(self, state: JobState) -> None:
         """Moves the job to another state."""
@@ -80,7 +91,7 @@ class Scoreboard:
     def _write(self) -> None:
         executors = tuple(
             ExecutorStatus(w.executor_id, str(w.volume), w.worker_pid, w.jvm_pid)
-            for w in self._cluster.whereabouts()
+            for w in (self._cluster.whereabouts() if self._cluster is not None else ())
         )
         self._status = replace(
             self._status, executors=executors, updated_ms=int(time.time() * 1000)
@@ -103,6 +114,12 @@ class Scoreboard:
                 "%s batch %d: %d records in %.2f s%s",
                 query.id, batch.batch_id, records, seconds, note,
             )  # fmt: skip
+
+
+def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:
+    stateful = isinstance(query.step, AggregateStep)
+    changelog = changelog_topic(application_id, query.id) if stateful else ""
+    return QueryStatus(sink=query.sink.name, sink_topic=query.sink.topic, changelog=changelog)
 
 
 def _updated(

@@ -12,6 +12,7 @@ import tempfile
 import time
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -119,6 +120,11 @@ class JobStatus:
             return _ADAPTER.validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        values: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        return values
 
     def age_seconds(self) -> float:
         """Seconds since the driver wrote this."""

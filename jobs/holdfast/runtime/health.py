@@ -1,0 +1,120 @@
+"""Is the job alive, and is it ready: what probes and people ask of a driver.
+
+    starting Spark → restoring … → starting the streams → serving → stopping
+
+Only a serving job is ready.  A job is alive as long as its queries advance: a batch was finished,
+a trigger found nothing new, a query waits for its turn, or the broker is away (starting the
+driver again would not bring it back).  A restore takes as long as it takes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+__all__ = ["Health", "Level"]
+
+_SLACK_S = 60.0
+# A steady producer is always a batch ahead: level with what was there so long ago is level.
+_LEVEL_S = 15.0
+_MAIN_LOOP = "the driver's main loop"
+
+
+@dataclass(frozen=True)
+class Level:
+    """How far a query is behind its source, in offsets over all topic partitions."""
+
+    lag: int
+    caught_up: bool
+
+
+class Health:
+    """Owns the signs of life and the lags of one job.  Safe to use from several threads.
+
+    Args:
+        query_ids: of all queries of the job.
+        retry_timeout_s: how long a failing batch is tried again before the job gives up itself.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        query_ids: Iterable[str],
+        retry_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._query_ids = tuple(query_ids)
+        self._limit_s = retry_timeout_s + _SLACK_S
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._phase = "starting Spark"
+        self._signs: dict[str, float] = {}
+        self._levels: dict[str, Level] = {}
+        self._ends: dict[str, list[tuple[float, dict[int, int]]]] = {}
+
+    def phase(self, text: str) -> None:
+        """The job does `text` now, and is not ready meanwhile."""
+        with self._lock:
+            self._phase = text
+
+    def serving(self) -> None:
+        """Stores are restored and streams started: ready, and from now on queries must advance."""
+        with self._lock:
+            self._phase = ""
+            self._signs = dict.fromkeys((*self._query_ids, _MAIN_LOOP), self._clock())
+
+    def beat(self, query_id: str) -> None:
+        """The query shows a sign of life."""
+        with self._lock:
+            self._signs[query_id] = self._clock()
+
+    def turned(self) -> None:
+        """The driver's main loop does."""
+        self.beat(_MAIN_LOOP)
+
+    def beat_all(self) -> None:
+        """No query can advance, and none is to blame."""
+        for query_id in self._query_ids:
+            self.beat(query_id)
+
+    def observe(self, query_id: str, done: dict[int, int], ends: dict[int, int]) -> Level:
+        """Compares what a query has committed with its topic; offsets by topic partition."""
+        now = self._clock()
+        with self._lock:
+            seen = [*self._ends.get(query_id, []), (now, ends)]
+            # The newest of those old enough, and everything since.
+            old = [at for at, _ in seen if at <= now - _LEVEL_S]
+            seen = [pair for pair in seen if not old or pair[0] >= old[-1]]
+            self._ends[query_id] = seen
+            level = Level(_behind(done, ends), _behind(done, seen[0][1]) == 0)
+            self._levels[query_id] = level
+            return level
+
+    def level(self, query_id: str) -> Level | None:
+        """What was observed last; None before the first time."""
+        with self._lock:
+            return self._levels.get(query_id)
+
+    def why_not_ready(self) -> str:
+        """Empty when the job is ready."""
+        with self._lock:
+            return self._phase
+
+    def why_not_live(self) -> str:
+        """Empty when the job lives; a job that is not serving yet, or stops, does."""
+        with self._lock:
+            if self._phase:
+                return ""
+            now = self._clock()
+            silent = {name: now - at for name, at in self._signs.items()}
+        return "; ".join(
+            f"{name} has shown no sign of life for {seconds:.0f} s"
+            for name, seconds in sorted(silent.items())
+            if seconds > self._limit_s
+        )
+
+
+def _behind(done: dict[int, int], ends: dict[int, int]) -> int:
+    return sum(max(0, end - done.get(p, 0)) for p, end in ends.items())

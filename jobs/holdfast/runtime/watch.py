@@ -1,0 +1,58 @@
+"""Keeps the lags and the signs of life of a running job fresh."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from holdfast.config.settings import Settings
+from holdfast.errors import HoldfastError, KafkaUnavailable
+from holdfast.runtime.health import Health
+from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.query_run import QueryRun
+from holdfast.runtime.topics import dead_letters
+from holdfast.transport.admin import Admin
+from holdfast.transport.record_count import RecordCount
+
+__all__ = ["Watch"]
+
+_EVERY_S = 2.0
+
+
+class Watch:
+    """Looks at the broker and at the streams now and then, not at every turn."""
+
+    def __init__(self, admin: Admin, settings: Settings, metrics: Metrics, health: Health) -> None:
+        self._admin = admin
+        self._metrics = metrics
+        self._health = health
+        keeps = settings.ingest.on_undecodable == "dead-letter"
+        self._letters = RecordCount(settings.client(), dead_letters(settings)) if keeps else None
+        self._next = 0.0
+
+    def ends(self, run_: QueryRun) -> dict[int, int]:
+        """Read-committed end offsets of the query's source topic."""
+        return {p: end for p, (_, end) in self._admin.bounds(run_.query.source.topic).items()}
+
+    def observe(self, runs: list[QueryRun]) -> None:
+        """Called at every turn of the main loop."""
+        self._health.turned()
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY_S
+        for run_ in runs:
+            if run_.idle:
+                self._health.beat(run_.query.id)
+        with suppress(HoldfastError):  # numbers keep their last value
+            self._ask(runs)
+
+    def _ask(self, runs: list[QueryRun]) -> None:
+        try:
+            for run_ in runs:
+                level = self._health.observe(run_.query.id, dict(run_.done), self.ends(run_))
+                self._metrics.lag(run_.query, level.lag)
+            if self._letters is not None:
+                self._metrics.dead_letters(self._letters.count())
+        except KafkaUnavailable:
+            self._health.beat_all()
+            raise
