@@ -7,22 +7,21 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.options import job_options, load_job
+from holdfast.cli.options import Sql, job_options, load_job, sql_options
 
 __all__ = ["command"]
 
 
 @click.command("explain")
-@click.argument("sql_file", type=click.Path(path_type=Path))
+@sql_options
 @job_options
-def command(
-    sql_file: Path, config: Path | None, overrides: Sequence[str], home: str | None
-) -> None:
-    """Print the plan of SQL_FILE.
+def command(sql: Sql, config: Path | None, overrides: Sequence[str], home: str | None) -> None:
+    """Print the plan of SQL_FILE (or --sql).
 
     Its sources, steps, topics and keys; neither Kafka nor Spark is asked.
     """
-    job = load_job(sql_file, config, overrides, home)
+    name = None if sql.file is not None else "job"  # its plan is the same under any name
+    job = load_job(sql, config, overrides, home, name=name)
 
     from holdfast.sql import explain
 

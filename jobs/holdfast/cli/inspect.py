@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.options import job_options, load_job, load_settings
+from holdfast.cli.options import Sql, job_options, load_job, load_settings
 from holdfast.config.settings import Settings
 from holdfast.types.topology import Query
 
@@ -24,6 +24,7 @@ class _Asked:
 
 @click.command("inspect")
 @click.argument("what", nargs=-1, metavar="[TABLE] [FILE.sql]")
+@click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead of FILE.sql.")
 @job_options
 @click.option("--application-id", help="The job, when no FILE.sql is given and there are several.")
 @click.option(
@@ -36,6 +37,7 @@ class _Asked:
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(
     what: tuple[str, ...],
+    sql_text: str | None,
     config: Path | None,
     overrides: tuple[str, ...],
     home: str | None,
@@ -54,12 +56,12 @@ def command(
     from holdfast.cli import inspect_view
     from holdfast.cli.inspect_facts import find_status, gather
 
-    table, sql_file = _arguments(what)
+    table, sql = _arguments(what, sql_text)
     if application_id is not None:
         overrides = (*overrides, f"application.id={application_id}")
-    asked = _asked(sql_file, config, overrides, home)
+    asked = _asked(sql, config, overrides, home)
     settings = asked.settings
-    known = None if application_id is None and sql_file is None else settings.application_id
+    known = None if application_id is None and sql is None else settings.application_id
     status = find_status(Path(settings.home), known)
     application = status.application_id if status else settings.application_id
     view = gather(
@@ -76,19 +78,20 @@ def command(
         inspect_view.console().print(inspect_view.render(view, details=table is not None))
 
 
-def _arguments(what: tuple[str, ...]) -> tuple[str | None, Path | None]:
-    """(table, SQL file), in either order."""
-    files = [w for w in what if w.lower().endswith(".sql")]
-    tables = [w for w in what if w not in files]
-    if len(files) > 1 or len(tables) > 1:
-        raise click.UsageError("Give at most one TABLE and one FILE.sql.")
-    return (tables[0] if tables else None), (Path(files[0]) if files else None)
+def _arguments(what: tuple[str, ...], sql_text: str | None) -> tuple[str | None, Sql | None]:
+    """(table, statements), in either order."""
+    given = [Sql(Path(w)) for w in what if w.lower().endswith(".sql")]
+    tables = [w for w in what if not w.lower().endswith(".sql")]
+    given += [Sql(given=sql_text)] if sql_text is not None else []
+    if len(given) > 1 or len(tables) > 1:
+        raise click.UsageError("Give at most one TABLE and one FILE.sql (or --sql).")
+    return (tables[0] if tables else None), (given[0] if given else None)
 
 
 def _asked(
-    sql_file: Path | None, config: Path | None, overrides: tuple[str, ...], home: str | None
+    sql: Sql | None, config: Path | None, overrides: tuple[str, ...], home: str | None
 ) -> _Asked:
-    if sql_file is None:
+    if sql is None:
         return _Asked(load_settings(config, overrides, home))
-    job = load_job(sql_file, config, overrides, home)
+    job = load_job(sql, config, overrides, home)
     return _Asked(job.settings, job.topology.queries)

@@ -31,6 +31,9 @@ _COMMANDS = {
     "explain": "holdfast.cli.explain",
     "inspect": "holdfast.cli.inspect",
     "verify": "holdfast.cli.verify",
+    "check": "holdfast.cli.check",
+    "topics": "holdfast.cli.topics",
+    "smoke": "holdfast.cli.smoke",
     "config": "holdfast.cli.config",
     "version": "holdfast.cli.version",
 }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+import orjson
 
 from holdfast.config.load import (
     Origin,
@@ -19,15 +22,47 @@ from holdfast.config.load import (
     from_yaml,
 )
 from holdfast.config.settings import Settings
-from holdfast.errors import InvalidStatement
+from holdfast.errors import HoldfastError, InvalidConfig, InvalidStatement
 from holdfast.local.broker import LocalKafka
 
 if TYPE_CHECKING:
     from holdfast.types.topology import Topology
 
-__all__ = ["Job", "job_options", "load_job", "load_settings"]
+__all__ = [
+    "Job",
+    "Sql",
+    "home_option",
+    "job_options",
+    "json_errors",
+    "json_option",
+    "load_job",
+    "load_settings",
+    "sql_options",
+]
 
 _F = TypeVar("_F", bound=Callable[..., object])
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class Sql:
+    """Statements in a file, or given on the command line (`file` is None then)."""
+
+    file: Path | None = None
+    given: str = ""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return str(self.file) if self.file is not None else "--sql"
+
+    def text(self) -> str:
+        """The statements.
+
+        Raises:
+            InvalidStatement: the file cannot be read.
+        """
+        return _read(self.file) if self.file is not None else self.given
 
 
 @dataclass(frozen=True)
@@ -36,6 +71,20 @@ class Job:
 
     topology: Topology
     settings: Settings
+
+
+def sql_options(function: Callable[..., _R]) -> Callable[..., _R]:
+    """Adds SQL_FILE and --sql to a command, of which exactly one must be given, as `sql`."""
+
+    @click.argument("sql_file", required=False, type=click.Path(path_type=Path))
+    @click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead of SQL_FILE.")
+    @functools.wraps(function)
+    def command(*args: object, sql_file: Path | None, sql_text: str | None, **kwargs: object) -> _R:
+        if (sql_file is None) == (sql_text is None):
+            raise click.UsageError("Give either SQL_FILE or --sql TEXT.")
+        return function(*args, sql=Sql(sql_file, sql_text or ""), **kwargs)
+
+    return command
 
 
 def job_options(function: _F) -> _F:
@@ -53,15 +102,41 @@ def job_options(function: _F) -> _F:
             metavar="KEY=VALUE",
             help="Set a property; may be repeated. `holdfast config` lists them.",
         ),
-        click.option(
-            "--home",
-            metavar="DIR",
-            help="Folder of all local files: Kafka, state, logs.  [default: .holdfast]",
-        ),
+        home_option,
     )
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def home_option(function: _F) -> _F:
+    """Adds --home to a command."""
+    option = click.option(
+        "--home",
+        metavar="DIR",
+        help="Folder of all local files: Kafka, state, logs.  [default: .holdfast]",
+    )
+    return option(function)
+
+
+def json_option(function: _F) -> _F:
+    """Adds --json to a command, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")(
+        function
+    )
+
+
+@contextmanager
+def json_errors(as_json: bool) -> Iterator[None]:
+    """With --json, an error is printed as JSON as well before it ends the command."""
+    try:
+        yield
+    except HoldfastError as error:
+        if as_json:
+            parts = {"fact": error.fact, "cause": error.cause, "action": error.action}
+            told = {"ok": False, "error": {"kind": type(error).__name__, **parts}}
+            click.echo(orjson.dumps(told).decode())
+        raise
 
 
 def load_settings(
@@ -95,25 +170,35 @@ def load_settings(
 
 
 def load_job(
-    sql_file: Path, config: Path | None, overrides: Sequence[str], home: str | None
+    sql: Sql | Path,
+    config: Path | None,
+    overrides: Sequence[str],
+    home: str | None,
+    *,
+    name: str | None = None,
 ) -> Job:
-    """Read an SQL file, its settings and its functions, and plan it.
+    """Read statements, their settings and their functions, and plan them.
+
+    Args:
+        name: the default of `application.id`; without it the file's name.
 
     Raises:
         InvalidStatement: the file cannot be read or its SQL is wrong.
-        InvalidConfig: a property is wrong.
+        InvalidConfig: a property is wrong, or nothing names the job.
     """
     from holdfast.sql import compile_text
     from holdfast.tasks.aggregates.user import load_functions
 
-    text = _read(sql_file)
-    settings = load_settings(
-        config,
-        overrides,
-        home,
-        application_id=application_id_of(sql_file),
-        statements=Origin(f"SET in {sql_file}", _set_properties(text)),
-    )
+    sql = sql if isinstance(sql, Sql) else Sql(sql)
+    text = sql.text()
+    default = name or (application_id_of(sql.file) if sql.file is not None else "")
+    statements = Origin(f"SET in {sql.name}", _set_properties(text))
+    settings = load_settings(config, overrides, home, application_id=default, statements=statements)
+    if not settings.application_id:
+        raise InvalidConfig(
+            "Statements given with --sql have no file name to call the job by.",
+            action="add --set application.id=NAME, the name the job has or shall have",
+        )
     functions = load_functions(settings.functions)
     return Job(compile_text(text, extra_aggregates=functions), settings)
 

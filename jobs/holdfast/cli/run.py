@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.options import job_options, load_job
+from holdfast.cli.options import Sql, job_options, load_job, sql_options
 
 __all__ = ["command"]
 
 
 @click.command("run")
-@click.argument("sql_file", type=click.Path(path_type=Path))
+@sql_options
 @job_options
 @click.option(
     "--until-caught-up",
@@ -23,19 +23,19 @@ __all__ = ["command"]
     help="Stop once every record that is there now has been processed.",
 )
 def command(
-    sql_file: Path,
+    sql: Sql,
     config: Path | None,
     overrides: Sequence[str],
     home: str | None,
     until_caught_up: bool,
 ) -> None:
-    """Run the statements of SQL_FILE until Ctrl-C.
+    """Run the statements of SQL_FILE (or --sql) until Ctrl-C.
 
     SIGTERM stops them as well.
 
     Stopping, killing and starting again lose nothing and count nothing twice.
     """
-    job = load_job(sql_file, config, overrides, home)
+    job = load_job(sql, config, overrides, home)
 
     from holdfast.ingest.source import KafkaDataSource
     from holdfast.runtime.job import run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.cli.options import job_options, load_job
+from holdfast.cli.options import Sql, job_options, load_job, sql_options
 from holdfast.cli.progress import reporter
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ EXIT_STATUS = {"valid": 0, "invalid": 1, "unknown": 3}
 
 
 @click.command("verify")
-@click.argument("sql_file", type=click.Path(path_type=Path))
+@sql_options
 @job_options
 @click.option(
     "--timeout",
@@ -39,7 +39,7 @@ EXIT_STATUS = {"valid": 0, "invalid": 1, "unknown": 3}
 @click.pass_context
 def command(
     ctx: click.Context,
-    sql_file: Path,
+    sql: Sql,
     config: Path | None,
     overrides: tuple[str, ...],
     home: str | None,
@@ -57,7 +57,7 @@ def command(
     """
     from holdfast.chaos import report
 
-    verdict = _judge(sql_file, config, overrides, home, timeout)
+    verdict = _judge(sql, config, overrides, home, timeout)
     if junit is not None:
         junit.write_text(report.as_junit(verdict), encoding="utf-8")
     click.echo(report.as_json(verdict) if as_json else report.as_text(verdict, verbose=verbose))
@@ -65,7 +65,7 @@ def command(
 
 
 def _judge(
-    sql_file: Path,
+    sql: Sql,
     config: Path | None,
     overrides: tuple[str, ...],
     home: str | None,
@@ -74,7 +74,7 @@ def _judge(
     from holdfast.chaos.observe import Observer
     from holdfast.chaos.oracle import Oracle, OracleOptions
 
-    job = load_job(sql_file, config, overrides, home)
+    job = load_job(sql, config, overrides, home)
     settings = job.settings
     # A killed producer's transaction ends by itself after this time.
     quiet_s = settings.transaction_timeout_ms / 1000 + 30

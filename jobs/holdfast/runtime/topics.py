@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from holdfast.config.settings import Settings
 from holdfast.errors import IncompatibleStatement, TopicMissing
@@ -12,11 +14,35 @@ from holdfast.transport.admin import Admin, TopicInfo
 from holdfast.types.ids import changelog_topic, dead_letter_topic
 from holdfast.types.topology import AggregateStep, Query, Source
 
-__all__ = ["QueryTopics", "dead_letters", "ensure_topics"]
+__all__ = ["QueryTopics", "Role", "TopicPlan", "dead_letters", "ensure_topics", "plan_topics"]
 
 _LOG = logging.getLogger(__name__)
 # A table's sink keeps the last value of each key for as long as anybody may read it.
 _TABLE_SINK = {"cleanup.policy": "compact"}
+
+
+class Role(StrEnum):
+    """What a topic is to a query."""
+
+    SOURCE = "source"
+    SINK = "sink"
+    DEAD_LETTERS = "dead letters"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """A topic a query needs; `existing` is None when it is still to be created as planned.
+
+    `replicas` -1 is the broker's default.
+    """
+
+    role: Role
+    name: str
+    partitions: int
+    replicas: int = -1
+    config: Mapping[str, str] = field(default_factory=dict)
+    existing: TopicInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -33,54 +59,95 @@ def dead_letters(settings: Settings) -> str:
     return settings.ingest.dead_letter_topic or dead_letter_topic(settings.application_id)
 
 
+def plan_topics(admin: Admin, settings: Settings, query: Query) -> list[TopicPlan]:
+    """The topics of a query, existing ones checked; nothing is created.
+
+    Raises:
+        TopicMissing: the source topic does not exist and its statement gives no PARTITIONS.
+        IncompatibleStatement: the changelog has another number of partitions, or forgets rows.
+    """
+    source = _source(admin, query.source)
+    sink = query.sink
+    plans = [
+        source,
+        TopicPlan(
+            Role.SINK,
+            sink.topic,
+            sink.partitions or source.partitions,
+            sink.replicas or -1,
+            _TABLE_SINK if sink.kind == "TABLE" else {},
+            admin.describe(sink.topic),
+        ),
+    ]
+    if settings.ingest.on_undecodable == "dead-letter":
+        name = dead_letters(settings)
+        plans.append(TopicPlan(Role.DEAD_LETTERS, name, 1, existing=admin.describe(name)))
+    if isinstance(query.step, AggregateStep):
+        plans.append(_changelog(admin, settings, query))
+    return plans
+
+
 def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics:
     """Creates what is missing.
 
     Raises:
-        TopicMissing: the source topic does not exist and its statement gives no PARTITIONS.
-        IncompatibleStatement: the changelog has another number of partitions.
+        TopicMissing, IncompatibleStatement: see `plan_topics`.
     """
-    source = _source(admin, query.source)
-    sink = admin.ensure_topic(
-        query.sink.topic,
-        query.sink.partitions or source.partitions,
-        query.sink.replicas or -1,
-        _TABLE_SINK if query.sink.kind == "TABLE" else {},
-    )
-    if settings.ingest.on_undecodable == "dead-letter":
-        admin.ensure_topic(dead_letters(settings), 1, -1, {})
-    changelog = None
-    if isinstance(query.step, AggregateStep):
-        changelog = _changelog(admin, settings, query)
-    return QueryTopics(source, sink, changelog)
+    found = {plan.role: _ensure(admin, plan) for plan in plan_topics(admin, settings, query)}
+    changelog = found.get(Role.CHANGELOG)
+    if changelog is not None:
+        _check_partitions(changelog, settings)
+    return QueryTopics(found[Role.SOURCE], found[Role.SINK], changelog)
 
 
-def _source(admin: Admin, source: Source) -> TopicInfo:
+def _ensure(admin: Admin, plan: TopicPlan) -> TopicInfo:
+    if plan.existing is not None:
+        return plan.existing
+    _LOG.info("Creating topic %s (%s), partitions: %d", plan.name, plan.role, plan.partitions)
+    return admin.ensure_topic(plan.name, plan.partitions, plan.replicas, plan.config)
+
+
+def _source(admin: Admin, source: Source) -> TopicPlan:
     found = admin.describe(source.topic)
-    if found is not None:
-        return found
-    if source.partitions is None:
+    partitions = found.partitions if found is not None else source.partitions
+    if partitions is None:
         raise TopicMissing(
             f"The topic {source.topic} of {source.name} does not exist.",
             cause="its producer has not run yet, or the name in KAFKA_TOPIC is wrong",
             action=f"create the topic, or give PARTITIONS in CREATE {source.kind} "
             f"{source.name} WITH (...) so that Holdfast creates it",
         )
-    _LOG.info("Creating topic %s with %d partitions", source.topic, source.partitions)
-    return admin.ensure_topic(source.topic, source.partitions, source.replicas or -1, {})
+    return TopicPlan(Role.SOURCE, source.topic, partitions, source.replicas or -1, existing=found)
 
 
-def _changelog(admin: Admin, settings: Settings, query: Query) -> TopicInfo:
+def _changelog(admin: Admin, settings: Settings, query: Query) -> TopicPlan:
     name = changelog_topic(settings.application_id, query.id)
+    found = admin.describe(name)
+    if found is not None:
+        _check_partitions(found, settings)
+        _check_compacted(admin, name)
+    state = settings.state
+    replicas, config = state.changelog_replicas, changelog_config(state)
+    return TopicPlan(Role.CHANGELOG, name, state.partitions, replicas, config, found)
+
+
+def _check_partitions(changelog: TopicInfo, settings: Settings) -> None:
     wanted = settings.state.partitions
-    found = admin.ensure_topic(
-        name, wanted, settings.state.changelog_replicas, changelog_config(settings.state)
-    )
-    if found.partitions != wanted:
+    if changelog.partitions != wanted:
         raise IncompatibleStatement(
-            f"The changelog {name} has {found.partitions} partitions, "
+            f"The changelog {changelog.name} has {changelog.partitions} partitions, "
             f"state.partitions is {wanted}.",
             cause="state.partitions changed under a table that has state",
-            action=f"set state.partitions={found.partitions}, or start under a new application.id",
+            action=f"set state.partitions={changelog.partitions}, "
+            "or start under a new application.id",
         )
-    return found
+
+
+def _check_compacted(admin: Admin, name: str) -> None:
+    policy = admin.config(name).get("cleanup.policy", "")
+    if policy != "compact":
+        raise IncompatibleStatement(
+            f"The changelog {name} has cleanup.policy={policy}, not compact: rows would be lost.",
+            cause="the topic was made, or altered, by something other than Holdfast",
+            action=f"set cleanup.policy=compact on the topic {name}",
+        )

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from holdfast.errors import ChangelogLost, IncompatibleStatement, OffsetOverlap, StoreAhead
+from holdfast.errors import ChangelogLost, OffsetOverlap, StoreAhead
 from holdfast.state import open_table_store
 from holdfast.state.changelog import DATA_PREFIX, FORMAT_VERSION, MARKER_KEY, CommitMarker
 from holdfast.state.progress import RestoreProgressFile
 from holdfast.state.restore import RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume
+from holdfast.tasks.compatibility import check_marker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processor import AggregateProcessor, Changes
 from holdfast.tasks.steps import Step, reached
@@ -123,7 +124,7 @@ class StateTask:
         )
         report = self._restore(self._store)
         self.marker = self._store.marker
-        self._check_marker()
+        check_marker(self.marker, plan.query, plan.state_partitions)
         reached(Step.OPENED, plan.query.id, self._partition)
         return self._report(
             opened=True,
@@ -178,27 +179,6 @@ class StateTask:
             action="bring the topic back, or set on.changelog.loss=rebuild to throw the stores "
             "away and compute the table again from the source's earliest records",
         )
-
-    def _check_marker(self) -> None:
-        marker, query = self.marker, self._plan.query
-        if marker is None:
-            return
-        problems = []
-        if marker.fingerprint != query.fingerprint():
-            problems.append(f"it was {marker.canonical}, it is now {query.canonical()}")
-        if marker.state_partitions != self._plan.state_partitions:
-            problems.append(
-                f"state.partitions was {marker.state_partitions}, is {self._plan.state_partitions}"
-            )
-        if marker.partitioner != PARTITIONER:
-            problems.append(f"the partitioner was {marker.partitioner}, is {PARTITIONER}")
-        if problems:
-            raise IncompatibleStatement(
-                f"The state of {query.sink.name} was written by another statement: "
-                + "; ".join(problems),
-                cause="the statement or state.partitions changed under a table that has state",
-                action="put it back, or start the changed statement under a new application.id",
-            )
 
     # -- steps 1 to 5 ------------------------------------------------------------------------
 

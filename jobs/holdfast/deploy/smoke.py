@@ -1,0 +1,158 @@
+"""After a deployment: has every query committed, and can its results be read?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from holdfast.chaos.decode import SinkDecoder
+from holdfast.chaos.observe import Observer
+from holdfast.chaos.statement import Untranslatable
+from holdfast.config.settings import Settings
+from holdfast.deploy.markers import last_markers
+from holdfast.errors import HoldfastError, Refused, TopicMissing
+from holdfast.tasks.compatibility import check_marker
+from holdfast.types.ids import changelog_topic
+from holdfast.types.topology import AggregateStep, Format, Query, Topology
+
+__all__ = ["SmokeFound", "smoke"]
+
+_SAMPLE = 50  # records of each sink topic partition
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True)
+class SmokeFound:
+    """A query that works.
+
+    Attributes:
+        committed: state partitions with a commit marker (topic partitions without state).
+        decoded: records of the sink that were read; `sample` is the last of them.
+        note: why there is nothing to see, if so.
+    """
+
+    id: str
+    sink: str
+    committed: int
+    decoded: int
+    sample: dict[str, Any] | None
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def smoke(
+    topology: Topology, settings: Settings, *, timeout_s: float, tell: Callable[[str], None]
+) -> list[SmokeFound]:
+    """Looks at every query until it works or time is over.
+
+    Raises:
+        HoldfastError: a query does not work; says what is missing.
+        IncompatibleStatement: another statement's state is there.
+    """
+    observer = Observer(settings.client(), settings.application_id)
+    deadline = time.monotonic() + timeout_s
+    found = []
+    for query in topology.queries:
+        tell(f"looking at {query.sink.name}")
+        found.append(_patiently(query, settings, observer, deadline))
+    return found
+
+
+def _patiently(query: Query, settings: Settings, observer: Observer, deadline: float) -> SmokeFound:
+    while True:
+        try:
+            return _look(query, settings, observer)
+        except HoldfastError as error:
+            final = isinstance(error, Refused) and not isinstance(error, TopicMissing)
+            if final or time.monotonic() >= deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _look(query: Query, settings: Settings, observer: Observer) -> SmokeFound:
+    bounds = observer.bounds(query.source.topic)
+    records = sum(end - start for start, end in bounds.values())
+    if not records:
+        note = f"its source topic {query.source.topic} is empty"
+        return SmokeFound(query.id, query.sink.name, 0, 0, None, note)
+    if isinstance(query.step, AggregateStep):
+        committed = _committed_state(query, settings)
+    else:
+        committed = _committed_offsets(query, observer, bounds)
+    decoded, sample, note = _sample(query, observer)
+    return SmokeFound(query.id, query.sink.name, committed, decoded, sample, note)
+
+
+def _committed_state(query: Query, settings: Settings) -> int:
+    partitions = settings.state.partitions
+    changelog = changelog_topic(settings.application_id, query.id)
+    markers = last_markers(settings.client(), changelog, partitions)
+    for marker in markers:
+        check_marker(marker, query, partitions)
+    missing = [p for p, marker in enumerate(markers) if marker is None]
+    if missing:
+        raise HoldfastError(
+            f"{query.id}: {len(missing)} of {partitions} state partitions have committed nothing "
+            f"({missing}), though the source topic {query.source.topic} holds records.",
+            cause="the job does not run, or its first batch is not finished",
+            action="look at its status and at the driver's log",
+        )
+    return partitions
+
+
+def _committed_offsets(
+    query: Query, observer: Observer, bounds: Mapping[int, tuple[int, int]]
+) -> int:
+    """A query without state commits the offsets of its group, with its records."""
+    lag = observer.lag(query)
+    if lag.committed <= sum(start for start, _ in bounds.values()):
+        raise HoldfastError(
+            f"{query.id} has committed no offset of the topic {query.source.topic}, "
+            f"which ends at {lag.end}.",
+            cause="the job does not run, or its first batch is not finished",
+            action="look at its status and at the driver's log",
+        )
+    return len(bounds)
+
+
+def _sample(query: Query, observer: Observer) -> tuple[int, dict[str, Any] | None, str]:
+    """(records decoded, the last of them, a note): the newest records of the sink."""
+    sink = query.sink
+    bounds = {
+        p: (max(start, end - _SAMPLE), end)
+        for p, (start, end) in observer.bounds(sink.topic).items()
+        if start < end
+    }
+    try:
+        read_key, read_value = _readers(query)
+    except Untranslatable as other:
+        return 0, None, f"{other} are not looked into"
+    decoded, sample = 0, None
+    for record in observer.records(sink.topic, bounds):
+        try:
+            key, row = read_key(record.key), read_value(record.value)
+        except (ValueError, TypeError) as error:
+            raise HoldfastError(
+                f"{query.id}: the record at offset {record.offset} of topic {sink.topic} partition "
+                f"{record.partition} cannot be decoded: {error}.",
+                cause="another program writes to the sink topic, or the formats were changed",
+                action="give the sink a topic of its own (KAFKA_TOPIC)",
+            ) from error
+        decoded += 1
+        if row is not None:
+            sample = {"key": list(key), "value": row}
+    return decoded, sample, "" if decoded else "it has no results yet"
+
+
+def _readers(query: Query) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    sink = query.sink
+    windowed = isinstance(query.step, AggregateStep) and query.step.window is not None
+    formats = (sink.key_format, sink.value_format)
+    decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=windowed)
+    if not sink.key_columns or sink.key_format is Format.NONE:
+        return lambda _: (), decoder.row
+    return decoder.key, decoder.row
