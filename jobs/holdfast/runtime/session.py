@@ -38,7 +38,6 @@ _FIXED = {
 # by its pod's new executor id at the next poll.
 _KUBERNETES = {
     "spark.decommission.enabled": "false",  # state stays with its volume
-    "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - executors are other pods
     "spark.driver.port": "7078",
     "spark.driver.blockManager.port": "7079",
     "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",

@@ -17,9 +17,8 @@ rm -rf examples data R sbin licenses tests python/test_coverage pandas/tests
 cd ..
 rm -rf pip pip-* setuptools setuptools-*
 find "$root/venv" -type d -name tests -path '*pyarrow*' -prune -exec rm -rf {} +
-find "$root/venv" -name '*.so*' -type f -exec strip --strip-unneeded {} + 2>/dev/null || true
 
 # The modules that Spark, Kafka's and Kubernetes' clients load (found by running the tests in the image).
 jlink --no-header-files --no-man-pages --strip-debug --compress=2 --output "$root/jre" --add-modules \
-java.base,java.compiler,java.datatransfer,java.desktop,java.instrument,java.logging,java.management,java.management.rmi,java.naming,java.net.http,java.prefs,java.rmi,java.scripting,java.security.jgss,java.security.sasl,java.sql,java.transaction.xa,java.xml,java.xml.crypto,jdk.charsets,jdk.crypto.cryptoki,jdk.crypto.ec,jdk.httpserver,jdk.jcmd,jdk.jfr,jdk.localedata,jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs,jdk.attach
+java.base,java.compiler,java.datatransfer,java.desktop,java.instrument,java.logging,java.management,java.management.rmi,java.naming,java.net.http,java.prefs,java.rmi,java.scripting,java.security.jgss,java.security.sasl,java.sql,java.transaction.xa,java.xml,java.xml.crypto,jdk.charsets,jdk.crypto.cryptoki,jdk.crypto.ec,jdk.httpserver,jdk.incubator.vector,jdk.jcmd,jdk.jfr,jdk.localedata,jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs,jdk.attach
 "$root/jre/bin/java" -Xshare:dump >/dev/null
