@@ -1,0 +1,73 @@
+{{/* Takes a list: root context, component. */}}
+{{- define "platform.selector" -}}
+app.kubernetes.io/name: {{ index . 1 }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+{{- end }}
+
+{{- define "platform.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "platform.selector" . }}
+app.kubernetes.io/part-of: holdfast-platform
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
+{{- end }}
+
+{{/* Takes a list: root context, {repository, tag}. */}}
+{{- define "platform.image" -}}
+{{- $root := index . 0 }}{{- $image := index . 1 -}}
+{{ $image.repository }}:{{ $image.tag | default $root.Values.image.tag | default $root.Chart.AppVersion }}
+{{- end }}
+
+{{- define "platform.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets: {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Takes the user's number. */}}
+{{- define "platform.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+fsGroup: {{ . }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "platform.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Takes a list: name, {size, storageClass}. */}}
+{{- define "platform.claim" -}}
+{{- $volume := index . 1 -}}
+metadata:
+  name: {{ index . 0 }}
+spec:
+  accessModes: [ReadWriteOnce]
+  {{- with $volume.storageClass }}
+  storageClassName: {{ . }}
+  {{- end }}
+  resources: {requests: {storage: {{ $volume.size }}}}
+{{- end }}
+
+{{/* Takes the component's values. */}}
+{{- define "platform.scheduling" -}}
+{{- with .nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "platform.bootstrapServers" -}}
+{{- if .Values.jobs.bootstrapServers }}{{ .Values.jobs.bootstrapServers }}
+{{- else if .Values.kafka.enabled }}kafka.{{ .Release.Namespace }}.svc:9092
+{{- else }}{{ fail "jobs.bootstrapServers is required with kafka.enabled=false: the brokers of the jobs, host:port" }}
+{{- end }}
+{{- end }}
