@@ -1,0 +1,115 @@
+{{/* What every Airflow component has in its environment; takes the root context. */}}
+{{- define "airflow.env" -}}
+- {name: AIRFLOW_HOME, value: /var/lib/airflow}
+- {name: POSTGRESQL_PASSWORD, valueFrom: {secretKeyRef: {name: holdfast-platform, key: postgresql-password}}}
+- {name: AIRFLOW__DATABASE__SQL_ALCHEMY_CONN, value: "postgresql+psycopg2://airflow:$(POSTGRESQL_PASSWORD)@postgresql:5432/airflow"}
+- {name: AIRFLOW__CORE__FERNET_KEY, valueFrom: {secretKeyRef: {name: holdfast-platform, key: fernet-key}}}
+- {name: AIRFLOW__API_AUTH__JWT_SECRET, valueFrom: {secretKeyRef: {name: holdfast-platform, key: jwt-secret}}}
+- {name: AIRFLOW__API__SECRET_KEY, valueFrom: {secretKeyRef: {name: holdfast-platform, key: api-secret-key}}}
+- {name: HOLDFAST_IMAGE, value: {{ include "platform.image" (list . .Values.jobs.image) | quote }}}
+- {name: HOLDFAST_NAMESPACE, value: {{ .Values.jobs.namespace | quote }}}
+- {name: HOLDFAST_BOOTSTRAP_SERVERS, value: {{ include "platform.bootstrapServers" . | quote }}}
+- name: AIRFLOW_CONN_KUBERNETES_DEFAULT
+  value: {{ dict "conn_type" "kubernetes" "extra" (dict
+      "in_cluster" true
+      "namespace" .Values.jobs.namespace
+      "xcom_sidecar_container_image" (include "platform.image" (list . .Values.jobs.image))) | toJson | quote }}
+{{- $settings := dict
+  "AIRFLOW__API__WORKERS" "1"
+  "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION" "False"
+  "AIRFLOW__CORE__EXECUTION_API_SERVER_URL" "http://airflow-api-server:8080/execution/"
+  "AIRFLOW__CORE__EXECUTOR" "LocalExecutor"
+  "AIRFLOW__CORE__LOAD_EXAMPLES" "False"
+  "AIRFLOW__CORE__PARALLELISM" (.Values.airflow.parallelism | toString)
+  "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE" "/var/lib/airflow/passwords.json"
+  "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS" (printf "%s:admin" .Values.airflow.user)
+  "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL" "300"
+  "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES" "1"
+  "AIRFLOW__LOGGING__BASE_LOG_FOLDER" "/var/lib/airflow/logs"
+  "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK" "True" }}
+{{- range $name, $value := merge (dict) .Values.airflow.config $settings }}
+- {name: {{ $name }}, value: {{ $value | quote }}}
+{{- end }}
+{{- end }}
+
+{{/*
+The pod of an Airflow component.  Takes a list: root context, component, and a dict of
+  values (of the component), database (what the init container runs once the database is there), args,
+  probes, and optionally env, ports, token (may talk to Kubernetes), logs (its claim `logs` is mounted).
+*/}}
+{{- define "airflow.pod" -}}
+{{- $root := index . 0 }}{{- $component := index . 1 }}{{- $of := index . 2 -}}
+metadata:
+  labels: {{- include "platform.labels" (list $root (printf "airflow-%s" $component)) | nindent 4 }}
+  annotations:
+    # Environment from a Secret and probes from a ConfigMap are read at a start only.
+    checksum/config: {{ $root.Files.Get "files/heartbeat.py" | sha256sum }}
+spec:
+  serviceAccountName: airflow
+  automountServiceAccountToken: {{ $of.token | default false }}
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: 30
+  securityContext: {{- include "platform.podSecurity" 10001 | nindent 4 }}
+  {{- include "platform.pullSecrets" $root | nindent 2 }}
+  {{- include "platform.scheduling" $root.Values.airflow | nindent 2 }}
+  initContainers:
+    - name: database
+      image: {{ include "platform.image" (list $root $root.Values.airflow.image) }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      # Bash waits for the database at no cost; an attempt of Airflow costs seconds of processor time.
+      args: [bash, -c, "until (: > /dev/tcp/postgresql/5432) 2>/dev/null; do sleep 1; done; exec {{ $of.database }}"]
+      securityContext: {{- include "platform.containerSecurity" $root | nindent 8 }}
+      env: {{- include "airflow.env" $root | nindent 8 }}
+      resources: {{- toYaml $of.values.resources | nindent 8 }}
+      volumeMounts:
+        - {name: home, mountPath: /var/lib/airflow}
+        - {name: tmp, mountPath: /tmp}
+  containers:
+    - name: {{ $component }}
+      image: {{ include "platform.image" (list $root $root.Values.airflow.image) }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      args: {{ $of.args | toJson }}
+      securityContext: {{- include "platform.containerSecurity" $root | nindent 8 }}
+      env: {{- include "airflow.env" $root | nindent 8 }}
+      {{- with $of.env }}
+      {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $of.ports }}
+      ports: {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- toYaml $of.probes | nindent 6 }}
+      resources: {{- toYaml $of.values.resources | nindent 8 }}
+      volumeMounts:
+        - {name: home, mountPath: /var/lib/airflow}
+        - {name: tmp, mountPath: /tmp}
+        - {name: probes, mountPath: /etc/airflow/probes, readOnly: true}
+        {{- if $of.logs }}
+        - {name: logs, mountPath: /var/lib/airflow/logs}
+        {{- end }}
+  volumes:
+    - name: home
+      emptyDir: {sizeLimit: 1Gi}
+    - name: tmp
+      emptyDir: {sizeLimit: 1Gi}
+    - name: probes
+      configMap: {name: airflow-probes}
+{{- end }}
+
+{{/* Probes that run heartbeat.py; takes the job's type. */}}
+{{- define "airflow.heartbeat" -}}
+{{- $command := list "python" "/etc/airflow/probes/heartbeat.py" . -}}
+startupProbe:
+  exec: {command: {{ $command | toJson }}}
+  periodSeconds: 5
+  timeoutSeconds: 15
+  failureThreshold: 60
+readinessProbe:
+  exec: {command: {{ $command | toJson }}}
+  periodSeconds: 60
+  timeoutSeconds: 15
+livenessProbe:
+  exec: {command: {{ $command | toJson }}}
+  periodSeconds: 60
+  timeoutSeconds: 15
+  failureThreshold: 3
+{{- end }}
