@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import psutil
 
 from holdfast.chaos.decode import SinkDecoder
 from holdfast.chaos.observe import Observer
 from holdfast.errors import HoldfastError, InvalidStatement, Refused
-from holdfast.types.status import JobState, JobStatus, PartitionStatus, QueryStatus
+from holdfast.local.processes import is_running
+from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus
 from holdfast.types.topology import AggregateStep, Query
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "TableView",
     "find_status",
     "gather",
-    "is_running",
     "read_rows",
     "read_values",
     "table_views",
@@ -90,19 +89,6 @@ def find_status(home: Path, application_id: str | None) -> JobStatus | None:
         return JobStatus.read(home / "run" / application_id / "status.json")
     found = [JobStatus.read(path) for path in (home / "run").glob("*/status.json")]
     return max((s for s in found if s is not None), key=lambda s: s.updated_ms, default=None)
-
-
-def is_running(status: JobStatus) -> bool:
-    """Does its driver run on this machine?  A pid taken over later does not count."""
-    if status.state is JobState.STOPPED or not status.pid:
-        return False
-    try:
-        process = psutil.Process(status.pid)
-        started = process.create_time()
-        alive = process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-    return alive and started <= status.updated_ms / 1000
 
 
 def table_views(queries: Sequence[Query], status: JobStatus | None) -> list[TableView]:

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import click
 
-from holdfast.cli.inspect_facts import is_running
 from holdfast.cli.progress import reporter
 from holdfast.config.settings import Settings
 from holdfast.errors import Refused
 from holdfast.local.broker import DEFAULT_PORT, LocalKafka
+from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus
 
 __all__ = ["command"]

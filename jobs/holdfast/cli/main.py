@@ -33,7 +33,11 @@ _COMMANDS = {
     "verify": "holdfast.cli.verify",
     "check": "holdfast.cli.check",
     "topics": "holdfast.cli.topics",
+    "deploy": "holdfast.cli.deploy",
+    "status": "holdfast.cli.status",
     "smoke": "holdfast.cli.smoke",
+    "rollback": "holdfast.cli.rollback",
+    "undeploy": "holdfast.cli.undeploy",
     "config": "holdfast.cli.config",
     "version": "holdfast.cli.version",
 }

@@ -37,6 +37,7 @@ __all__ = [
     "json_option",
     "load_job",
     "load_settings",
+    "named_properties",
     "sql_options",
 ]
 
@@ -167,6 +168,17 @@ def load_settings(
     named = any(key.endswith("bootstrap.servers") for o in origins for key in o.values)
     local = None if named else LocalKafka(Path(settings.home)).status()
     return replace(settings, bootstrap_servers=local.bootstrap_servers) if local else settings
+
+
+def named_properties(config: Path | None, overrides: Sequence[str]) -> dict[str, object]:
+    """What the YAML file, the environment and --set give, by property; the SQL file's SET not.
+
+    Raises:
+        InvalidConfig: the file cannot be read, or an override has no `=`.
+    """
+    origins = [from_yaml(config)] if config else []
+    origins += [from_environment(os.environ), from_overrides(overrides)]
+    return {key: value for origin in origins for key, value in origin.values.items()}
 
 
 def load_job(

@@ -17,10 +17,23 @@ def reporter() -> Iterator[Callable[[str], None]]:
     """A function that shows what is being done now, on standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda text: click.echo(f"{text} …", err=True)
+        yield _lines()
         return
     with console.status("") as status:
         yield lambda text: status.update(f"{text} …")
+
+
+def _lines() -> Callable[[str], None]:
+    """Prints what is told, the same thing only once in a row."""
+    last = ""
+
+    def tell(text: str) -> None:
+        nonlocal last
+        if text != last:
+            click.echo(f"{text} …", err=True)
+        last = text
+
+    return tell
 
 
 @contextmanager

@@ -33,8 +33,15 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX = "HOLDFAST_"
-# Read elsewhere: by the local Kafka, by the command line itself, by the tests.
-_NOT_PROPERTIES = ("HOLDFAST_LOCAL_", "HOLDFAST_CLI_", "HOLDFAST_TEST_")
+# Read elsewhere: by the local Kafka, by the command line itself (image and namespace of
+# deployments as well), by the tests.
+_NOT_PROPERTIES = (
+    "HOLDFAST_LOCAL_",
+    "HOLDFAST_CLI_",
+    "HOLDFAST_TEST_",
+    "HOLDFAST_IMAGE",
+    "HOLDFAST_NAMESPACE",
+)
 _KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
 
 

@@ -18,12 +18,12 @@ from holdfast.cli.inspect_facts import (
     TableView,
     _guess_key,
     find_status,
-    is_running,
     table_views,
     the_table,
 )
 from holdfast.cli.inspect_view import as_json, human_bytes, render
 from holdfast.errors import InvalidStatement
+from holdfast.local.processes import is_running
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,

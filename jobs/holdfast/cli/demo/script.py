@@ -23,11 +23,12 @@ from holdfast.cli.demo.processes import Child, Children
 from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare, results_table
 from holdfast.cli.demo.screen import Bar, Screen
 from holdfast.cli.demo.watch import Progress, Watch
-from holdfast.cli.inspect_facts import is_running, read_values
+from holdfast.cli.inspect_facts import read_values
 from holdfast.cli.options import Job, load_job
 from holdfast.cli.samples import SAMPLES
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.broker import LocalKafka
+from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus, status_path
 
 __all__ = ["Demo", "DemoOptions"]

@@ -1,0 +1,123 @@
+"""What both targets tell of a deployment, and how one waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import orjson
+
+from holdfast.errors import HoldfastError, Refused
+
+__all__ = ["Deployment", "DeploymentState", "await_ready", "driver_facts", "fetch_status"]
+
+_POLL_S = 0.5
+
+
+class DeploymentState(StrEnum):
+    """absent -> starting -> running; restarting after a death; refused and failed are final."""
+
+    ABSENT = "absent"  # never deployed, or undeployed
+    STARTING = "starting"  # the driver starts, or restores its stores
+    RUNNING = "running"
+    RESTARTING = "restarting"  # the driver died and is started again after a pause
+    REFUSED = "refused"  # a person has to decide; see `reason`
+    STOPPED = "stopped"  # deployed, but nothing runs it
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One deployment as it is now.
+
+    Attributes:
+        revision: the current one, 0 when absent.
+        ready: stores are restored and streams started.
+        caught_up: every query has committed what its source held a moment ago.
+        lag: source offsets not yet committed, None when unknown.
+        reason: why it is not ready.
+        details: what only this target knows.
+    """
+
+    name: str
+    target: str
+    revision: int = 0
+    state: DeploymentState = DeploymentState.ABSENT
+    ready: bool = False
+    caught_up: bool = False
+    lag: int | None = None
+    metrics_url: str = ""
+    reason: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values, the details beside the rest."""
+        values = asdict(self)
+        return {**values.pop("details"), **values}
+
+    def as_line(self) -> str:
+        """For people."""
+        lag = "" if self.lag is None else f", {self.lag:,} offsets behind"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.name} ({self.target}, revision {self.revision}) {self.state}{lag}{why}"
+
+
+def fetch_status(url: str, timeout_s: float = 3.0) -> dict[str, Any] | None:
+    """What a driver's /status says; None when nobody answers."""
+    try:
+        with urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 - our own http URL
+            found = orjson.loads(answer.read())
+    except (URLError, OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def driver_facts(told: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields of a `Deployment` that its driver knows."""
+    if told is None:
+        return {"reason": "the driver does not answer yet"}
+    ready = bool(told.get("ready"))
+    return {
+        "state": DeploymentState.RUNNING if ready else DeploymentState.STARTING,
+        "ready": ready,
+        "caught_up": bool(told.get("caught_up")),
+        "lag": told.get("lag"),
+        "reason": str(told.get("reason", "")),
+    }
+
+
+def await_ready(
+    look: Callable[[], Deployment],
+    timeout_s: float,
+    tell: Callable[[str], None],
+    failed: Callable[[Deployment], bool] = lambda _: False,
+) -> Deployment:
+    """Looks until the deployment is ready.
+
+    Args:
+        failed: is there no hope any more?
+
+    Raises:
+        Refused: the job was refused.
+        HoldfastError: it failed, or is not ready in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        now = look()
+        tell(now.as_line())
+        if now.ready:
+            return now
+        if now.state is DeploymentState.REFUSED:
+            raise Refused(f"{now.name} revision {now.revision} was refused: {now.reason}")
+        if failed(now) or time.monotonic() >= deadline:
+            late = "" if failed(now) else f" within {timeout_s:.0f} s"
+            raise HoldfastError(
+                f"{now.name} revision {now.revision} did not become ready{late}: "
+                f"{now.reason or now.state}",
+                action="see the driver's log; give --timeout more seconds if it only was slow",
+            )
+        time.sleep(_POLL_S)

@@ -1,0 +1,283 @@
+"""Target `local`: a job as a supervised process of this machine, in `<home>/deploy/<name>`.
+
+A new revision takes the place of the old one: its driver is stopped, the new one started, and if
+that does not become ready the old one is started again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from holdfast.deploy.deployment import (
+    Deployment,
+    DeploymentState,
+    await_ready,
+    driver_facts,
+    fetch_status,
+)
+from holdfast.deploy.revisions import JobFiles, Revisions
+from holdfast.deploy.supervisor import SupervisorRecord, read_record
+from holdfast.errors import HoldfastError, Refused
+from holdfast.local.processes import end_process, end_session, is_running, lives
+from holdfast.types.status import JobStatus, status_path
+
+__all__ = ["LocalDeployment", "all_deployments"]
+
+TARGET = "local"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,43}[a-z0-9])?")
+_STOP_S = 60.0
+_POLL_S = 0.1
+_DEATHS_MAX = 3  # before it was ready once
+
+_Tell = Callable[[str], None]
+
+
+def all_deployments(home: Path) -> list[Deployment]:
+    """Every local deployment of a home, by name."""
+    folders = sorted((home / "deploy").glob("*/deployment.json"))
+    return [LocalDeployment(home, file.parent.name).status() for file in folders]
+
+
+class LocalDeployment:
+    """Owns one deployment's folder.  Every method may be called from any process.
+
+    Args:
+        home: of the job: its local files are kept there.
+        name: lower-case letters, digits and dashes, as a Helm release.
+    """
+
+    def __init__(self, home: Path, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise Refused(
+                f"{name!r} is no name of a deployment.",
+                action="take at most 45 lower-case letters, digits and dashes, as for a Helm "
+                "release, beginning and ending with a letter or digit",
+            )
+        self._home = home.absolute()
+        self._name = name
+        self._folder = self._home / "deploy" / name
+        self._revisions = Revisions(self._folder)
+        self.log = self._folder / "driver.log"
+
+    # -- what there is -----------------------------------------------------------------------
+
+    def status(self) -> Deployment:
+        """The deployment as it is now."""
+        record = read_record(self._folder)
+        revision = self._revisions.current
+        if not revision and (record is None or not self._supervised(record)):
+            last = f"; the last attempt: {record.reason}" if record and record.reason else ""
+            return Deployment(self._name, TARGET, reason=f"it is not deployed{last}")
+        return self._seen(record, revision)
+
+    def _seen(self, record: SupervisorRecord | None, revision: int) -> Deployment:
+        found = Deployment(self._name, TARGET, revision, DeploymentState.STARTING)
+        if record is None:
+            stopped = DeploymentState.STOPPED
+            return replace(found, state=stopped, reason="nothing has run it yet")
+        found = replace(found, revision=record.revision, details=self._details(record))
+        if record.state == "refused":
+            return replace(found, state=DeploymentState.REFUSED, reason=record.reason)
+        if not self._supervised(record):
+            reason = record.reason or "its supervisor does not run; deploy it again"
+            return replace(found, state=DeploymentState.STOPPED, reason=reason)
+        if record.state != "running" or not lives(record.driver_pid, record.driver_created):
+            return replace(found, state=DeploymentState.RESTARTING, reason=record.reason)
+        status = self._driver_status(record)
+        url = status.metrics_url if status is not None else ""
+        told = fetch_status(url.removesuffix("metrics") + "status") if url else None
+        found = replace(found, metrics_url=url, **driver_facts(told))
+        if not found.ready and record.reason and record.starts > 1:
+            return replace(found, reason=f"{found.reason} (before that, {record.reason})")
+        return found
+
+    def _details(self, record: SupervisorRecord) -> dict[str, object]:
+        files = self._revisions.files(record.revision)
+        return {
+            "application_id": files.application_id,
+            "supervisor_pid": record.pid,
+            "driver_pid": record.driver_pid,
+            "starts": record.starts,
+            "log": str(self.log),
+        }
+
+    def _driver_status(self, record: SupervisorRecord) -> JobStatus | None:
+        """What the present driver wrote; its predecessor's file does not count."""
+        application_id = self._revisions.files(record.revision).application_id
+        status = JobStatus.read(status_path(self._home, application_id))
+        return status if status is not None and status.pid == record.driver_pid else None
+
+    def _supervised(self, record: SupervisorRecord) -> bool:
+        return lives(record.pid, record.created)
+
+    # -- what changes it ---------------------------------------------------------------------
+
+    def deploy(self, files: JobFiles, timeout_s: float, tell: _Tell, *, wait: bool) -> Deployment:
+        """A new revision; on failure the one before runs again.
+
+        Raises:
+            Refused: the job was refused, or somebody else runs it.
+            HoldfastError: it did not become ready.
+        """
+        with self._locked():
+            self._refuse_other(files.application_id)
+            return self._replace(self._revisions.add(files), timeout_s, tell, wait=wait)
+
+    def rollback(self, timeout_s: float, tell: _Tell) -> Deployment:
+        """The revision before, as a new one; without one the job is undeployed.
+
+        Raises:
+            Refused: it is not deployed.
+            HoldfastError: the revision before did not become ready either.
+        """
+        with self._locked():
+            self._need()
+            previous = self._revisions.previous()
+            if not previous:
+                tell(f"{self._name} has no revision before {self._revisions.current}: undeploying")
+                return self._undeploy(delete_state=False)
+            tell(f"{self._name}: going back to revision {previous}")
+            again = self._revisions.add(self._revisions.files(previous))
+            return self._replace(again, timeout_s, tell, wait=True)
+
+    def undeploy(self, *, delete_state: bool) -> Deployment:
+        """Stops the job; its topics stay, and so do its stores unless `delete_state`.
+
+        Raises:
+            Refused: it is not deployed.
+        """
+        with self._locked():
+            self._need()
+            return self._undeploy(delete_state=delete_state)
+
+    def _undeploy(self, *, delete_state: bool) -> Deployment:
+        revision = self._revisions.current or getattr(read_record(self._folder), "revision", 0)
+        files = self._revisions.files(revision)
+        self._stop()
+        (self._folder / "supervisor.json").unlink(missing_ok=True)
+        self._revisions.forget()
+        if delete_state:
+            shutil.rmtree(self._home / "run" / files.application_id, ignore_errors=True)
+            for volume in Path(files.state_dir).glob("*/stores"):
+                shutil.rmtree(volume / files.application_id, ignore_errors=True)
+        return self.status()
+
+    def _replace(self, revision: int, timeout_s: float, tell: _Tell, *, wait: bool) -> Deployment:
+        before = self._revisions.current
+        try:
+            self._stop()
+            self._start(revision)
+            if wait:
+                await_ready(self.status, timeout_s, tell, _gave_up)
+        except BaseException:  # Ctrl-C as well: what was there before runs again
+            self._revisions.failed(revision)
+            self._stop()
+            if before:
+                tell(f"{self._name}: revision {revision} failed, going back to {before}")
+                self._start(before)
+            raise
+        self._revisions.deployed(revision)
+        return self.status()
+
+    def _start(self, revision: int) -> None:
+        files = self._revisions.files(revision)
+        sql = self._folder / f"revision-{revision}.sql"
+        sql.write_text(files.sql, encoding="utf-8")
+        run = [
+            sys.executable,
+            "-m",
+            "holdfast.cli.main",
+            "run",
+            str(sql),
+            "--home",
+            str(self._home),
+        ]
+        if files.config:
+            config = self._folder / f"revision-{revision}.yaml"
+            config.write_text(files.config, encoding="utf-8")
+            run += ["--config", str(config)]
+        run += [part for text in files.overrides for part in ("--set", text)]
+        command = [sys.executable, "-m", "holdfast.deploy.supervisor", str(self._folder)]
+        # A record of the one before would be taken for this one's until it writes its own.
+        (self._folder / "supervisor.json").unlink(missing_ok=True)
+        with (self._folder / "supervisor.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, str(revision), *run],
+                cwd=files.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # it outlives this command and its terminal
+            )
+        self._await_record(process)
+
+    def _await_record(self, supervisor: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _STOP_S
+        while read_record(self._folder) is None:
+            if supervisor.poll() is not None or time.monotonic() >= deadline:
+                raise HoldfastError(
+                    f"The supervisor of {self._name} (pid {supervisor.pid}) did not start.",
+                    action=f"read {self._folder / 'supervisor.log'}.",
+                )
+            time.sleep(_POLL_S)
+
+    def _stop(self) -> None:
+        """Ends supervisor and driver; also a driver whose supervisor was killed."""
+        record = read_record(self._folder)
+        if record is None:
+            return
+        end_process(record.pid, record.created, _STOP_S)
+        record = read_record(self._folder) or record
+        if lives(record.driver_pid, record.driver_created):
+            end_process(record.driver_pid, record.driver_created, _STOP_S)
+        if record.driver_pid and not psutil.pid_exists(record.driver_pid):
+            end_session(record.driver_pid, 0.0)
+
+    def _refuse_other(self, application_id: str) -> None:
+        status = JobStatus.read(status_path(self._home, application_id))
+        record = read_record(self._folder)
+        ours = record is not None and status is not None and status.pid == record.driver_pid
+        if status is not None and not ours and is_running(status):
+            raise Refused(
+                f"The job {application_id} runs already (pid {status.pid}), but not as the "
+                f"deployment {self._name}.",
+                cause="`holdfast run` or a deployment of another name has started it",
+                action="stop it first, or give this one an application.id of its own",
+            )
+
+    def _need(self) -> None:
+        if self.status().state is DeploymentState.ABSENT:
+            raise Refused(
+                f"There is no deployment {self._name} in {self._home}.",
+                action="`holdfast status` lists what there is; --home names another folder",
+            )
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / "change.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as busy:
+                raise Refused(
+                    f"Another command changes the deployment {self._name} right now.",
+                    action="wait until it has ended",
+                ) from busy
+            yield
+
+
+def _gave_up(seen: Deployment) -> bool:
+    starts = seen.details.get("starts", 0)
+    died = seen.state in (DeploymentState.RESTARTING, DeploymentState.STOPPED)
+    return died and isinstance(starts, int) and starts >= _DEATHS_MAX

@@ -1,0 +1,126 @@
+"""The revisions of a local deployment: small durable files in its folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from holdfast.errors import Refused
+from holdfast.state.files import read_json, write_json
+
+__all__ = ["JobFiles", "Outcome", "Revisions"]
+
+_VERSION = 1
+
+
+class Outcome(StrEnum):
+    """pending -> deployed -> superseded, or pending -> failed."""
+
+    PENDING = "pending"
+    DEPLOYED = "deployed"
+    SUPERSEDED = "superseded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class JobFiles:
+    """All that a driver is started from.
+
+    Attributes:
+        sql: the statements.
+        config: text of the YAML file of properties, empty without one.
+        overrides: `key=value`, in order.
+        folder: where the command was given; relative paths in properties start there.
+        state_dir: where the job's stores are.
+    """
+
+    application_id: str
+    sql: str
+    config: str
+    overrides: tuple[str, ...]
+    folder: str
+    state_dir: str
+
+
+@dataclass(frozen=True)
+class _Index:
+    current: int = 0
+    outcomes: dict[str, str] = field(default_factory=dict)
+
+
+class Revisions:
+    """Owns which revisions there are, what became of each, and which one is current."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / "deployment.json"
+
+    @property
+    def current(self) -> int:
+        """The current revision, 0 without one."""
+        return self._read().current
+
+    def outcome(self, revision: int) -> Outcome | None:
+        found = self._read().outcomes.get(str(revision))
+        return Outcome(found) if found else None
+
+    def add(self, files: JobFiles) -> int:
+        """Keep a new revision, still pending; returns its number."""
+        index = self._read()
+        revision = max((int(n) for n in index.outcomes), default=0) + 1
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_json(self._path(revision), _VERSION, asdict(files))
+        self._write(index.current, index.outcomes | {str(revision): Outcome.PENDING})
+        return revision
+
+    def files(self, revision: int) -> JobFiles:
+        """What the revision is made of.
+
+        Raises:
+            Refused: it is not there.
+        """
+        found = read_json(self._path(revision))
+        if found is None or found.pop("version", None) != _VERSION:
+            raise Refused(
+                f"Revision {revision} in {self._folder} cannot be read.",
+                cause="its file was deleted, or a newer Holdfast wrote it",
+                action="deploy the statements again",
+            )
+        return JobFiles(**{**found, "overrides": tuple(found["overrides"])})
+
+    def deployed(self, revision: int) -> None:
+        """The revision is the current one; the one before is superseded."""
+        index = self._read()
+        outcomes = {
+            n: Outcome.SUPERSEDED if o == Outcome.DEPLOYED else o for n, o in index.outcomes.items()
+        }
+        self._write(revision, outcomes | {str(revision): Outcome.DEPLOYED})
+
+    def failed(self, revision: int) -> None:
+        index = self._read()
+        self._write(index.current, index.outcomes | {str(revision): Outcome.FAILED})
+
+    def previous(self) -> int:
+        """The newest superseded revision before the current one, 0 without one."""
+        index = self._read()
+        good = [int(n) for n, o in index.outcomes.items() if o == Outcome.SUPERSEDED]
+        return max((n for n in good if n < index.current), default=0)
+
+    def forget(self) -> None:
+        """No revision is left."""
+        for file in (self._file, *self._folder.glob("revision-*.*")):
+            file.unlink(missing_ok=True)
+
+    def _path(self, revision: int) -> Path:
+        return self._folder / f"revision-{revision}.json"
+
+    def _read(self) -> _Index:
+        found = read_json(self._file)
+        if found is None:
+            return _Index()
+        return _Index(int(found["current"]), dict(found["outcomes"]))
+
+    def _write(self, current: int, outcomes: dict[str, str]) -> None:
+        index = _Index(current, {n: str(o) for n, o in outcomes.items()})
+        write_json(self._file, _VERSION, asdict(index))

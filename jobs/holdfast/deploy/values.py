@@ -1,0 +1,66 @@
+"""Values of the chart from what `holdfast deploy` was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.config.properties import KAFKA_PREFIX
+from holdfast.errors import InvalidConfig
+
+__all__ = ["chart_values"]
+
+# Properties that have a value of their own in the chart.
+_PLACES = {
+    "bootstrap.servers": ("kafka", "bootstrapServers"),
+    "executors": ("executor", "replicas"),
+    "executor.memory.mb": ("executor", "heapMiB"),
+    "driver.memory.mb": ("driver", "heapMiB"),
+}
+_NUMBERS = frozenset({"executors", "executor.memory.mb", "driver.memory.mb"})
+# The chart decides these; what a laptop's settings say of them means nothing in a pod.
+_CHARTS_OWN = frozenset({"application.id", "home", "state.dir", "spark.master", "metrics.port"})
+
+
+def chart_values(sql: str, given: Mapping[str, object], image: str | None) -> dict[str, Any]:
+    """The values that say the same as these statements, properties and image.
+
+    Raises:
+        InvalidConfig: the image has no tag, or a file of functions cannot be read.
+    """
+    values: dict[str, Any] = {"sql": sql, "properties": {}}
+    for name, value in given.items():
+        if name in _PLACES:
+            section, key = _PLACES[name]
+            values.setdefault(section, {})[key] = _plain(name, value)
+        elif name.startswith(KAFKA_PREFIX):
+            kafka = values.setdefault("kafka", {}).setdefault("properties", {})
+            kafka[name.removeprefix(KAFKA_PREFIX)] = value
+        elif name == "functions":
+            values["functions"] = _functions(value)
+        elif name not in _CHARTS_OWN:
+            values["properties"][name] = value
+    if image:
+        values["image"] = _image(image)
+    return values
+
+
+def _plain(name: str, value: object) -> object:
+    return int(str(value)) if name in _NUMBERS else value
+
+
+def _functions(value: object) -> dict[str, str]:
+    """The files of user-defined aggregates: file name -> text."""
+    names = value if isinstance(value, list) else str(value).split(",")
+    return {Path(n.strip()).name: Path(n.strip()).read_text(encoding="utf-8") for n in names}
+
+
+def _image(image: str) -> dict[str, str]:
+    repository, _, tag = image.rpartition(":")
+    if not repository or "/" in tag:
+        raise InvalidConfig(
+            f"The image {image} has no tag.",
+            action="give it as REPOSITORY:TAG",
+        )
+    return {"repository": repository, "tag": tag}
