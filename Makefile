@@ -51,7 +51,8 @@ lock: ## write the lock files anew (needs uv)
 	@$(LOCK) --extra demo --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 .PHONY: clean
-clean: ## remove .venv, caches and local files of the demo (stops its Kafka first)
+clean: ## remove the cluster, .venv, caches and local files of the demo (stops its Kafka first)
+	@if $(HAS_CLUSTER); then kind delete cluster --name '$(CLUSTER)'; fi
 	@if [[ -x $(BIN)/holdfast && -d .holdfast ]]; then $(BIN)/holdfast kafka stop; fi
 	@rm -rf $(VENV) .holdfast .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf build jobs/holdfast.egg-info
@@ -80,20 +81,43 @@ types: setup-dev ## mypy --strict
 layers: setup-dev ## import-linter: a folder imports only from those after it
 	@$(BIN)/lint-imports --no-logo
 
-##@ Kubernetes
+##@ Kubernetes (needs Docker, kind, kubectl and helm)
 
 CLUSTER ?= holdfast
 KIND_CONFIG ?= k8s/kind/cluster.yaml
 KIND_NODE_IMAGE ?=
-KUBECTL := kubectl --context kind-$(CLUSTER)
-HELM := helm --kube-context kind-$(CLUSTER)
+TAG ?= dev
+BASE_IMAGE ?= debian:bookworm-slim
+DOCKER_BUILD_ARGS ?=
+HELM_LINUX ?=
+IMAGES ?= holdfast holdfast-airflow holdfast-kafka holdfast-postgres
+PLATFORM_ARGS ?=
+CONTEXT := kind-$(CLUSTER)
+HAS_CLUSTER := kind get clusters 2>/dev/null | grep -qx '$(CLUSTER)'
+export CLUSTER TAG BASE_IMAGE DOCKER_BUILD_ARGS HELM_LINUX
 
 .PHONY: cluster
 cluster: ## a kind cluster with Holdfast's namespaces; keeps the one that is there
-	@kind get clusters 2>/dev/null | grep -qx '$(CLUSTER)' || \
-	  kind create cluster --name '$(CLUSTER)' --config '$(KIND_CONFIG)' --wait 2m \
-	    $(if $(KIND_NODE_IMAGE),--image '$(KIND_NODE_IMAGE)')
-	@$(KUBECTL) apply -f k8s/namespaces.yaml
+	@$(HAS_CLUSTER) || kind create cluster --name '$(CLUSTER)' --config '$(KIND_CONFIG)' --wait 2m \
+	  $(if $(KIND_NODE_IMAGE),--image '$(KIND_NODE_IMAGE)')
+	@kubectl --context '$(CONTEXT)' apply -f k8s/namespaces.yaml
+
+.PHONY: images
+images: ## build the images; load into the cluster what it lacks
+	@k8s/images/build $(IMAGES)
+
+.PHONY: platform
+platform: cluster images ## Kafka, PostgreSQL and Airflow in the cluster
+	@helm --kube-context '$(CONTEXT)' upgrade --install platform helm/holdfast-platform \
+	  --namespace holdfast-platform --set-string image.tag='$(TAG)' --wait --timeout 10m $(PLATFORM_ARGS)
+
+.PHONY: deploy
+deploy: platform ## all of the above, then an example table, deployed by Airflow's DAG
+	@k8s/kind/deploy-example
+
+.PHONY: test-cluster
+test-cluster: setup-dev platform ## end-to-end tests on the cluster
+	@$(BIN)/python -m pytest -m cluster $(PYTEST_ARGS)
 
 # The stamps make a second set-up cost nothing; a changed lock file makes it run again.
 $(BIN)/python:
