@@ -1,0 +1,75 @@
+"""Deploys a state table, or another set of statements, and waits until it is right."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, TriggerRule
+
+from holdfast_airflow.operator import HoldfastOperator, RollBackOperator
+from holdfast_airflow.params import deploy_params
+from holdfast_airflow.sensor import CaughtUpSensor
+from holdfast_airflow.steps import CHECK, DEPLOY, ROLL_BACK, SMOKE, TOPICS
+
+DOC = """
+### Deploy a state table
+
+Give a **name** and **SQL**; the rest has defaults. Trigger it again with changed SQL or size to
+upgrade the job: a change that its stored rows do not fit is refused before anything is touched.
+
+| task | does | when it fails |
+|---|---|---|
+| `validate_and_explain` | prints the plan, compares it with Kafka | nothing was touched |
+| `create_topics` | makes missing topics, checks the others | topics it made stay |
+| `deploy` | a new revision, ready or taken back | the previous revision runs |
+| `wait_until_caught_up` | lag in the log, until the sources are read | `roll_back` |
+| `smoke_check` | commit markers and a sample of the results | `roll_back` |
+| `roll_back` | back to the previous revision, or undeployed if it was the first | look at the job |
+
+The reason of a failure is the last line of the task's log, and its XCom `reason`.
+With target `local` the same commands run as processes beside Airflow instead of as pods.
+"""
+
+with DAG(
+    "deploy_state_table",
+    description="Check, deploy, wait, verify; roll back if that fails.",
+    doc_md=DOC,
+    schedule=None,
+    catchup=False,
+    # Two runs could be about one table, and Helm would refuse the second in the middle.
+    max_active_runs=1,
+    dagrun_timeout=timedelta(days=3),
+    tags=["holdfast", "deploy"],
+    params=deploy_params(),
+    render_template_as_native_obj=False,
+    default_args={
+        "owner": "holdfast",
+        "retries": 2,
+        "retry_delay": timedelta(seconds=10),
+        "retry_exponential_backoff": True,
+        "max_retry_delay": timedelta(minutes=2),
+        "execution_timeout": timedelta(minutes=10),
+    },
+):
+    validate = HoldfastOperator(task_id="validate_and_explain", step=CHECK)
+    topics = HoldfastOperator(task_id="create_topics", step=TOPICS)
+    deploy = HoldfastOperator(
+        task_id="deploy", step=DEPLOY, retries=1, execution_timeout=timedelta(hours=2)
+    )
+    caught_up = CaughtUpSensor(task_id="wait_until_caught_up", poke_interval=5)
+    smoke = HoldfastOperator(task_id="smoke_check", step=SMOKE)
+    roll_back = RollBackOperator(
+        task_id="roll_back",
+        step=ROLL_BACK,
+        deploy=deploy.task_id,
+        checks=[caught_up.task_id, smoke.task_id],
+        trigger_rule=TriggerRule.ONE_FAILED,
+        retries=0,
+        execution_timeout=timedelta(minutes=30),
+    )
+    # A leaf of its own: without it, a run whose table was rolled back would end in success.
+    deployed = EmptyOperator(task_id="deployed")
+
+    validate >> topics >> deploy >> caught_up >> smoke >> deployed
+    [caught_up, smoke] >> roll_back

@@ -1,0 +1,14 @@
+"""What Holdfast's DAGs share.  They run the command line `holdfast`, in pods or processes, and
+import nothing of it: Airflow and Spark never share an environment.
+
+Environment of Airflow that they look at:
+
+    HOLDFAST_IMAGE              image of task pods and jobs
+    HOLDFAST_NAMESPACE          namespace of task pods and jobs
+    HOLDFAST_BOOTSTRAP_SERVERS  Kafka brokers to start from, for target kubernetes
+    HOLDFAST_STATUS_URL         where drivers tell their status: a URL with {name}, {namespace}
+    HOLDFAST_COMMAND            the executable, for target local
+    HOLDFAST_SQL_FOLDER         folder that `sql_file` is relative to; the DAGs' own by default
+"""
+
+from __future__ import annotations

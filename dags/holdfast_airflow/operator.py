@@ -1,0 +1,206 @@
+"""The operator of every step: `holdfast` in a pod, or as a process of this machine."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.cncf.kubernetes.utils.container import get_container_termination_message
+from airflow.providers.cncf.kubernetes.utils.xcom_sidecar import PodDefaults
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from kubernetes.client import models as k8s
+
+from holdfast_airflow import environment, pods
+from holdfast_airflow.process import Process
+from holdfast_airflow.request import InvalidRequest, Request
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from holdfast_airflow.steps import Step
+
+__all__ = ["REASON", "HoldfastOperator", "RollBackOperator", "request_of"]
+
+REASON = "reason"
+"""XCom key under which a failed task says why."""
+
+
+def request_of(context: Context) -> Request:
+    """What this run was asked for.
+
+    Raises:
+        AirflowFailException: it makes no sense.
+    """
+    try:
+        return Request.of(context["params"])
+    except InvalidRequest as error:
+        raise _failure(context, str(error), final=True) from error
+
+
+class HoldfastOperator(KubernetesPodOperator):
+    """Runs a step where the run's params say: `target` kubernetes or local.
+
+    The step's JSON is the task's XCom.  A refusal (exit status 2) fails the task at once, any
+    other failure may be retried; both leave their reason as XCom `reason`.
+
+    Args:
+        step: what to run.
+    """
+
+    ui_color = "#e8f4ea"
+
+    def __init__(self, *, step: Step, **kwargs: Any) -> None:
+        volume, mount = pods.scratch()
+        super().__init__(
+            do_xcom_push=True,
+            service_account_name=step.service_account,
+            automount_service_account_token=step.deployer,
+            security_context=pods.pod_security(),
+            container_security_context=pods.container_security(),
+            xcom_sidecar_container_security_context=pods.container_security(),
+            container_resources=pods.resources("100m", "256Mi", "1Gi"),
+            volumes=[volume],
+            volume_mounts=[mount],
+            image_pull_policy="IfNotPresent",
+            # Helm needs time to take back what it began.
+            termination_grace_period=120 if step.deployer else 15,
+            # The end of the log says why a command failed.
+            termination_message_policy="FallbackToLogsOnError",
+            log_pod_spec_on_failure=False,
+            container_name_log_prefix_enabled=False,
+            on_finish_action="delete_pod",
+            **kwargs,
+        )
+        self.step = step
+        self._process: Process | None = None
+
+    def execute(self, context: Context) -> Any:
+        request = request_of(context)
+        if request.local:
+            return self._run_process(request, context)
+        self.prepare_pod(request)
+        return self._run_pod(context)
+
+    def on_kill(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+        else:
+            super().on_kill()
+
+    def prepare_pod(self, request: Request) -> None:
+        """Makes the pod's description that of `request`."""
+        variables, volumes, mounts = pods.kafka_access(request.kafka_values())
+        plain = {
+            "HOME": pods.SCRATCH,
+            "HOLDFAST_HOME": f"{pods.SCRATCH}/holdfast",
+            **_script_environment(
+                "holdfast", request, f"{PodDefaults.XCOM_MOUNT_PATH}/return.json"
+            ),
+        }
+        self.name = f"{request.name}-{self.step.name}"
+        self.namespace = request.namespace
+        self.image = request.image
+        self.labels = {
+            "app.kubernetes.io/name": "holdfast-task",
+            "app.kubernetes.io/managed-by": "airflow",
+            "holdfast/job": request.name,
+        }
+        # tini passes a signal on to the whole group: to `holdfast`, and helm below it.
+        self.cmds = ["tini", "-g", "--", "bash", "-c", self.step.script, "holdfast"]
+        self.arguments = self.step.arguments(request)
+        self.env_vars = [k8s.V1EnvVar(name=key, value=plain[key]) for key in plain] + variables
+        self.volumes = [*self.volumes, *volumes]
+        self.volume_mounts = [*self.volume_mounts, *mounts]
+
+    def build_pod_request_obj(
+        self, context: Context | None = None, *, dry_run: bool = False
+    ) -> k8s.V1Pod:
+        pod = super().build_pod_request_obj(context, dry_run=dry_run)
+        for container in pod.spec.containers:
+            if container.name == PodDefaults.SIDECAR_CONTAINER_NAME:
+                self._adapt_sidecar(container)
+        return pod
+
+    def _adapt_sidecar(self, sidecar: k8s.V1Container) -> None:
+        # The provider's own default is one more image to have, from one more registry.
+        if sidecar.image == PodDefaults.SIDECAR_CONTAINER.image:
+            sidecar.image = self.image
+            sidecar.image_pull_policy = self.image_pull_policy
+        if sidecar.resources == PodDefaults.SIDECAR_CONTAINER.resources:
+            sidecar.resources = pods.resources("1m", "10Mi", "32Mi")
+
+    def _run_pod(self, context: Context) -> Any:
+        try:
+            return super().execute(context)
+        except (AirflowFailException, AirflowSkipException):
+            raise
+        except AirflowException as error:
+            status = self._exit_status()
+            if status is None:  # the pod is lost, or never ran
+                raise _failure(context, str(error), final=False) from error
+            message = get_container_termination_message(self.remote_pod, self.base_container_name)
+            raise self._refusal(context, status, str(message or "")) from None
+
+    def _exit_status(self) -> int | None:
+        found = self.remote_pod.status.container_statuses if self.remote_pod else None
+        for container in found or []:
+            if container.name == self.base_container_name and container.state.terminated:
+                return int(container.state.terminated.exit_code)
+        return None
+
+    def _run_process(self, request: Request, context: Context) -> Any:
+        with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+            outcome = Path(folder, "outcome.json")
+            own = _script_environment(environment.command(), request, str(outcome))
+            script = ["bash", "-c", self.step.script, "holdfast", *self.step.arguments(request)]
+            self._process = Process(script, {**environment.child_environment(), **own})
+            status = self._process.follow(self.log.info)
+            if status != 0:
+                raise self._refusal(context, status, self._process.tail())
+            return json.loads(outcome.read_text("utf-8"))
+
+    def _refusal(self, context: Context, status: int, output: str) -> AirflowException:
+        why = f"{self.step.name} ended with status {status}. {_reason(output)}"
+        return _failure(context, why, final=self.step.final(status))
+
+
+class RollBackOperator(HoldfastOperator):
+    """Takes a deployment back when a step after it failed, and says which and why.
+
+    Args:
+        deploy: task that deployed; if it failed it has already undone its work.
+        checks: tasks whose failure calls for this one.
+    """
+
+    def __init__(self, *, deploy: str, checks: list[str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.deploy = deploy
+        self.checks = checks
+
+    def execute(self, context: Context) -> Any:
+        task = context["ti"]
+        deployed = task.xcom_pull(task_ids=self.deploy)
+        if not deployed or deployed.get("error"):
+            raise AirflowSkipException("Nothing to roll back: this run has deployed nothing.")
+        for check in self.checks:
+            if why := task.xcom_pull(task_ids=check, key=REASON):
+                self.log.error("Rolling back, because %s failed: %s", check, why)
+        return super().execute(context)
+
+
+def _script_environment(command: str, request: Request, outcome: str) -> dict[str, str]:
+    return {"COMMAND": command, "CHART_VALUES": request.chart_values(), "OUTCOME": outcome}
+
+
+def _failure(context: Context, why: str, *, final: bool) -> AirflowException:
+    context["ti"].xcom_push(key=REASON, value=why)
+    return AirflowFailException(why) if final else AirflowException(why)
+
+
+def _reason(output: str) -> str:
+    """What the command line says at its end (see `holdfast.errors`), or else the last lines."""
+    start = output.rfind("Error: ")
+    return output[start:].strip() if start >= 0 else "\n".join(output.splitlines()[-5:])

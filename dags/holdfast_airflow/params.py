@@ -1,0 +1,195 @@
+"""The params of the DAGs: what Airflow's trigger form shows and its API accepts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from holdfast_airflow import environment
+
+__all__ = ["deploy_params", "undeploy_params"]
+
+_WHAT, _WHERE, _SIZE, _LIMITS = "The table", "Where it runs", "Size", "Time limits"
+
+
+def _name() -> Param:
+    return Param(
+        type="string",
+        title="Name",
+        description_md="Name of the job: its Helm release and its `application.id`, which prefixes "
+        "its changelogs, transactional ids and consumer groups.",
+        pattern="^[a-z]([a-z0-9-]*[a-z0-9])?$",
+        minLength=1,
+        maxLength=40,
+        examples=["movies"],
+        section=_WHAT,
+    )
+
+
+def _where() -> dict[str, Any]:
+    return {
+        "target": Param(
+            "kubernetes",
+            type="string",
+            enum=["kubernetes", "local"],
+            values_display={
+                "kubernetes": "Kubernetes: a Helm release",
+                "local": "local: processes beside Airflow",
+            },
+            title="Target",
+            section=_WHERE,
+        ),
+        "namespace": Param(
+            environment.namespace(),
+            type="string",
+            pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+            maxLength=63,
+            title="Namespace",
+            description="Of the job and of this run's task pods. Target kubernetes only.",
+            section=_WHERE,
+        ),
+        "image": Param(
+            environment.image(),
+            type="string",
+            minLength=1,
+            title="Holdfast image",
+            description="Runs the job and this run's task pods. Target kubernetes only.",
+            section=_WHERE,
+        ),
+        "bootstrap_servers": Param(
+            None,
+            type=["null", "string"],
+            pattern=r"^[^\s,:]+:\d+(,[^\s,:]+:\d+)*$",
+            title="Kafka brokers",
+            description="host:port, comma-separated. Empty: those of this Airflow's environment "
+            "(kubernetes), the broker that runs in the home folder (local).",
+            examples=["kafka-1:9092,kafka-2:9092"],
+            section=_WHERE,
+        ),
+        "home": Param(
+            None,
+            type=["null", "string"],
+            title="Home folder",
+            description="Folder of all local files. Empty: .holdfast. Target local only.",
+            section=_WHERE,
+        ),
+    }
+
+
+def _minutes(default: int, maximum: int, title: str, description: str) -> Param:
+    return Param(
+        default,
+        type="integer",
+        minimum=1,
+        maximum=maximum,
+        title=title,
+        description=description,
+        section=_LIMITS,
+    )
+
+
+def _table() -> dict[str, Any]:
+    return {
+        "name": _name(),
+        "sql": Param(
+            None,
+            type=["null", "string"],
+            format="multiline",
+            title="SQL",
+            description="The statements. Give either this or an SQL file.",
+            examples=["CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"],
+            section=_WHAT,
+        ),
+        "sql_file": Param(
+            None,
+            type=["null", "string"],
+            title="SQL file",
+            description="Path of a file of statements, relative to the folder HOLDFAST_SQL_FOLDER "
+            "of the Airflow workers (the DAGs' folder by default).",
+            examples=["sql/movies.sql"],
+            section=_WHAT,
+        ),
+        "state_partitions": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            maximum=1024,
+            title="State partitions",
+            description="Parallelism of a new table, for its whole life. Empty: 8.",
+            section=_WHAT,
+        ),
+        "properties": Param(
+            {},
+            type="object",
+            propertyNames={"pattern": "^[A-Za-z0-9._-]+$"},
+            additionalProperties={"type": ["string", "number", "boolean"]},
+            title="Properties",
+            description_md="More properties of the job; `holdfast config` lists them.",
+            examples=[{"max.offsets.per.trigger": 100000}],
+            section=_WHAT,
+        ),
+    }
+
+
+def _size() -> dict[str, Any]:
+    return {
+        "executors": Param(
+            2,
+            type="integer",
+            minimum=1,
+            maximum=1000,
+            title="Executors",
+            description="Executor pods or processes, one core each.",
+            section=_SIZE,
+        ),
+        "replicas": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            maximum=32,
+            title="Topic replicas",
+            description="Copies of every topic that Holdfast creates. Empty: the broker's default.",
+            section=_SIZE,
+        ),
+        "values": Param(
+            {},
+            type="object",
+            title="Chart values",
+            description_md="More values of the chart `holdfast` (volumes, resources, Kafka's "
+            "`secretProperties` and TLS, node selectors …). Target kubernetes only.",
+            examples=[{"executor": {"volume": {"size": "50Gi"}}}],
+            section=_SIZE,
+        ),
+    }
+
+
+def deploy_params() -> dict[str, Any]:
+    """Params of `deploy_state_table`."""
+    return {
+        **_table(),
+        **_where(),
+        **_size(),
+        "deploy_timeout_minutes": _minutes(
+            15, 110, "Deploy", "Until the new revision is ready; then the old one comes back."
+        ),
+        "catch_up_timeout_minutes": _minutes(
+            60, 2880, "Catch up", "Until the job has read its sources; then it is rolled back."
+        ),
+    }
+
+
+def undeploy_params() -> dict[str, Any]:
+    """Params of `undeploy_state_table`."""
+    return {
+        "name": _name(),
+        **_where(),
+        "delete_state": Param(
+            False,
+            type="boolean",
+            title="Delete the volumes",
+            description="Local stores only: topics stay, and a later deployment restores the "
+            "stores from their changelogs.",
+            section=_LIMITS,
+        ),
+    }

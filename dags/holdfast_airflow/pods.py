@@ -1,0 +1,88 @@
+"""What the pods of tasks have in common: no rights they do not need, and Kafka's credentials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubernetes.client import models as k8s
+
+__all__ = ["SCRATCH", "container_security", "kafka_access", "pod_security", "resources", "scratch"]
+
+SCRATCH = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
+"""The only folder of a pod that can be written to."""
+
+_TLS_FOLDER = "/etc/holdfast/tls"  # where the chart mounts it, too
+
+
+def pod_security() -> k8s.V1PodSecurityContext:
+    """Of every pod: what the pod security standard `restricted` asks for."""
+    return k8s.V1PodSecurityContext(
+        run_as_non_root=True,
+        run_as_user=10001,
+        run_as_group=0,
+        seccomp_profile=k8s.V1SeccompProfile(type="RuntimeDefault"),
+    )
+
+
+def container_security() -> k8s.V1SecurityContext:
+    """Of every container: the same, and it cannot write into its image."""
+    return k8s.V1SecurityContext(
+        allow_privilege_escalation=False,
+        read_only_root_filesystem=True,
+        run_as_non_root=True,
+        capabilities=k8s.V1Capabilities(drop=["ALL"]),
+    )
+
+
+def resources(cpu: str, memory: str, most: str) -> k8s.V1ResourceRequirements:
+    """Requests, and the limit of memory; processor time is shared by request only."""
+    return k8s.V1ResourceRequirements(
+        requests={"cpu": cpu, "memory": memory}, limits={"memory": most}
+    )
+
+
+def scratch() -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
+    """A folder to write to, gone with the pod."""
+    volume = k8s.V1Volume(name="tmp", empty_dir=k8s.V1EmptyDirVolumeSource(size_limit="256Mi"))
+    return volume, k8s.V1VolumeMount(name="tmp", mount_path=SCRATCH)
+
+
+def kafka_access(
+    kafka: dict[str, Any],
+) -> tuple[list[k8s.V1EnvVar], list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
+    """Environment and volumes that connect a task pod to Kafka the way the job's pods are.
+
+    Args:
+        kafka: the chart's values under `kafka`.
+    """
+    plain = dict(kafka.get("properties", {}))
+    tls = kafka.get("tls", {})
+    secret = tls.get("existingSecret")
+    if secret:
+        plain["ssl.ca.location"] = f"{_TLS_FOLDER}/ca.crt"
+    if secret and tls.get("clientCertificate"):
+        plain["ssl.certificate.location"] = f"{_TLS_FOLDER}/tls.crt"
+        plain["ssl.key.location"] = f"{_TLS_FOLDER}/tls.key"
+    variables = [k8s.V1EnvVar(name=_variable(key), value=str(plain[key])) for key in plain]
+    variables += [_secret_variable(*item) for item in kafka.get("secretProperties", {}).items()]
+    return variables, *_tls_volume(secret)
+
+
+def _variable(setting: str) -> str:
+    return "HOLDFAST_KAFKA_" + setting.upper().replace(".", "_")
+
+
+def _secret_variable(setting: str, reference: dict[str, str]) -> k8s.V1EnvVar:
+    source = k8s.V1SecretKeySelector(name=reference["name"], key=reference["key"])
+    return k8s.V1EnvVar(
+        name=_variable(setting), value_from=k8s.V1EnvVarSource(secret_key_ref=source)
+    )
+
+
+def _tls_volume(secret: str | None) -> tuple[list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
+    if not secret:
+        return [], []
+    volume = k8s.V1Volume(
+        name="tls", secret=k8s.V1SecretVolumeSource(secret_name=secret, default_mode=0o444)
+    )
+    return [volume], [k8s.V1VolumeMount(name="tls", mount_path=_TLS_FOLDER, read_only=True)]

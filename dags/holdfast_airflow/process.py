@@ -1,0 +1,79 @@
+"""One command as a process of this machine, its output in a log."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+__all__ = ["Process"]
+
+_LINES_KEPT = 80  # as many as Kubernetes keeps of a failed container
+_GRACE_S = 30.0
+
+
+class Process:
+    """Owns a process group from its start to its end.
+
+    Args:
+        command: the program and its arguments.
+        environment: all of its environment.
+    """
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+        self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
+
+    def follow(self, tell: Callable[[str], object]) -> int:
+        """Gives every line of output to `tell` until the process ends; returns its exit status.
+
+        The process does not outlive this call, whatever ends it.
+        """
+        # What the process leaves running on purpose may keep its end of the pipe open.
+        reader = threading.Thread(target=self._read, args=(tell,), daemon=True)
+        reader.start()
+        try:
+            status = self._process.wait()
+            reader.join(timeout=2)
+            return status
+        finally:
+            self.stop()
+
+    def tail(self) -> str:
+        """The last lines of output."""
+        return "\n".join(self._last_lines)
+
+    def stop(self) -> None:
+        """Ends the process group: asks, and after 30 s does not ask.  Again: nothing."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGTERM)
+            try:
+                self._process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                self._signal(signal.SIGKILL)
+                self._process.wait()
+
+    def _read(self, tell: Callable[[str], object]) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            text = line.rstrip()
+            self._last_lines.append(text)
+            tell(text)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)

@@ -1,0 +1,143 @@
+"""What one run of a DAG was asked for, and the arguments of `holdfast` that say it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast_airflow import environment
+
+__all__ = ["InvalidRequest", "Request"]
+
+
+class InvalidRequest(ValueError):
+    """What was asked for makes no sense, and would make no more sense at another try."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The params of a run, checked as far as their schema cannot.
+
+    `sql` is empty for a run that has no statements (undeploy).
+    """
+
+    name: str
+    target: str
+    sql: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(params: Mapping[str, Any]) -> Request:
+        """The request in a run's params.
+
+        Raises:
+            InvalidRequest: both or neither of `sql` and `sql_file`, or the file cannot be read.
+        """
+        sql = _statements(params) if "sql" in params else ""
+        return Request(params["name"], params["target"], sql, dict(params))
+
+    @property
+    def local(self) -> bool:
+        """Whether `holdfast` runs as a process of this machine, rather than as a pod."""
+        return self.target == "local"
+
+    @property
+    def namespace(self) -> str:
+        return str(self.params["namespace"])
+
+    @property
+    def image(self) -> str:
+        return str(self.params["image"])
+
+    def statement_arguments(self) -> list[str]:
+        """For commands that read statements: `explain`, `check`, `topics`, `smoke`."""
+        return [
+            f"--sql={self.sql}",
+            *_settings({"application.id": self.name, **self._properties()}),
+            *self._home(),
+        ]
+
+    def deploy_arguments(self) -> list[str]:
+        """For `deploy`."""
+        return [
+            *self.release_arguments(),
+            *([] if self.local else [f"--image={self.image}"]),
+            f"--sql={self.sql}",
+            *_settings(self._properties()),
+            f"--executors={self.params['executors']}",
+            f"--timeout={self.params['deploy_timeout_minutes'] * 60}",
+        ]
+
+    def release_arguments(self) -> list[str]:
+        """For commands about a deployment: `status`, `rollback`, and the start of others."""
+        where = self._home() if self.local else [f"--namespace={self.namespace}"]
+        return [self.name, f"--target={self.target}", *where]
+
+    def undeploy_arguments(self) -> list[str]:
+        """For `undeploy`."""
+        more = ["--delete-state"] if self.params["delete_state"] else []
+        return [*self.release_arguments(), *more]
+
+    def chart_values(self) -> str:
+        """More values of the chart as JSON, which YAML readers take; empty for none."""
+        values = None if self.local else self.params.get("values")
+        return json.dumps(values) if values else ""
+
+    def kafka_values(self) -> dict[str, Any]:
+        """The chart values under `kafka`: how its clients connect."""
+        kafka: dict[str, Any] = (self.params.get("values") or {}).get("kafka", {})
+        return kafka
+
+    def _home(self) -> list[str]:
+        home = self.params.get("home")
+        return [f"--home={home}"] if self.local and home else []
+
+    def _properties(self) -> dict[str, Any]:
+        own = {
+            "bootstrap.servers": self._bootstrap_servers(),
+            "state.partitions": self.params.get("state_partitions"),
+            "replication.factor": self.params.get("replicas"),
+        }
+        named = {key: value for key, value in own.items() if value is not None}
+        return {**named, **(self.params.get("properties") or {})}
+
+    def _bootstrap_servers(self) -> str | None:
+        given: str | None = self.params.get("bootstrap_servers")
+        return given or (None if self.local else environment.bootstrap_servers())
+
+
+def _statements(params: Mapping[str, Any]) -> str:
+    sql, path = params.get("sql"), params.get("sql_file")
+    if bool(sql) == bool(path):
+        both = "Both `sql` and `sql_file` are given" if sql else "Neither `sql` nor `sql_file`"
+        raise InvalidRequest(f"{both}{'' if sql else ' is given'}. Give exactly one of them.")
+    return str(sql) if sql else _read(str(path))
+
+
+def _read(name: str) -> str:
+    folder = environment.sql_folder()
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder):
+        raise InvalidRequest(
+            f"sql_file {name!r} is outside of {folder}. Give a path in that folder; its name is in "
+            "Airflow's environment variable HOLDFAST_SQL_FOLDER."
+        )
+    return _text(path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"sql_file {path} cannot be read: {error}.") from error
+
+
+def _settings(properties: Mapping[str, Any]) -> list[str]:
+    return [f"--set={key}={_plain(value)}" for key, value in properties.items()]
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,94 @@
+"""The steps of the DAGs: which commands of `holdfast` each runs, and with which arguments.
+
+A step is a bash script that takes the arguments as "$@", so nothing a user types is ever part of
+a script.  It finds the executable in $COMMAND, the chart's values in $CHART_VALUES, and writes
+what the next steps shall know as JSON to $OUTCOME.  Exit status 2 means refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast_airflow.request import Request
+
+__all__ = ["CHECK", "DEPLOY", "ROLL_BACK", "SMOKE", "TOPICS", "UNDEPLOY", "Step"]
+
+_REFUSED, _NO_PROGRAM = 2, (126, 127)
+_DEPLOYER, _PLAIN = "holdfast-deployer", "holdfast-task"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One task of a DAG.
+
+    Args:
+        name: for people and pods.
+        script: bash; see the module.
+        arguments: of the script.
+        deployer: whether it runs helm, and so needs the right to change the cluster.
+        once: whether any failure of the script is final, not only a refusal.
+    """
+
+    name: str
+    script: str
+    arguments: Callable[[Request], list[str]]
+    deployer: bool = False
+    once: bool = False
+
+    @property
+    def service_account(self) -> str:
+        """The account that its pod runs as."""
+        return _DEPLOYER if self.deployer else _PLAIN
+
+    def final(self, exit_status: int) -> bool:
+        """Whether it is of no use to run the script again."""
+        return self.once or exit_status in {_REFUSED, *_NO_PROGRAM}
+
+
+_PRELUDE = "set -euo pipefail\n"
+
+CHECK = Step(
+    "check",
+    _PRELUDE
+    + '"$COMMAND" explain "$@"\n"$COMMAND" check "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.statement_arguments,
+)
+TOPICS = Step(
+    "topics",
+    _PRELUDE + '"$COMMAND" topics "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.statement_arguments,
+)
+# It takes the old revision back by itself when the new one does not get ready.
+DEPLOY = Step(
+    "deploy",
+    _PRELUDE
+    + 'if [ -n "$CHART_VALUES" ]; then\n'
+    + "  values=$(mktemp)\n"
+    + '  printf %s "$CHART_VALUES" > "$values"\n'
+    + '  set -- "$@" --values "$values"\n'
+    + "fi\n"
+    + '"$COMMAND" deploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.deploy_arguments,
+    deployer=True,
+    once=True,
+)
+SMOKE = Step(
+    "smoke",
+    _PRELUDE + '"$COMMAND" smoke "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.statement_arguments,
+)
+# Twice would be two revisions back.
+ROLL_BACK = Step(
+    "rollback",
+    _PRELUDE + '"$COMMAND" rollback "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.release_arguments,
+    deployer=True,
+    once=True,
+)
+UNDEPLOY = Step(
+    "undeploy",
+    _PRELUDE + '"$COMMAND" undeploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    Request.undeploy_arguments,
+    deployer=True,
+)
