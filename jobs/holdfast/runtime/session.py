@@ -72,7 +72,11 @@ def spark_session(settings: Settings) -> SparkSession:
         .config("spark.executor.memory", f"{memory}m")
         .config("spark.driver.memory", f"{placement.driver_memory_mb}m")
         .config("spark.deploy.maxExecutorRetries", "-1")
-        .config("spark.driver.extraJavaOptions", f"{logging} -XX:+UseSerialGC{requested}")
+        # The driver plans and schedules; the second compiler would only take the start's cores.
+        .config(
+            "spark.driver.extraJavaOptions",
+            f"{logging} -XX:+UseSerialGC -XX:TieredStopAtLevel=1{requested}",
+        )
         .config("spark.executor.extraJavaOptions", f"{logging} -XX:+UseSerialGC")
     )
     if local:

@@ -12,6 +12,21 @@ rm -f rocksdbjni-* hive-beeline-* hive-cli-* hive-common-* hive-exec-* hive-jdbc
     spark-mllib* spark-graphx* spark-connect* spark-repl* breeze* spire* cats-kernel* algebra_* \
     lapack-* blas-* arpack* jline-* zookeeper-* curator-* scala-compiler-* \
     netty-tcnative-*-windows-* netty-tcnative-*-osx-* netty-*-kqueue-* spark-yarn* spark-mesos* spark-ganglia*
+
+# One jar that names all others in a fixed order stands for them: folders list files in any order, and
+# Java's class archive (train.py) is good for one class path only.
+python3 - <<'END'
+import pathlib, shutil, zipfile
+jars = pathlib.Path.cwd()
+home = jars.parent / "jars-in-order"
+home.mkdir()
+for entry in list(jars.iterdir()):
+    shutil.move(entry, home)
+line = "Class-Path: " + " ".join(f"../{home.name}/{jar.name}" for jar in sorted(home.glob("*.jar")))
+wrapped = "\r\n ".join([line[:70], *(line[i : i + 69] for i in range(70, len(line), 69))])
+with zipfile.ZipFile(jars / "spark.jar", "w") as archive:
+    archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\r\n{wrapped}\r\n\r\n")
+END
 cd ..
 rm -rf examples data R sbin licenses tests python/test_coverage pandas/tests
 cd ..
