@@ -92,6 +92,8 @@ DOCKER_BUILD_ARGS ?=
 HELM_LINUX ?=
 IMAGES ?= holdfast holdfast-airflow holdfast-kafka holdfast-postgres
 PLATFORM_ARGS ?=
+# A new image under an old tag restarts the pods that run it, and no others.
+image_id = $$(docker image inspect -f '{{.Id}}' '$(1):$(TAG)')
 CONTEXT := kind-$(CLUSTER)
 HAS_CLUSTER := kind get clusters 2>/dev/null | grep -qx '$(CLUSTER)'
 export CLUSTER TAG BASE_IMAGE DOCKER_BUILD_ARGS HELM_LINUX
@@ -109,7 +111,10 @@ images: ## build the images; load into the cluster what it lacks
 .PHONY: platform
 platform: cluster images ## Kafka, PostgreSQL and Airflow in the cluster
 	@helm --kube-context '$(CONTEXT)' upgrade --install platform helm/holdfast-platform \
-	  --namespace holdfast-platform --set-string image.tag='$(TAG)' --wait --timeout 10m $(PLATFORM_ARGS)
+	  --namespace holdfast-platform --set-string image.tag='$(TAG)' --wait --timeout 10m \
+	  --set-string airflow.podAnnotations.image="$(call image_id,holdfast-airflow)" \
+	  --set-string kafka.podAnnotations.image="$(call image_id,holdfast-kafka)" \
+	  --set-string postgresql.podAnnotations.image="$(call image_id,holdfast-postgres)" $(PLATFORM_ARGS)
 
 .PHONY: deploy
 deploy: platform ## all of the above, then an example table, deployed by Airflow's DAG

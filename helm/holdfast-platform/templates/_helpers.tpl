@@ -71,3 +71,10 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- else }}{{ fail "jobs.bootstrapServers is required with kafka.enabled=false: the brokers of the jobs, host:port" }}
 {{- end }}
 {{- end }}
+
+{{/* Takes the component's values. */}}
+{{- define "platform.annotations" -}}
+{{- range $name, $value := .podAnnotations }}
+{{ $name }}: {{ $value | quote }}
+{{- end }}
+{{- end }}

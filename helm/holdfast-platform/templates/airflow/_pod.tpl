@@ -42,8 +42,8 @@ The pod of an Airflow component.  Takes a list: root context, component, and a d
 metadata:
   labels: {{- include "platform.labels" (list $root (printf "airflow-%s" $component)) | nindent 4 }}
   annotations:
-    # Environment from a Secret and probes from a ConfigMap are read at a start only.
-    checksum/config: {{ $root.Files.Get "files/heartbeat.py" | sha256sum }}
+    checksum/probes: {{ $root.Files.Get "files/heartbeat.py" | sha256sum }}
+    {{- include "platform.annotations" $root.Values.airflow | nindent 4 }}
 spec:
   serviceAccountName: airflow
   automountServiceAccountToken: {{ $of.token | default false }}
