@@ -16,6 +16,7 @@ from holdfast.cli.options import (
     json_option,
     load_job,
     named_properties,
+    sigterm_interrupts,
     sql_options,
 )
 from holdfast.cli.progress import reporter
@@ -83,7 +84,7 @@ def command(
     """
     if executors is not None:
         overrides = (*overrides, f"executors={executors}")
-    with json_errors(as_json), reporter() as tell:
+    with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         job = load_job(sql, config, overrides, home, name=name)
         if target == "local":
             found = _local(name, job, sql, config, overrides, timeout, tell, wait=not no_wait)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -38,6 +40,7 @@ __all__ = [
     "load_job",
     "load_settings",
     "named_properties",
+    "sigterm_interrupts",
     "sql_options",
 ]
 
@@ -125,6 +128,20 @@ def json_option(function: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")(
         function
     )
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM takes the way of Ctrl-C, which puts things in order again."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import orjson
 
-from holdfast.cli.options import home_option, json_errors, json_option
+from holdfast.cli.options import home_option, json_errors, json_option, sigterm_interrupts
 from holdfast.cli.progress import reporter
 from holdfast.cli.targets import deployment_of, namespace_option, target_option
 
@@ -33,6 +33,6 @@ def command(
 
     State is never taken back: a revision that fits it goes on from where the job is.
     """
-    with json_errors(as_json), reporter() as tell:
+    with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         found = deployment_of(target, name, home, namespace).rollback(timeout, tell)
     click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_line())

@@ -31,4 +31,9 @@ def command(
     """
     with json_errors(as_json):
         found = deployment_of(target, name, home, namespace).undeploy(delete_state=delete_state)
-    click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_line())
+    kept = "its topics" if delete_state else "its topics and its stores"
+    click.echo(
+        orjson.dumps(found.as_json()).decode()
+        if as_json
+        else f"{name} is undeployed; {kept} are kept."
+    )

@@ -33,14 +33,10 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX = "HOLDFAST_"
-# Read elsewhere: by the local Kafka, by the command line itself (image and namespace of
-# deployments as well), by the tests.
-_NOT_PROPERTIES = (
-    "HOLDFAST_LOCAL_",
-    "HOLDFAST_CLI_",
-    "HOLDFAST_TEST_",
-    "HOLDFAST_IMAGE",
-    "HOLDFAST_NAMESPACE",
+# Read elsewhere: by the local Kafka, by the command line itself, by the tests, by the DAGs.
+_NOT_PROPERTIES = ("HOLDFAST_LOCAL_", "HOLDFAST_CLI_", "HOLDFAST_TEST_")
+_NOT_PROPERTIES += tuple(
+    f"HOLDFAST_{name}" for name in ("COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER", "STATUS_URL")
 )
 _KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
 

@@ -112,7 +112,7 @@ def await_ready(
         if now.ready:
             return now
         if now.state is DeploymentState.REFUSED:
-            raise Refused(f"{now.name} revision {now.revision} was refused: {now.reason}")
+            raise _refusal(now)
         if failed(now) or time.monotonic() >= deadline:
             late = "" if failed(now) else f" within {timeout_s:.0f} s"
             raise HoldfastError(
@@ -121,3 +121,11 @@ def await_ready(
                 action="see the driver's log; give --timeout more seconds if it only was slow",
             )
         time.sleep(_POLL_S)
+
+
+def _refusal(refused: Deployment) -> Refused:
+    """The driver's own words, as the command line printed them."""
+    fact, _, action = refused.reason.partition("\nWhat to do: ")
+    fact, _, cause = fact.partition("\nLikely cause: ")
+    told = f"{refused.name} revision {refused.revision} was refused: {fact}"
+    return Refused(told, cause=cause, action=action)

@@ -36,7 +36,7 @@ __all__ = ["LocalDeployment", "all_deployments"]
 
 TARGET = "local"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,43}[a-z0-9])?")
-_STOP_S = 60.0
+_START_S, _STOP_S = 10.0, 60.0
 _POLL_S = 0.1
 _DEATHS_MAX = 3  # before it was ready once
 
@@ -141,8 +141,8 @@ class LocalDeployment:
             Refused: it is not deployed.
             HoldfastError: the revision before did not become ready either.
         """
+        self._need()
         with self._locked():
-            self._need()
             previous = self._revisions.previous()
             if not previous:
                 tell(f"{self._name} has no revision before {self._revisions.current}: undeploying")
@@ -157,13 +157,15 @@ class LocalDeployment:
         Raises:
             Refused: it is not deployed.
         """
+        self._need()
         with self._locked():
-            self._need()
             return self._undeploy(delete_state=delete_state)
 
     def _undeploy(self, *, delete_state: bool) -> Deployment:
-        revision = self._revisions.current or getattr(read_record(self._folder), "revision", 0)
-        files = self._revisions.files(revision)
+        pending = self._revisions.pending()
+        files = self._revisions.files(pending or self._revisions.current)
+        if pending:
+            self._await_unrecorded()
         self._stop()
         (self._folder / "supervisor.json").unlink(missing_ok=True)
         self._revisions.forget()
@@ -244,6 +246,12 @@ class LocalDeployment:
         if record.driver_pid and not psutil.pid_exists(record.driver_pid):
             end_session(record.driver_pid, 0.0)
 
+    def _await_unrecorded(self) -> None:
+        """The supervisor of a `deploy` that was killed may be about to say that it is there."""
+        deadline = time.monotonic() + _START_S
+        while read_record(self._folder) is None and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+
     def _refuse_other(self, application_id: str) -> None:
         status = JobStatus.read(status_path(self._home, application_id))
         record = read_record(self._folder)
@@ -257,7 +265,7 @@ class LocalDeployment:
             )
 
     def _need(self) -> None:
-        if self.status().state is DeploymentState.ABSENT:
+        if self.status().state is DeploymentState.ABSENT and not self._revisions.pending():
             raise Refused(
                 f"There is no deployment {self._name} in {self._home}.",
                 action="`holdfast status` lists what there is; --home names another folder",

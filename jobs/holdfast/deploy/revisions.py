@@ -69,9 +69,13 @@ class Revisions:
         """Keep a new revision, still pending; returns its number."""
         index = self._read()
         revision = max((int(n) for n in index.outcomes), default=0) + 1
+        # One that is still pending belongs to a command that was killed.
+        known = {
+            n: Outcome.FAILED if o == Outcome.PENDING else o for n, o in index.outcomes.items()
+        }
         self._folder.mkdir(parents=True, exist_ok=True)
         write_json(self._path(revision), _VERSION, asdict(files))
-        self._write(index.current, index.outcomes | {str(revision): Outcome.PENDING})
+        self._write(index.current, known | {str(revision): Outcome.PENDING})
         return revision
 
     def files(self, revision: int) -> JobFiles:
@@ -106,6 +110,11 @@ class Revisions:
         index = self._read()
         good = [int(n) for n, o in index.outcomes.items() if o == Outcome.SUPERSEDED]
         return max((n for n in good if n < index.current), default=0)
+
+    def pending(self) -> int:
+        """The revision of a `deploy` that did not come to its end, 0 without one."""
+        found = [int(n) for n, o in self._read().outcomes.items() if o == Outcome.PENDING]
+        return max(found, default=0)
 
     def forget(self) -> None:
         """No revision is left."""

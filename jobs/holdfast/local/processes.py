@@ -46,16 +46,17 @@ def end_session(session: int, grace_s: float) -> None:
 
 
 def kill_hard(pid: int, wait_s: float = _REAP_S) -> bool:
-    """SIGKILL one process by its pid; True when it was there and is gone."""
+    """SIGKILL one process by its pid; True when it was there and has ended."""
     try:
         process = psutil.Process(pid)
         process.kill()
-        process.wait(wait_s)
     except psutil.NoSuchProcess:
         return False
-    except psutil.TimeoutExpired:
-        return process.status() == psutil.STATUS_ZOMBIE
-    return True
+    deadline = time.monotonic() + wait_s
+    # Not psutil's wait(): a zombie whose parent does not look has ended as well.
+    while lives(pid, process.create_time()) and time.monotonic() < deadline:
+        time.sleep(_POLL_S / 10)
+    return not lives(pid, process.create_time())
 
 
 def lives(pid: int, created: float) -> bool:

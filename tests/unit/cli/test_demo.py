@@ -13,9 +13,10 @@ import pytest
 
 from holdfast.cli.demo.files import DemoFiles
 from holdfast.cli.demo.kills import Kill, _busiest, _replaced, _restored
-from holdfast.cli.demo.processes import Children, kill_hard, session_members
+from holdfast.cli.demo.processes import Children
 from holdfast.cli.demo.results import EXPECTED, compare
 from holdfast.errors import Refused
+from holdfast.local.processes import kill_hard, session_members
 from holdfast.types.status import ExecutorStatus, JobStatus, PartitionStatus, QueryStatus
 
 # A parent whose child makes a process group of its own, as Spark's Python workers do.
@@ -59,7 +60,7 @@ def test_a_kill_of_nobody_has_not_landed() -> None:
 
 def test_children_are_stopped_and_none_is_left(tmp_path: Path) -> None:
     children = Children()
-    child = children.start(["version"], tmp_path / "log")
+    child = children.start([sys.executable, "--version"], tmp_path / "log")
     assert waits(lambda: not child.running, 30)
     assert child.exit_status == 0
     assert (tmp_path / "log").read_text()

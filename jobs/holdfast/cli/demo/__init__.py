@@ -3,6 +3,7 @@
 files.py       where the demo keeps things, and what it may wipe
 processes.py   every process it starts, and that none is left
 screen.py      what it prints: commands, progress, results
+deployed.py    the job's deployment
 watch.py       how far the job is, by Kafka and by its status file
 kills.py       SIGKILL, and how long until work goes on
 results.py     values anybody can check by hand

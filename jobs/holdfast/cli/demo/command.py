@@ -27,20 +27,27 @@ __all__ = ["command"]
     help="Flights per second.",
 )
 @click.option("--limit", type=click.IntRange(min=1_000), help="Stream only so many flights.")
+@click.option(
+    "--airflow",
+    metavar="CMD",
+    help="Let Airflow's DAGs deploy the job: path of an `airflow` executable.",
+)
 @click.pass_context
-def command(ctx: click.Context, home: Path, rate: int, limit: int | None) -> None:
+def command(
+    ctx: click.Context, home: Path, rate: int, limit: int | None, airflow: str | None
+) -> None:
     """Run the main job on real input, kill it twice, and prove that its tables are exact.
 
     Streams the 336,776 flights that left New York City in 2013 into a real Kafka; meanwhile an
-    executor and then the driver are killed with SIGKILL. Every step is an ordinary command,
-    shown as it runs. Exits with 0 only if both kills hit a working job and every table equals
-    what is recomputed from its input.
+    executor and then the driver are killed with SIGKILL, and come back by themselves. Every step
+    is an ordinary command, shown as it runs. Exits with 0 only if both kills hit a working job
+    and every table equals what is recomputed from its input.
     """
     from holdfast.cli.demo.screen import Screen
     from holdfast.cli.demo.script import Demo, DemoOptions
 
     signal.signal(signal.SIGTERM, _interrupt)
-    good = Demo(DemoOptions(home, rate, limit), Screen()).play()
+    good = Demo(DemoOptions(home, rate, limit, airflow), Screen()).play()
     ctx.exit(0 if good else 1)
 
 

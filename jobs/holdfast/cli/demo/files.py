@@ -40,8 +40,13 @@ class DemoFiles:
 
     @property
     def log(self) -> Path:
-        """What `holdfast run` says, of all its lives."""
-        return self.home / "job.log"
+        """What the driver says, of all its lives."""
+        return self.home / "deploy" / APPLICATION_ID / "driver.log"
+
+    @property
+    def airflow_log(self) -> Path:
+        """What Airflow says, where it deploys the job."""
+        return self.home / "airflow.log"
 
     @property
     def producer_log(self) -> Path:

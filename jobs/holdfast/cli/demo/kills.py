@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from holdfast.cli.demo.processes import Child, kill_hard
 from holdfast.cli.demo.watch import Progress, Watch
+from holdfast.local.processes import kill_hard
 from holdfast.types.status import ExecutorStatus, JobStatus, PartitionStatus
 
 __all__ = ["Kill", "Tell", "kill_driver", "kill_executor", "kills_table", "recovered"]
@@ -63,20 +63,20 @@ def kill_executor(watch: Watch) -> Kill:
     return Kill(what, landed, share, progress.committed, at, status)
 
 
-def kill_driver(watch: Watch, job: Child) -> Kill:
+def kill_driver(watch: Watch) -> Kill:
     """SIGKILL the driver: its Python process, and its JVM before that can notice."""
     status, progress = watch.status(), watch.progress()
-    jvm_pid = status.jvm_pid if status is not None else 0
-    at = time.monotonic()
-    landed = kill_hard(job.pid)
-    if jvm_pid:
-        kill_hard(jvm_pid)
     share = progress.committed / watch.total
-    what = f"driver (pid {job.pid}, JVM {jvm_pid})"
+    at = time.monotonic()
+    if status is None:
+        return Kill("no driver was found", False, share, progress.committed, at, status)
+    landed = kill_hard(status.pid)
+    kill_hard(status.jvm_pid)
+    what = f"driver (pid {status.pid}, JVM {status.jvm_pid})"
     return Kill(what, landed, share, progress.committed, at, status)
 
 
-def recovered(kill: Kill, watch: Watch, job: Child, tell: Tell) -> Kill:
+def recovered(kill: Kill, watch: Watch, why_dead: Callable[[], str], tell: Tell) -> Kill:
     """Wait until a new process took the place of the killed one and every query commits again.
 
     Raises:
@@ -87,7 +87,7 @@ def recovered(kill: Kill, watch: Watch, job: Child, tell: Tell) -> Kill:
         goes_on = now.committed > kill.committed or now.committed >= watch.total
         return goes_on and _replaced(kill.before, watch.status())
 
-    watch.until(done, job, _RECOVERY_S, tell)
+    watch.until(done, why_dead, _RECOVERY_S, tell)
     return replace(
         kill,
         recovery_s=time.monotonic() - kill.at,

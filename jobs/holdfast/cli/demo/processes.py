@@ -1,8 +1,6 @@
 """Every process the demo starts, and that none is left.
 
-Each child leads a session of its own: whatever it starts (Spark's JVMs, their Python workers,
-which even make process groups of their own) stays in that session, and is found by it after the
-child itself was killed.
+Each child leads a session of its own (`holdfast.local.processes`).
 """
 
 from __future__ import annotations
@@ -12,52 +10,38 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import psutil
 
-__all__ = ["Child", "Children", "kill_hard", "session_members"]
+from holdfast.local.processes import end_session, session_members
 
-_STOP_S = 30.0
-_POLL_S = 0.1
+__all__ = ["Child", "Children"]
 
-
-def session_members(session: int) -> list[psutil.Process]:
-    """Live processes of a session, zombies left out."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            same = os.getsid(process.pid) == session
-            if same and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
-
-
-def kill_hard(pid: int, wait_s: float = 5.0) -> bool:
-    """SIGKILL one process by its pid; True when it was there and is gone."""
-    try:
-        process = psutil.Process(pid)
-        process.kill()
-        process.wait(wait_s)
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.TimeoutExpired:
-        return process.status() == psutil.STATUS_ZOMBIE
-    return True
+_STOP_S = 60.0
+_LEFT_S = 2.0
+# Airflow's tasks find Holdfast's command line by it.
+_HERE = {"HOLDFAST_COMMAND": str(Path(sys.executable).parent / "holdfast")}
 
 
 class Child:
-    """One `holdfast` command in the background, and all that it starts."""
+    """One command and all that it starts, in the background unless it is waited for.
 
-    def __init__(self, arguments: Sequence[str], log: Path) -> None:
-        with log.open("ab") as output:
+    Args:
+        command: the program and its arguments.
+        log: where its output goes; None for the terminal.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path | None = None) -> None:
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(log.open("ab")) if log is not None else None
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "holdfast.cli.main", *arguments],
+                command,
+                env=os.environ | _HERE,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=subprocess.STDOUT if log is not None else None,
                 start_new_session=True,
             )
         self.pid = self._process.pid
@@ -70,24 +54,17 @@ class Child:
     def exit_status(self) -> int | None:
         return self._process.poll()
 
+    def wait(self) -> int:
+        """Its exit status, once it has ended."""
+        return self._process.wait()
+
     def stop(self) -> None:
-        """SIGTERM to the command; after half a minute SIGKILL to all of its session."""
+        """SIGTERM to the command; after a minute SIGKILL to all of its session."""
         if self.running:
             self._process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_STOP_S)
-        self.finish(_POLL_S * 20)
-
-    def finish(self, grace_s: float) -> None:
-        """Give the rest of the session some time to end by itself, then SIGKILL it."""
-        deadline = time.monotonic() + grace_s
-        while (members := session_members(self.pid)) and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
-        for process in members:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        if members:
-            psutil.wait_procs(members, timeout=5)
+        end_session(self.pid, _LEFT_S)
         self._process.poll()
 
 
@@ -97,8 +74,8 @@ class Children:
     def __init__(self) -> None:
         self._all: list[Child] = []
 
-    def start(self, arguments: Sequence[str], log: Path) -> Child:
-        child = Child(arguments, log)
+    def start(self, command: Sequence[str], log: Path | None = None) -> Child:
+        child = Child(command, log)
         self._all.append(child)
         return child
 

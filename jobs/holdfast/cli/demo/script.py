@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.chaos.observe import Observer
+from holdfast.cli.demo.deployed import Deployed
 from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles, demo_sql
 from holdfast.cli.demo.kills import (
     Kill,
@@ -36,10 +37,10 @@ __all__ = ["Demo", "DemoOptions"]
 _FLIGHTS = "flights"
 _SMALL = ("movies", "sensors", "payments")
 _EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
+_EXECUTORS = 2
 _START_S, _REACH_S = 240.0, 480.0
 # However slow the machine, there are batches left when the kills come.
 _BATCHES, _BATCH_MIN = 16, 1_000
-_ORPHANS_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,13 @@ class DemoOptions:
         home: the demo's folder, wiped first.
         rate: flights per second; low enough that they last through both kills.
         limit: flights to stream, None for the whole year.
+        airflow: an `airflow` executable whose DAGs deploy the job, None to do it by command.
     """
 
     home: Path
     rate: int
     limit: int | None = None
+    airflow: str | None = None
 
     @property
     def flights(self) -> int:
@@ -83,6 +86,7 @@ class Demo:
         self._files = DemoFiles(options.home)
         self._sql = demo_sql()
         self._children = Children()
+        self._deployed = Deployed(options.home)
         self._outcome = _Outcome()
         self._kafka_pid = 0
 
@@ -97,6 +101,8 @@ class Demo:
             job = self._start()
             self._stream(job)
             self._judge(job)
+            self._screen.title("7. Everything is stopped")
+            self._undeploy()
         finally:
             clean = self._clear()
         self._report()
@@ -104,6 +110,7 @@ class Demo:
 
     def _prepare(self) -> None:
         """Stop what a demo that was itself killed has left, and wipe its folder."""
+        self._deployed.remove()
         self._refuse_running()
         LocalKafka(self._options.home).stop()
         self._files.wipe()
@@ -132,42 +139,77 @@ class Demo:
     def _stream(self, job: Job) -> None:
         queries = [q for q in job.topology.queries if q.source.topic == _FLIGHTS]
         watch = Watch(self._files, self._observer(job), queries, self._options.flights)
-        driver = self._run_job()
+        self._deploy()
+        producer = self._produce_flights()
+        why_dead = self._deployed.why_dead
         with self._screen.bar(watch.total) as bar:
             tell = _telling(bar)
-            watch.until(lambda _: watch.running(driver.pid), driver, _START_S, tell)
-            producer = self._produce_flights()
-            self._until_share(watch, _EXECUTOR_AT, driver, bar)
+            self._until_share(watch, _EXECUTOR_AT, bar)
             self._screen.title("3. SIGKILL to an executor")
-            self._kill(recovered(kill_executor(watch), watch, driver, tell))
-            self._until_share(watch, _DRIVER_AT, driver, bar)
-            self._screen.title("4. SIGKILL to the driver, a volume is lost, the same command again")
-            kill = kill_driver(watch, driver)
-            self._lose_volume(driver)
-            driver = self._run_job()
-            self._kill(recovered(kill, watch, driver, tell))
-            watch.until(lambda now: self._all_done(now, watch, producer), driver, _REACH_S, tell)
+            self._kill(recovered(kill_executor(watch), watch, why_dead, tell))
+            self._until_share(watch, _DRIVER_AT, bar)
+            self._screen.title("4. SIGKILL to the driver, a volume is lost, it comes back")
+            with self._deployed.held():
+                kill = kill_driver(watch)
+                self._lose_volume(kill)
+            self._kill(recovered(kill, watch, why_dead, tell))
+            watch.until(lambda now: self._all_done(now, watch, producer), why_dead, _REACH_S, tell)
 
     def _observer(self, job: Job) -> Observer:
         return Observer(job.settings.client(), job.settings.application_id)
 
-    def _run_job(self) -> Child:
-        limit = f"max.offsets.per.trigger={max(_BATCH_MIN, self._options.flights // _BATCHES)}"
-        arguments = ["run", str(self._sql), "--set", limit, *self._home()]
-        self._screen.command(arguments, f"in the background, log in {self._files.log}")
-        return self._children.start(arguments, self._files.log)
+    def _deploy(self) -> None:
+        """By the command, or by Airflow's DAG, which gives the same command."""
+        limit = max(_BATCH_MIN, self._options.flights // _BATCHES)
+        if self._options.airflow is not None:
+            self._by_dag(
+                "deploy_state_table",
+                sql=self._sql.read_text(encoding="utf-8"),
+                executors=_EXECUTORS,
+                properties={"max.offsets.per.trigger": limit},
+            )
+            return
+        properties = ["--set", f"max.offsets.per.trigger={limit}"]
+        size = ["--executors", str(_EXECUTORS), "--timeout", f"{_START_S:.0f}"]
+        self._command("deploy", APPLICATION_ID, str(self._sql), *properties, *size)
+
+    def _undeploy(self) -> None:
+        if self._options.airflow is not None:
+            self._by_dag("undeploy_state_table")
+        else:
+            self._command("undeploy", APPLICATION_ID)
+
+    def _by_dag(self, dag: str, **params: object) -> None:
+        """Runs one of the DAGs with target `local`.
+
+        Raises:
+            HoldfastError: it failed.
+        """
+        assert self._options.airflow is not None
+        home = str(self._options.home.absolute())
+        conf = {"target": "local", "name": APPLICATION_ID, "home": home, **params}
+        command = [self._options.airflow, "dags", "test", dag, "--conf"]
+        log = self._files.airflow_log
+        shown = " ".join([*command, "'{…}'"])
+        self._screen.line(shown, f"log in {log}")
+        status = self._children.start([*command, json.dumps(conf)], log).wait()
+        if status != 0:
+            raise HoldfastError(
+                f"The DAG {dag} ended with status {status}.",
+                action=f"read {log}.",
+            )
 
     def _produce_flights(self) -> Child:
         arguments = ["produce", _FLIGHTS, "--rate", str(self._options.rate), *self._home()]
         if self._options.limit is not None:
             arguments += ["--limit", str(self._options.limit)]
         self._screen.command(arguments, "in the background")
-        return self._children.start(arguments, self._files.producer_log)
+        return self._children.start(_holdfast(arguments), self._files.producer_log)
 
-    def _until_share(self, watch: Watch, share: float, driver: Child, bar: Bar) -> None:
-        watch.until(
-            lambda now: now.committed >= share * watch.total, driver, _REACH_S, _telling(bar)
-        )
+    def _until_share(self, watch: Watch, share: float, bar: Bar) -> None:
+        enough = share * watch.total
+        why_dead = self._deployed.why_dead
+        watch.until(lambda now: now.committed >= enough, why_dead, _REACH_S, _telling(bar))
 
     def _all_done(self, now: Progress, watch: Watch, producer: Child) -> bool:
         if producer.exit_status not in (None, 0):
@@ -177,9 +219,10 @@ class Demo:
             )
         return not producer.running and now.committed >= max(now.produced, watch.total)
 
-    def _lose_volume(self, dead: Child) -> None:
+    def _lose_volume(self, kill: Kill) -> None:
         """Delete an executor's stores, so that there is something to restore."""
-        dead.finish(_ORPHANS_S)  # executors end by themselves when their driver is gone
+        if kill.before is not None:
+            self._deployed.end_orphans(kill.before.pid)
         volume = self._files.volume
         self._screen.line(f"rm -r {volume}")
         shutil.rmtree(volume, ignore_errors=True)
@@ -210,35 +253,40 @@ class Demo:
         """
         full = [*arguments, *self._home()]
         self._screen.command(full)
-        ran = subprocess.run([sys.executable, "-m", "holdfast.cli.main", *full], check=False)
-        if check and ran.returncode != 0:
-            raise HoldfastError(f"`holdfast {' '.join(full)}` ended with {ran.returncode}.")
-        return ran.returncode
+        status = self._children.start(_holdfast(full)).wait()
+        if check and status != 0:
+            raise HoldfastError(f"`holdfast {' '.join(full)}` ended with {status}.")
+        return status
 
     def _home(self) -> Sequence[str]:
         return ("--home", str(self._options.home))
 
     def _clear(self) -> bool:
         """End everything that was started; False when something would not end."""
-        self._screen.title("7. Everything is stopped")
         self._children.stop()
+        pids = [*self._deployed.pids(), *([self._kafka_pid] if self._kafka_pid else [])]
+        self._deployed.remove()
         LocalKafka(self._options.home).stop()
-        left = self._children.leftovers([self._kafka_pid] if self._kafka_pid else [])
+        left = self._children.leftovers(pids)
         self._screen.say("nothing is left running" if not left else f"left running: {left}")
         return not left
 
     def _report(self) -> None:
         screen, outcome = self._screen, self._outcome
         screen.show(kills_table(outcome.kills))
-        screen.say(f"files: {self._files.home} (job.log, run/, state/, kafka/)")
+        screen.say(f"files: {self._files.home} (deploy/demo/driver.log, run/, state/, kafka/)")
         screen.say("to look further:")
         home = list(self._home())
         screen.command(["kafka", "start", *home])
         screen.command(["inspect", "flights_per_origin_hour", str(self._sql), *home])
-        screen.command(["run", str(self._sql), *home])
+        screen.command(["deploy", APPLICATION_ID, str(self._sql), *home])
         screen.command(["kafka", "stop", *home])
         word = "[green]exactly once: valid[/green]" if outcome.good else "[red]NOT PROVED[/red]"
         screen.show(f"\n[bold]{word}[/bold]")
+
+
+def _holdfast(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "holdfast.cli.main", *arguments]
 
 
 def _telling(bar: Bar) -> Tell:

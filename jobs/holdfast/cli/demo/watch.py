@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from holdfast.chaos.observe import Observer
 from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles
-from holdfast.cli.demo.processes import Child
 from holdfast.errors import HoldfastError, KafkaUnavailable, TopicMissing
 from holdfast.state.progress import restoring
-from holdfast.types.status import JobState, JobStatus, status_path
+from holdfast.types.status import JobStatus, status_path
 from holdfast.types.topology import Query
 
 __all__ = ["JobDied", "Progress", "Watch"]
@@ -69,19 +68,17 @@ class Watch:
         batches = sum(q.batch_id + 1 for q in status.queries.values())
         return f"{status.state}, {batches} batches"
 
-    def running(self, pid: int) -> bool:
-        """Has the driver `pid` opened its stores?"""
-        status = self.status()
-        return status is not None and status.pid == pid and status.state is JobState.RUNNING
-
     def until(
         self,
         done: Callable[[Progress], bool],
-        job: Child,
+        why_dead: Callable[[], str],
         timeout_s: float,
         tell: Callable[[Progress, str], None],
     ) -> Progress:
         """Look several times a second until `done`, telling each time.
+
+        Args:
+            why_dead: why nothing runs the job any more, empty as long as something does.
 
         Raises:
             JobDied: the job ended meanwhile.
@@ -93,11 +90,8 @@ class Watch:
             tell(now, self.note())
             if done(now):
                 return now
-            if not job.running:
-                raise JobDied(
-                    f"The job ended with status {job.exit_status}.",
-                    action=f"read {self._files.log}.",
-                )
+            if reason := why_dead():
+                raise JobDied(f"The job ended: {reason}", action=f"read {self._files.log}.")
             if time.monotonic() >= deadline:
                 raise KafkaUnavailable(
                     f"The job has committed {now.committed:,} of {now.produced:,} flights and "
