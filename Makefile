@@ -11,8 +11,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 RUN_STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+AIRFLOW_VENV := .venv-airflow
+AIRFLOW_BIN := $(AIRFLOW_VENV)/bin
+AIRFLOW_STAMP := $(AIRFLOW_VENV)/.installed
+AIRFLOW_DEV_STAMP := $(AIRFLOW_VENV)/.installed-dev
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 PYTEST_ARGS ?=
+# `-k …` may choose tests of one environment only.
+NO_TEST_IS_FINE = $(if $(PYTEST_ARGS),|| (( $$? == 5 )))
 
 ##@ Start here
 
@@ -28,7 +34,8 @@ demo: setup ## run the main job on real input, kill processes, prove exactly-onc
 
 .PHONY: test
 test: check ## lint, types, layers and every test that needs no cluster
-	@$(BIN)/python -m pytest -m "not cluster" $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not cluster" $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
+	@$(AIRFLOW_BIN)/python -m pytest -c tests/dags/pytest.ini tests/dags $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
 
 ##@ Environment
 
@@ -37,6 +44,9 @@ setup: $(RUN_STAMP) ## make .venv with what runs Holdfast, from the lock file
 
 .PHONY: setup-dev
 setup-dev: $(DEV_STAMP) ## the same, with what its developers use
+
+.PHONY: setup-airflow
+setup-airflow: $(AIRFLOW_STAMP) ## make .venv-airflow, which runs the DAGs on this machine
 
 .PHONY: hooks
 hooks: setup-dev ## run the checks before every commit
@@ -49,14 +59,16 @@ lock: ## write the lock files anew (needs uv)
 	@$(LOCK) --extra demo pyproject.toml -o requirements.lock
 	@$(LOCK) -c requirements.lock pyproject.toml -o requirements-image.lock
 	@$(LOCK) --extra demo --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	@$(LOCK) requirements-airflow.in -o requirements-airflow.lock
+	@$(LOCK) requirements-airflow-dev.in -o requirements-airflow-dev.lock
 
 .PHONY: clean
-clean: ## remove the cluster, .venv, caches and local files of the demo (stops its Kafka first)
+clean: ## remove the cluster, environments, caches and local files of the demo (stops its Kafka first)
 	@if $(HAS_CLUSTER); then kind delete cluster --name '$(CLUSTER)'; fi
 	@if [[ -x $(BIN)/holdfast && -d .holdfast ]]; then $(BIN)/holdfast kafka stop; fi
-	@rm -rf $(VENV) .holdfast .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(AIRFLOW_VENV) .holdfast .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@rm -rf build jobs/holdfast.egg-info
-	@find jobs tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find jobs tests dags -name __pycache__ -type d -prune -exec rm -rf {} +
 
 ##@ Quality
 
@@ -65,17 +77,18 @@ check: lint types layers ## everything but the tests
 
 .PHONY: lint
 lint: setup-dev ## ruff: rules and format
-	@$(BIN)/ruff check jobs tests
-	@$(BIN)/ruff format --check jobs tests
+	@$(BIN)/ruff check jobs tests dags
+	@$(BIN)/ruff format --check jobs tests dags
 
 .PHONY: fmt
 fmt: setup-dev ## let ruff mend what it can
-	@$(BIN)/ruff check --fix jobs tests
-	@$(BIN)/ruff format jobs tests
+	@$(BIN)/ruff check --fix jobs tests dags
+	@$(BIN)/ruff format jobs tests dags
 
 .PHONY: types
-types: setup-dev ## mypy --strict
+types: setup-dev $(AIRFLOW_DEV_STAMP) ## mypy --strict; the DAGs beside Airflow's own types
 	@$(BIN)/mypy
+	@MYPYPATH=dags $(AIRFLOW_BIN)/mypy dags tests/dags/*.py
 
 .PHONY: layers
 layers: setup-dev ## import-linter: a folder imports only from those after it
@@ -142,3 +155,23 @@ $(DEV_STAMP): requirements-dev.lock $(RUN_STAMP)
 	@echo "Installing from requirements-dev.lock …"
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements-dev.lock
 	@touch $@
+
+# Airflow and PySpark never share an environment.
+$(AIRFLOW_BIN)/python:
+	@.ci/prerequisites $(PYTHON)
+	@echo "Making $(AIRFLOW_VENV) …"
+	@$(PYTHON) -m venv $(AIRFLOW_VENV)
+
+AIRFLOW_PIP := $(AIRFLOW_BIN)/python -m pip --disable-pip-version-check --no-input
+
+$(AIRFLOW_STAMP): requirements-build.lock requirements-airflow.lock | $(AIRFLOW_BIN)/python
+	@echo "Installing from requirements-airflow.lock (a minute the first time) …"
+	@$(AIRFLOW_PIP) install --quiet --require-hashes -r requirements-build.lock
+	@$(AIRFLOW_PIP) install --quiet --require-hashes --no-build-isolation -r requirements-airflow.lock
+	@touch $@
+
+$(AIRFLOW_DEV_STAMP): requirements-airflow-dev.lock $(AIRFLOW_STAMP)
+	@echo "Installing from requirements-airflow-dev.lock …"
+	@$(AIRFLOW_PIP) install --quiet --require-hashes --no-build-isolation -r requirements-airflow-dev.lock
+	@touch $@
+

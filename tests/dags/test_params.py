@@ -1,0 +1,129 @@
+"""What the trigger form and the API accept, and what a run makes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import ParamValidationError
+
+from holdfast_airflow.params import deploy_params, undeploy_params
+from holdfast_airflow.request import InvalidRequest, Request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD: dict[str, Any] = {"name": "movies", "sql": "SELECT 1;"}
+
+
+def _validated(**given: Any) -> dict[str, Any]:
+    params = ParamsDict(deploy_params())
+    params.update({**GOOD, **given})
+    return dict(params.validate())
+
+
+def test_a_name_and_sql_are_enough() -> None:
+    filled = _validated()
+    assert filled["target"] == "kubernetes"
+    assert filled["executors"] == 2
+    assert filled["image"].startswith("holdfast:")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "Movies"},
+        {"name": ""},
+        {"name": "m" * 41},
+        {"name": "movies; rm -rf /"},
+        {"target": "docker"},
+        {"executors": 0},
+        {"executors": "2"},
+        {"state_partitions": 1025},
+        {"replicas": 0},
+        {"namespace": "Not_A_Namespace"},
+        {"properties": {"emit": {"nested": 1}}},
+        {"properties": {"--delete-state": 1, "a b": 2}},
+        {"properties": ["a=b"]},
+        {"bootstrap_servers": "kafka"},
+        {"values": "replicas: 2"},
+        {"deploy_timeout_minutes": 0},
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_before_a_run_starts(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ParamValidationError):
+        _validated(**wrong)
+
+
+def test_a_run_needs_a_name() -> None:
+    with pytest.raises(ParamValidationError):
+        ParamsDict(undeploy_params()).validate()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"sql": None}, "Neither"),
+        ({"sql": ""}, "Neither"),
+        ({"sql_file": "movies.sql"}, "Both"),
+    ],
+)
+def test_sql_and_sql_file_exclude_each_other(
+    params: dict[str, Any], given: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"^{says} .*exactly one"):
+        Request.of({**params, **given})
+
+
+def test_an_sql_file_is_read_from_its_folder_only(
+    params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "sql"
+    folder.mkdir()
+    (folder / "good.sql").write_text("SELECT 2;", encoding="utf-8")
+    (tmp_path / "secret").write_text("secret", encoding="utf-8")
+    monkeypatch.setenv("HOLDFAST_SQL_FOLDER", str(folder))
+    assert Request.of({**params, "sql": None, "sql_file": "good.sql"}).sql == "SELECT 2;"
+    for outside in ("../secret", str(tmp_path / "secret")):
+        with pytest.raises(InvalidRequest, match="outside of"):
+            Request.of({**params, "sql": None, "sql_file": outside})
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        Request.of({**params, "sql": None, "sql_file": "missing.sql"})
+
+
+def test_arguments_for_processes(params: dict[str, Any]) -> None:
+    request = Request.of({
+        **params, "state_partitions": 4, "properties": {"a.b": True}, "home": "/h",
+    })  # fmt: skip
+    common = ["--set=state.partitions=4", "--set=a.b=true"]
+    assert request.statement_arguments() == [
+        "--sql=SELECT 1;", "--set=application.id=movies", *common, "--home=/h",
+    ]  # fmt: skip
+    assert request.deploy_arguments() == [
+        "movies", "--target=local", "--home=/h", "--sql=SELECT 1;", *common,
+        "--executors=2", "--timeout=900",
+    ]  # fmt: skip
+    assert request.chart_values() == ""
+
+
+def test_arguments_for_pods(params: dict[str, Any]) -> None:
+    chart = {"executor": {"volume": {"size": "1Gi"}}}
+    request = Request.of({
+        **params, "target": "kubernetes", "replicas": 3, "values": chart, "image": "r:5000/h:1",
+    })  # fmt: skip
+    common = [
+        "--set=bootstrap.servers=kafka.holdfast-platform.svc:9092", "--set=replication.factor=3",
+    ]  # fmt: skip
+    assert request.deploy_arguments() == [
+        "movies", "--target=kubernetes", "--namespace=holdfast", "--image=r:5000/h:1",
+        "--sql=SELECT 1;", *common, "--executors=2", "--timeout=900",
+    ]  # fmt: skip
+    assert request.chart_values() == '{"executor": {"volume": {"size": "1Gi"}}}'
+
+
+def test_the_default_image_is_this_version_s(root: Path) -> None:
+    source = (root / "jobs" / "holdfast" / "__init__.py").read_text(encoding="utf-8")
+    version = next(line for line in source.splitlines() if line.startswith("__version__"))
+    assert deploy_params()["image"].value == f"holdfast:{version.split(chr(34))[1]}"

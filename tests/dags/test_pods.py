@@ -1,0 +1,97 @@
+"""The pods that tasks run in: what a namespace of pod security `restricted` lets in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from kubernetes.client import ApiClient
+
+from holdfast_airflow import steps
+from holdfast_airflow.operator import HoldfastOperator
+from holdfast_airflow.request import Request
+
+STEPS = [steps.CHECK, steps.TOPICS, steps.DEPLOY, steps.SMOKE, steps.ROLL_BACK]
+KAFKA = {
+    "properties": {"security.protocol": "SASL_SSL"},
+    "secretProperties": {"sasl.password": {"name": "kafka-user", "key": "password"}},
+    "tls": {"existingSecret": "kafka-ca"},
+}
+
+
+def _pod(operator: KubernetesPodOperator) -> dict[str, Any]:
+    built = operator.build_pod_request_obj(dry_run=True)
+    pod: dict[str, Any] = ApiClient().sanitize_for_serialization(built)
+    return pod
+
+
+def _pod_of(step: steps.Step, params: dict[str, Any]) -> dict[str, Any]:
+    operator = HoldfastOperator(task_id=step.name, step=step)
+    operator.prepare_pod(Request.of({**params, "target": "kubernetes"}))
+    return _pod(operator)
+
+
+def _violations(pod: dict[str, Any]) -> Iterator[str]:
+    """What the pod security standard `restricted` has against a pod."""
+    spec = pod["spec"]
+    security = spec.get("securityContext", {})
+    if security.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+        yield "seccompProfile"
+    if not security.get("runAsNonRoot") or security.get("runAsUser") == 0:
+        yield "runAsNonRoot"
+    if any({"emptyDir", "secret"}.isdisjoint(volume) for volume in spec.get("volumes", [])):
+        yield "volumes"
+    for container in spec["containers"]:
+        own = container.get("securityContext", {})
+        if own.get("allowPrivilegeEscalation") is not False:
+            yield f"{container['name']}: allowPrivilegeEscalation"
+        if own.get("capabilities") != {"drop": ["ALL"]}:
+            yield f"{container['name']}: capabilities"
+
+
+def test_the_check_of_these_tests_can_fail() -> None:
+    pod = _pod(KubernetesPodOperator(task_id="plain", image="i", do_xcom_push=True))
+    assert len(list(_violations(pod))) == 6
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_pods_are_restricted(step: steps.Step, params: dict[str, Any]) -> None:
+    pod = _pod_of(step, params)
+    assert list(_violations(pod)) == []
+    for container in pod["spec"]["containers"]:
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert {"requests", "limits"} <= set(container["resources"])
+        assert container["image"] == params["image"], "one image is enough, the sidecar's as well"
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_only_pods_that_run_helm_may_talk_to_kubernetes(
+    step: steps.Step, params: dict[str, Any]
+) -> None:
+    spec = _pod_of(step, params)["spec"]
+    helm = step in {steps.DEPLOY, steps.ROLL_BACK}
+    assert spec["automountServiceAccountToken"] is helm
+    assert spec["serviceAccountName"] == ("holdfast-deployer" if helm else "holdfast-task")
+
+
+def test_statements_are_arguments_never_part_of_a_script(params: dict[str, Any]) -> None:
+    sql = "SELECT '$(id)', \"`id`\", {{ x }}; --"
+    base = _pod_of(steps.DEPLOY, {**params, "sql": sql})["spec"]["containers"][0]
+    assert f"--sql={sql}" in base["args"]
+    assert not any("$(id)" in part for part in base["command"])
+
+
+def test_a_task_pod_reaches_kafka_the_way_the_job_does(params: dict[str, Any]) -> None:
+    spec = _pod_of(steps.CHECK, {**params, "values": {"kafka": KAFKA}})["spec"]
+    base = spec["containers"][0]
+    variables = {variable["name"]: variable for variable in base["env"]}
+    assert variables["HOLDFAST_KAFKA_SECURITY_PROTOCOL"]["value"] == "SASL_SSL"
+    assert variables["HOLDFAST_KAFKA_SASL_PASSWORD"]["valueFrom"] == {
+        "secretKeyRef": {"name": "kafka-user", "key": "password"}
+    }
+    assert variables["HOLDFAST_KAFKA_SSL_CA_LOCATION"]["value"] == "/etc/holdfast/tls/ca.crt"
+    assert {"name": "tls", "mountPath": "/etc/holdfast/tls", "readOnly": True} in (
+        base["volumeMounts"]
+    )

@@ -1,0 +1,95 @@
+"""Whole runs in Airflow, with a script in the place of `holdfast`: what follows what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
+
+# Each command succeeds unless a test says otherwise.
+GOOD = """
+case $1 in
+  status) echo '{"state": "running", "ready": true, "caught_up": true, "lag": 0}' ;;
+  deploy) echo '{"revision": 3}' ;;
+  explain) echo 'the plan' ;;
+  *) echo '{"ok": true}' ;;
+esac
+"""
+CONF = {"target": "local", "name": "movies", "sql": "SELECT 1;"}
+Run = Callable[[str, dict[str, Any]], dict[str, str]]
+
+
+@pytest.fixture
+def run(dags_folder: Path, database: None) -> Run:
+    """Runs a DAG; returns the state of each of its tasks, and of the run as `run`."""
+    bag = DagBag(dags_folder, bundle_name="dags-folder")
+
+    def start(dag: str, conf: dict[str, Any]) -> dict[str, str]:
+        found: DagRun = bag.dags[dag].test(run_conf=conf)
+        tasks = {task.task_id: str(task.state) for task in found.get_task_instances()}
+        return {**tasks, "run": str(found.state)}
+
+    return start
+
+
+def _commands(calls: Path) -> list[str]:
+    return [line.split()[0] for line in calls.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_deployment_goes_through_every_step(run: Run, stand_in: Callable[[str], Path]) -> None:
+    calls = stand_in(GOOD)
+    states = run("deploy_state_table", CONF)
+    assert states.pop("roll_back") == "skipped"
+    assert set(states.values()) == {"success"}
+    assert _commands(calls) == ["explain", "check", "topics", "deploy", "status", "smoke"]
+
+
+def test_a_refused_statement_touches_nothing(run: Run, stand_in: Callable[[str], Path]) -> None:
+    calls = stand_in('if [ "$1" = check ]; then echo "Error: No." >&2; exit 2; fi' + GOOD)
+    states = run("deploy_state_table", CONF)
+    assert (states["validate_and_explain"], states["run"]) == ("failed", "failed")
+    assert _commands(calls) == ["explain", "check"], "a refusal is not tried again"
+
+
+def test_a_deployment_that_undid_itself_is_not_rolled_back_further(
+    run: Run, stand_in: Callable[[str], Path]
+) -> None:
+    body = """if [ "$1" = deploy ]; then echo '{"ok": false, "error": {}}'; exit 1; fi"""
+    calls = stand_in(body + GOOD)
+    states = run("deploy_state_table", CONF)
+    assert (states["deploy"], states["roll_back"], states["run"]) == ("failed", "skipped", "failed")
+    assert _commands(calls)[-1] == "deploy"
+
+
+@pytest.mark.parametrize(
+    ("failing", "body"),
+    [
+        ("smoke_check", 'if [ "$1" = smoke ]; then echo "Error: No markers." >&2; exit 2; fi'),
+        (
+            "wait_until_caught_up",
+            """if [ "$1" = status ]; then echo '{"state": "stopped"}'; exit; fi""",
+        ),
+    ],
+)
+def test_a_deployment_that_is_not_right_is_rolled_back_and_the_run_fails(
+    run: Run, stand_in: Callable[[str], Path], failing: str, body: str
+) -> None:
+    calls = stand_in(body + GOOD)
+    states = run("deploy_state_table", CONF)
+    assert (states[failing], states["roll_back"]) == ("failed", "success")
+    assert (states["deployed"], states["run"]) == ("upstream_failed", "failed")
+    assert _commands(calls)[-1] == "rollback"
+    assert _commands(calls).count("rollback") == 1
+
+
+def test_undeploying(run: Run, stand_in: Callable[[str], Path]) -> None:
+    calls = stand_in(GOOD)
+    conf = {"target": "local", "name": "movies", "delete_state": True, "home": "/h"}
+    assert run("undeploy_state_table", conf) == {"undeploy": "success", "run": "success"}
+    assert calls.read_text(encoding="utf-8") == (
+        "undeploy movies --target=local --home=/h --delete-state --json\n"
+    )

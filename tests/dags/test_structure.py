@@ -1,0 +1,84 @@
+"""The DAGs as Airflow sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import TriggerRule
+
+from holdfast_airflow.operator import HoldfastOperator
+from holdfast_airflow.sensor import CaughtUpSensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEPLOY, UNDEPLOY = "deploy_state_table", "undeploy_state_table"
+
+
+@pytest.fixture(scope="module")
+def bag(dags_folder: Path, database: None) -> DagBag:
+    return DagBag(dags_folder, bundle_name="dags-folder")
+
+
+def test_every_dag_is_imported_without_an_error(bag: DagBag) -> None:
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == [DEPLOY, UNDEPLOY]
+
+
+@pytest.mark.parametrize("name", [DEPLOY, UNDEPLOY])
+def test_a_dag_says_what_it_is_and_whose(bag: DagBag, name: str) -> None:
+    dag = bag.dags[name]
+    assert dag.doc_md
+    assert dag.description
+    assert "holdfast" in dag.tags
+    assert not dag.timetable.can_be_scheduled
+    assert dag.max_active_runs == 1
+    assert dag.dagrun_timeout
+    assert {task.owner for task in dag.tasks} == {"holdfast"}
+
+
+@pytest.mark.parametrize("name", [DEPLOY, UNDEPLOY])
+def test_no_task_runs_for_ever_and_no_pod_stays(bag: DagBag, name: str) -> None:
+    for task in bag.dags[name].tasks:
+        assert task.execution_timeout, task.task_id
+        if isinstance(task, HoldfastOperator):
+            assert task.on_finish_action.value == "delete_pod"
+            assert task.get_logs
+
+
+def test_the_steps_of_a_deployment(bag: DagBag) -> None:
+    dag = bag.dags[DEPLOY]
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
+        "validate_and_explain": {"create_topics"},
+        "create_topics": {"deploy"},
+        "deploy": {"wait_until_caught_up"},
+        "wait_until_caught_up": {"smoke_check", "roll_back"},
+        "smoke_check": {"deployed", "roll_back"},
+        "deployed": set(),
+        "roll_back": set(),
+    }
+    assert dag.task_dict["roll_back"].trigger_rule == TriggerRule.ONE_FAILED
+    waiting = dag.task_dict["wait_until_caught_up"]
+    assert isinstance(waiting, CaughtUpSensor)
+    assert waiting.reschedule
+
+
+def test_what_must_not_run_twice_is_not_retried(bag: DagBag) -> None:
+    tasks = bag.dags[DEPLOY].task_dict
+    assert tasks["roll_back"].retries == 0
+    deploy = tasks["deploy"]
+    assert isinstance(deploy, HoldfastOperator)
+    assert deploy.step.once
+    assert all(tasks[name].retries for name in ("validate_and_explain", "smoke_check"))
+
+
+def test_every_param_explains_itself_in_the_form(bag: DagBag) -> None:
+    for dag in bag.dags.values():
+        params = {name: dag.params.get_param(name) for name in dag.params}
+        for name, param in params.items():
+            assert param.schema["title"], name
+            assert param.schema["section"], name
+            choice = "enum" in param.schema
+            assert choice or param.description or param.schema.get("description_md"), name
