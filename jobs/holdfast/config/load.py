@@ -34,10 +34,8 @@ __all__ = [
 
 ENVIRONMENT_PREFIX = "HOLDFAST_"
 # Read elsewhere: by the local Kafka, by the command line itself, by the tests, by the DAGs.
-_NOT_PROPERTIES = ("HOLDFAST_LOCAL_", "HOLDFAST_CLI_", "HOLDFAST_TEST_")
-_NOT_PROPERTIES += tuple(
-    f"HOLDFAST_{name}" for name in ("COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER", "STATUS_URL")
-)
+_OTHERS = ("LOCAL_", "CLI_", "TEST_", "COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER", "STATUS_URL")
+_NOT_PROPERTIES = tuple(f"{ENVIRONMENT_PREFIX}{name}" for name in _OTHERS)
 _KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
 
 

@@ -28,7 +28,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 )
 
 from holdfast.errors import KafkaUnavailable, TopicMissing
-from holdfast.transport.errors import client_config, kafka_error, silent, translate
+from holdfast.transport.errors import (
+    client_config,
+    kafka_error,
+    refused_properties,
+    silent,
+    translate,
+)
 
 __all__ = ["Admin", "TopicInfo"]
 
@@ -43,6 +49,7 @@ _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 _SETTLING = frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._NOENT,  # no leaders found
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -66,10 +73,17 @@ class Admin:
     """Asks and changes the cluster.  Safe to share between threads."""
 
     def __init__(self, client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
-        """Nothing is sent before the first call; `timeout_s` bounds each one."""
+        """Nothing is sent before the first call; `timeout_s` bounds each one.
+
+        Raises:
+            InvalidConfig: the client refuses a property.
+        """
         self._properties = dict(client)
         self._timeout_s = timeout_s
-        self._client = AdminClient(client_config(client, {}, {}))
+        try:
+            self._client = AdminClient(client_config(client, {}, {}))
+        except KafkaException as error:
+            raise refused_properties(error) from error
         self._consumers: dict[str, Consumer] = {}  # by group, only to ask for its offsets
         self._lock = threading.Lock()
 

@@ -21,7 +21,14 @@ from holdfast.errors import (
     TopicMissing,
 )
 
-__all__ = ["KAFKA_LOGGER", "client_config", "kafka_error", "silent", "translate"]
+__all__ = [
+    "KAFKA_LOGGER",
+    "client_config",
+    "kafka_error",
+    "refused_properties",
+    "silent",
+    "translate",
+]
 
 # The client's own log lines, which would else go straight to stderr.
 KAFKA_LOGGER = logging.getLogger("holdfast.kafka")
@@ -78,6 +85,7 @@ _UNREACHABLE = frozenset(
         KafkaError.NOT_COORDINATOR,
         KafkaError.CONCURRENT_TRANSACTIONS,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._NOENT,  # the admin client's "no leaders found", of a broker that just came back
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.NOT_CONTROLLER,
         KafkaError.NOT_ENOUGH_REPLICAS,
@@ -151,6 +159,14 @@ def silent(doing: str, client: Mapping[str, str], seconds: float) -> KafkaUnavai
         f"Kafka at {servers} gave no answer in {seconds:g} s {doing}.",
         cause="no broker is running there, or none can be reached from here.",
         action="check bootstrap.servers and that the brokers are up; it will be tried again.",
+    )
+
+
+def refused_properties(error: KafkaException) -> InvalidConfig:
+    """A client could not even be made."""
+    return InvalidConfig(
+        f"The Kafka client refuses its properties: {kafka_error(error).str()}.",
+        action="correct the kafka.* properties of the job.",
     )
 
 

@@ -8,8 +8,12 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
-from holdfast.errors import InvalidConfig
-from holdfast.transport.errors import client_config, kafka_error, silent, translate
+from holdfast.transport.errors import (
+    client_config,
+    refused_properties,
+    silent,
+    translate,
+)
 
 __all__ = ["Client", "Producer", "open_client", "place_of"]
 
@@ -34,10 +38,7 @@ def open_client(client: Mapping[str, str], fixed: Mapping[str, Any]) -> Client:
     try:
         return Client(client_config(client, _DEFAULTS, fixed))
     except KafkaException as error:
-        raise InvalidConfig(
-            f"The Kafka client refuses its properties: {kafka_error(error).str()}.",
-            action="correct the kafka.* properties of the job.",
-        ) from error
+        raise refused_properties(error) from error
 
 
 def place_of(message: Message) -> str:
