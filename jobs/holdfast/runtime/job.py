@@ -17,8 +17,8 @@ from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.endpoint import health_pages, serve
-from holdfast.runtime.failures import from_spark
 from holdfast.runtime.health import Health
+from holdfast.runtime.keep_going import KeepGoing
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
@@ -117,8 +117,9 @@ def _drive(
         start_streams(runs, stop)
         targets = {r.query.id: watch.ends(r) for r in runs}
         health.serving()
+        keep_going = KeepGoing(runs, stop, services.settings.retry_timeout_ms / 1000)
         while not stop.wait(_POLL_S):
-            _raise_failure(runs)
+            keep_going.check()
             watch.observe(runs)
             if stop_when_caught_up and all(r.caught_up(targets[r.query.id]) for r in runs):
                 _LOG.info("Caught up with every topic as it was at the start")
@@ -126,16 +127,6 @@ def _drive(
     finally:
         health.phase("stopping")
         _stop_streams(runs, services)
-
-
-def _raise_failure(runs: list[QueryRun]) -> None:
-    for run_ in runs:
-        error = run_.failure
-        streaming = run_.streaming
-        if error is None and streaming is not None and not streaming.isActive:
-            error = streaming.exception()
-        if error is not None:
-            raise from_spark(run_.query.id, error) from error
 
 
 def _stop_streams(runs: list[QueryRun], services: Services) -> None:

@@ -143,6 +143,7 @@ class QueryRun:
 
     def stream(self) -> None:
         """Starts Spark's streaming query from where `prepare` found the job."""
+        self.failure = None
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         settings = self._services.settings
         reader = self._services.session.readStream.format(DATA_SOURCE)
@@ -230,6 +231,12 @@ class QueryRun:
             dead_letter_topic=dead_letters(settings),
             transactional_id_prefix=self._group,
         )
+
+    def ended_by(self) -> BaseException | None:
+        """What ended its stream; None while the stream goes on, or was never started."""
+        if self.failure is not None or self.streaming is None or self.streaming.isActive:
+            return self.failure
+        return self.streaming.exception()
 
     @property
     def idle(self) -> bool:

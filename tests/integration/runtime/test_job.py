@@ -273,3 +273,26 @@ def test_records_that_cannot_be_decoded_are_kept_aside(job: Job) -> None:
     assert failing.returncode == 2
     assert "partition" in failing.stderr
     assert "Traceback" not in failing.stderr
+
+
+def test_the_same_driver_goes_on_after_a_broker_was_silent(job: Job, kafka: BrokerStatus) -> None:
+    """Longer than any request may take, so that Spark's streams end and are started again."""
+    job.produce(2_000, seed=11)
+    job.start()
+    job.until(lambda s: _records(s) == 2_000, "the first records")
+    assert job.process is not None
+    os.kill(kafka.pid, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + WAIT_S
+        while "its stream starts again" not in job.log():
+            assert time.monotonic() < deadline, job.log()
+            assert job.process.poll() is None, job.log()
+            time.sleep(0.5)
+    finally:
+        os.kill(kafka.pid, signal.SIGCONT)
+    job.produce(2_000, seed=12)
+    job.until(lambda s: _records(s) == 4_000 and job.lag() == 0, "the records after the silence")
+    assert job.process.poll() is None
+    job.stop()
+    assert job.finish().returncode == 0
+    job.check_exact()
