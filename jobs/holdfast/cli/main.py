@@ -38,6 +38,7 @@ _COMMANDS = {
     "smoke": "holdfast.cli.smoke",
     "rollback": "holdfast.cli.rollback",
     "undeploy": "holdfast.cli.undeploy",
+    "selftest": "holdfast.cli.selftest",
     "config": "holdfast.cli.config",
     "version": "holdfast.cli.version",
 }
