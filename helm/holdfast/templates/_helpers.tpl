@@ -18,6 +18,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{/* Of pods: without the chart's version, so that a new chart alone starts no pod anew. */}}
+{{- define "holdfast.podLabels" -}}
+{{ include "holdfast.selector" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
 {{- define "holdfast.selector" -}}
 app.kubernetes.io/name: holdfast
 app.kubernetes.io/instance: {{ include "holdfast.name" . }}
@@ -46,12 +52,20 @@ functions: functions
 
 {{- define "holdfast.properties" -}}
 {{- $reserved := include "holdfast.reserved" . | fromYaml }}
-{{- range $name, $_ := .Values.properties }}
+{{- range $given, $_ := .Values.properties }}
+{{- $name := trimPrefix "ksql.streams." $given }}
 {{- if hasKey $reserved $name }}
 {{- fail (printf "properties: %q is the chart's own; what decides it: %s" $name (get $reserved $name)) }}
 {{- end }}
 {{- if hasPrefix "kafka." $name }}
 {{- fail (printf "properties: %q belongs under kafka.properties as %q" $name (trimPrefix "kafka." $name)) }}
+{{- end }}
+{{- end }}
+{{- /* SET in the statements would win over what the chart says. */}}
+{{- $statements := regexReplaceAll "--[^\n]*" .Values.sql "" }}
+{{- range $name, $place := $reserved }}
+{{- if regexMatch (printf "(?i)(^|[;\\s])SET\\s+'(ksql\\.streams\\.)?%s'\\s*=" (regexQuoteMeta $name)) $statements }}
+{{- fail (printf "sql: SET '%s' is the chart's own; what decides it: %s" $name $place) }}
 {{- end }}
 {{- end }}
 {{- $own := dict
@@ -84,6 +98,38 @@ functions: functions
 {{- define "holdfast.jobFiles" -}}
 job.sql: {{ required "sql is required: the statements of the job (--set-file sql=FILE)" .Values.sql | quote }}
 properties.yaml: {{ include "holdfast.properties" . | quote }}
+{{- end }}
+
+{{- define "holdfast.mebibytes" -}}
+{{- $number := regexFind "^[0-9]+" . | int64 }}
+{{- if hasSuffix "Ti" . }}{{ mul $number 1048576 }}{{ else if hasSuffix "Gi" . }}{{ mul $number 1024 }}{{ else }}{{ $number }}{{ end }}
+{{- end }}
+
+{{/*
+Kubernetes refuses other claims for a StatefulSet that is there, after half of an upgrade; this refuses them before.
+Takes a list: root context, name of the StatefulSet, the value's place, the claim's spec (empty: none).
+*/}}
+{{- define "holdfast.sameClaims" -}}
+{{- $set := lookup "apps/v1" "StatefulSet" (index . 0).Release.Namespace (index . 1) }}
+{{- if $set }}
+{{- $described := list }}
+{{- range list (dig "spec" "volumeClaimTemplates" (list dict) $set | first | dig "spec" dict) (index . 3) }}
+{{- $size := dig "resources" "requests" "storage" "" . | toString }}
+{{- $described = append $described (printf "%s Mi, storage class %q, %s" (include "holdfast.mebibytes" $size) (dig "storageClassName" "" .) (dig "accessModes" list . | join ",")) }}
+{{- end }}
+{{- if ne (first $described) (last $described) }}
+{{- fail (printf "%s: the claims of the StatefulSet %s are fixed (%s) and cannot become others (%s) by an upgrade. Delete it without its pods first: kubectl -n %s delete statefulset %s --cascade=orphan; the chart's README says how volumes grow." (index . 2) (index . 1) (first $described) (last $described) (index . 0).Release.Namespace (index . 1)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Takes a list: access mode, storage class, size. */}}
+{{- define "holdfast.claimSpec" -}}
+accessModes: [{{ index . 0 }}]
+{{- with index . 1 }}
+storageClassName: {{ . }}
+{{- end }}
+resources: {requests: {storage: {{ index . 2 }}}}
 {{- end }}
 
 {{- define "holdfast.podSecurity" -}}
