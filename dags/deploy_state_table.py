@@ -57,7 +57,7 @@ with DAG(
     deploy = HoldfastOperator(
         task_id="deploy", step=DEPLOY, retries=1, execution_timeout=timedelta(hours=2)
     )
-    caught_up = CaughtUpSensor(task_id="wait_until_caught_up", poke_interval=5)
+    caught_up = CaughtUpSensor(task_id="wait_until_caught_up", poke_interval=10)
     smoke = HoldfastOperator(task_id="smoke_check", step=SMOKE)
     roll_back = RollBackOperator(
         task_id="roll_back",

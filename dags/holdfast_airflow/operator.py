@@ -108,8 +108,7 @@ class HoldfastOperator(KubernetesPodOperator):
             "app.kubernetes.io/managed-by": "airflow",
             "holdfast/job": request.name,
         }
-        # tini passes a signal on to the whole group: to `holdfast`, and helm below it.
-        self.cmds = ["tini", "-g", "--", "bash", "-c", self.step.script, "holdfast"]
+        self.cmds = ["tini", "--", "bash", "-c", self.step.script, "holdfast"]
         self.arguments = self.step.arguments(request)
         self.env_vars = [k8s.V1EnvVar(name=key, value=plain[key]) for key in plain] + variables
         self.volumes = [*self.volumes, *volumes]
@@ -129,6 +128,8 @@ class HoldfastOperator(KubernetesPodOperator):
         if sidecar.image == PodDefaults.SIDECAR_CONTAINER.image:
             sidecar.image = self.image
             sidecar.image_pull_policy = self.image_pull_policy
+        # It ignores the end of its pod, which then takes the whole grace period.
+        sidecar.command = ["sh", "-c", PodDefaults.XCOM_CMD.replace(" INT;", " INT TERM;")]
         if sidecar.resources == PodDefaults.SIDECAR_CONTAINER.resources:
             sidecar.resources = pods.resources("1m", "10Mi", "32Mi")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+
+import psutil
 
 __all__ = ["Process"]
 
@@ -17,7 +17,7 @@ _GRACE_S = 30.0
 
 
 class Process:
-    """Owns a process group from its start to its end.
+    """Owns a process and those it starts, from its start to its end.
 
     Args:
         command: the program and its arguments.
@@ -58,13 +58,13 @@ class Process:
         return "\n".join(self._last_lines)
 
     def stop(self) -> None:
-        """Ends the process group: asks, and after 30 s does not ask.  Again: nothing."""
+        """Asks the process to end, and ends all of it after 30 s.  Again: nothing."""
         if self._process.poll() is None:
-            self._signal(signal.SIGTERM)
+            self._process.terminate()
             try:
                 self._process.wait(_GRACE_S)
             except subprocess.TimeoutExpired:
-                self._signal(signal.SIGKILL)
+                self._kill()
                 self._process.wait()
 
     def _read(self, tell: Callable[[str], object]) -> None:
@@ -74,6 +74,9 @@ class Process:
             self._last_lines.append(text)
             tell(text)
 
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+    def _kill(self) -> None:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self._process.pid)
+            for each in (process, *process.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    each.kill()

@@ -22,20 +22,25 @@ __all__ = ["CaughtUpSensor"]
 
 # Of a deployment that nothing will start again.  A pod always is.
 _ENDED = {"absent", "refused", "stopped"}
-_ANSWER_S, _PAUSE_S = 10.0, 5.0
+_ANSWER_S, _PAUSE_S = 10.0, 1.0
 
 
 class CaughtUpSensor(BaseSensorOperator):
-    """Waits, holding no worker slot between looks, until the job has read its sources.
+    """Waits until the job has read its sources, mostly without a worker slot.
 
-    Fails early, with the reason, when the job has failed or its driver has been silent for
-    `silence_s` seconds (a driver that is started again answers within a minute).
+    Fails early, with the reason, when the job has failed or its driver is silent.
+
+    Args:
+        patience_s: how long it keeps looking before it gives its slot back; a look costs less than
+            the start of a task.
+        silence_s: how long a driver may not answer; one that is started again does in a minute.
     """
 
     ui_color = "#e8f4ea"
 
-    def __init__(self, *, silence_s: float = 120.0, **kwargs: Any) -> None:
+    def __init__(self, *, patience_s: float = 5.0, silence_s: float = 120.0, **kwargs: Any) -> None:
         super().__init__(mode="reschedule", **kwargs)
+        self.patience_s = patience_s
         self.silence_s = silence_s
 
     def execute(self, context: Context) -> Any:
@@ -48,6 +53,12 @@ class CaughtUpSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> PokeReturnValue:
         request = request_of(context)
+        deadline = time.monotonic() + self.patience_s
+        while not (found := self._look(request)).is_done and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+        return found
+
+    def _look(self, request: Request) -> PokeReturnValue:
         status = self._status(request)
         state, lag = status.get("state"), status.get("lag")
         behind = "unknown" if lag is None else f"{lag:,} records"

@@ -46,17 +46,22 @@ class Step:
         return self.once or exit_status in {_REFUSED, *_NO_PROGRAM}
 
 
-_PRELUDE = "set -euo pipefail\n"
+# Told to end, helm takes back what it began if it is given the time: `holdfast` does so at an
+# interrupt, which a background process gets only in a process group of its own (set -m).
+_PRELUDE = """set -euo pipefail
+child=
+trap '[ -z "$child" ] || { kill -INT "$child"; wait "$child"; } || true; exit 143' TERM
+run() { set -m; "$COMMAND" "$@" & child=$!; set +m; wait "$child"; }
+"""
 
 CHECK = Step(
     "check",
-    _PRELUDE
-    + '"$COMMAND" explain "$@"\n"$COMMAND" check "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    _PRELUDE + 'run explain "$@"\nrun check "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.statement_arguments,
 )
 TOPICS = Step(
     "topics",
-    _PRELUDE + '"$COMMAND" topics "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    _PRELUDE + 'run topics "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.statement_arguments,
 )
 # It takes the old revision back by itself when the new one does not get ready.
@@ -68,27 +73,27 @@ DEPLOY = Step(
     + '  printf %s "$CHART_VALUES" > "$values"\n'
     + '  set -- "$@" --values "$values"\n'
     + "fi\n"
-    + '"$COMMAND" deploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    + 'run deploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.deploy_arguments,
     deployer=True,
     once=True,
 )
 SMOKE = Step(
     "smoke",
-    _PRELUDE + '"$COMMAND" smoke "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    _PRELUDE + 'run smoke "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.statement_arguments,
 )
 # Twice would be two revisions back.
 ROLL_BACK = Step(
     "rollback",
-    _PRELUDE + '"$COMMAND" rollback "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    _PRELUDE + 'run rollback "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.release_arguments,
     deployer=True,
     once=True,
 )
 UNDEPLOY = Step(
     "undeploy",
-    _PRELUDE + '"$COMMAND" undeploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
+    _PRELUDE + 'run undeploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.undeploy_arguments,
     deployer=True,
 )

@@ -76,6 +76,11 @@ def test_only_pods_that_run_helm_may_talk_to_kubernetes(
     assert spec["serviceAccountName"] == ("holdfast-deployer" if helm else "holdfast-task")
 
 
+def test_a_sidecar_ends_with_its_pod(params: dict[str, Any]) -> None:
+    sidecar = _pod_of(steps.CHECK, params)["spec"]["containers"][1]
+    assert 'trap "exit 0" INT TERM;' in sidecar["command"][2]
+
+
 def test_statements_are_arguments_never_part_of_a_script(params: dict[str, Any]) -> None:
     sql = "SELECT '$(id)', \"`id`\", {{ x }}; --"
     base = _pod_of(steps.DEPLOY, {**params, "sql": sql})["spec"]["containers"][0]

@@ -87,7 +87,33 @@ def _alive(pid: int) -> bool:
     return False
 
 
-def test_a_killed_task_takes_its_processes_with_it() -> None:
+def test_a_killed_task_interrupts_its_command_and_waits_for_it(
+    stand_in: StandIn, params: dict[str, Any], task: Any, tmp_path: Path
+) -> None:
+    started, done = tmp_path / "started", tmp_path / "done"
+    stand_in(
+        f"trap 'sleep 1; touch {done}; kill $pid; exit 130' INT\n"
+        f"sleep 600 & pid=$!; echo $pid > {started}.tmp; mv {started}.tmp {started}; wait"
+    )
+    operator = HoldfastOperator(task_id="deploy", step=steps.DEPLOY)
+    context: Any = {"params": params, "ti": task}
+
+    def run() -> None:
+        with suppress(AirflowException):
+            operator.execute(context)
+
+    runner = threading.Thread(target=run)
+    runner.start()
+    while not started.exists():
+        time.sleep(0.02)
+    operator.on_kill()
+    runner.join(20)
+    assert done.exists()
+    assert not _alive(int(started.read_text()))
+
+
+def test_what_does_not_end_when_asked_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast_airflow.process._GRACE_S", 0.2)
     lines: list[str] = []
     said = threading.Event()
 
@@ -95,7 +121,8 @@ def test_a_killed_task_takes_its_processes_with_it() -> None:
         lines.append(line)
         said.set()
 
-    process = Process(["bash", "-c", "sleep 600 & echo $!; wait"], dict(os.environ))
+    stubborn = "trap '' TERM; set -m; sleep 600 & echo $!; while true; do sleep 1; done"
+    process = Process(["bash", "-c", stubborn], dict(os.environ))
     follower = threading.Thread(target=process.follow, args=(tell,))
     follower.start()
     assert said.wait(10)
@@ -115,8 +142,8 @@ def test_what_a_command_leaves_running_does_not_hold_its_task_up() -> None:
     os.kill(int(lines[0]), 9)
 
 
-def _poke(params: dict[str, Any], task: Any, silence_s: float = 0.0) -> Any:
-    sensor = CaughtUpSensor(task_id="wait", silence_s=silence_s)
+def _poke(params: dict[str, Any], task: Any) -> Any:
+    sensor = CaughtUpSensor(task_id="wait", patience_s=0, silence_s=0)
     context: Any = {"params": params, "ti": task}
     return sensor.poke(context)
 
