@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.options import load_job
+from holdfast.cli.options import Sql, load_job
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidConfig, InvalidStatement, Unsupported
 
@@ -98,3 +98,33 @@ def test_explain_points_at_what_is_wrong(
 def test_what_comes_later_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(Unsupported):
         load_job(_file(tmp_path, "SELECT * FROM s;"), None, [], None)
+
+
+def test_statements_may_be_given_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = _TABLE.format(call="SUM(v)")
+    assert main(["explain", "--sql", text]) == 0
+    given = capsys.readouterr().out
+    assert main(["explain", str(_file(tmp_path, text))]) == 0
+    assert capsys.readouterr().out == given
+
+
+def test_just_one_of_file_and_text_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ([], ["x.sql", "--sql", "SELECT 1;"]):
+        assert main(["check", *arguments]) == 2
+        assert "Give either SQL_FILE or --sql TEXT." in capsys.readouterr().err
+
+
+def test_statements_without_a_file_need_a_name() -> None:
+    sql = Sql(given=_TABLE.format(call="SUM(v)"))
+    with pytest.raises(InvalidConfig, match="no file name to call the job by"):
+        load_job(sql, None, [], None)
+    assert load_job(sql, None, [], None, name="n").settings.application_id == "n"
+    assert load_job(sql, None, ["application.id=o"], None).settings.application_id == "o"
+
+
+def test_a_wrong_property_in_given_statements_is_named_with_the_option() -> None:
+    sql = Sql(given="SET 'state.partition' = '3';" + _TABLE.format(call="SUM(v)"))
+    with pytest.raises(InvalidConfig, match=r"state\.partition \(SET in --sql\)"):
+        load_job(sql, None, [], None, name="n")

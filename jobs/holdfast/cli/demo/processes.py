@@ -38,7 +38,7 @@ class Child:
             output = stack.enter_context(log.open("ab")) if log is not None else None
             self._process = subprocess.Popen(
                 command,
-                env=os.environ | _HERE,
+                env=_HERE | dict(os.environ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT if log is not None else None,
