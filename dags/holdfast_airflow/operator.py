@@ -27,6 +27,8 @@ __all__ = ["REASON", "HoldfastOperator", "RollBackOperator", "request_of"]
 REASON = "reason"
 """XCom key under which a failed task says why."""
 
+_INTERRUPTED = 130
+
 
 def request_of(context: Context) -> Request:
     """What this run was asked for.
@@ -158,7 +160,13 @@ class HoldfastOperator(KubernetesPodOperator):
             own = _script_environment(environment.command(), request, str(outcome))
             script = ["bash", "-c", self.step.script, "holdfast", *self.step.arguments(request)]
             self._process = Process(script, {**environment.child_environment(), **own})
-            status = self._process.follow(self.log.info)
+            try:
+                status = self._process.follow(self.log.info)
+            except KeyboardInterrupt:
+                status = _INTERRUPTED
+            # Whoever stops a run of his own machine (Ctrl-C) does not want it tried again.
+            if status == _INTERRUPTED or self._process.stopped:
+                raise _failure(context, f"{self.step.name} was stopped.", final=True)
             if status != 0:
                 raise self._refusal(context, status, self._process.tail())
             return json.loads(outcome.read_text("utf-8"))

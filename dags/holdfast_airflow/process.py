@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ import psutil
 __all__ = ["Process"]
 
 _LINES_KEPT = 80  # as many as Kubernetes keeps of a failed container
-_GRACE_S = 30.0
+_GRACE_S, _LOOK_EVERY_S = 30.0, 0.1
 
 
 class Process:
@@ -22,6 +23,9 @@ class Process:
     Args:
         command: the program and its arguments.
         environment: all of its environment.
+
+    Attributes:
+        stopped: it was told to end.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -36,6 +40,7 @@ class Process:
             errors="replace",
             start_new_session=True,
         )
+        self.stopped = False
         self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
 
     def follow(self, tell: Callable[[str], object]) -> int:
@@ -47,25 +52,33 @@ class Process:
         reader = threading.Thread(target=self._read, args=(tell,), daemon=True)
         reader.start()
         try:
-            status = self._process.wait()
-            reader.join(timeout=2)
-            return status
-        finally:
+            self._await()
+        except BaseException:
             self.stop()
+            self._await()
+            raise
+        reader.join(timeout=2)
+        return int(self._process.returncode)
 
     def tail(self) -> str:
         """The last lines of output."""
         return "\n".join(self._last_lines)
 
     def stop(self) -> None:
-        """Asks the process to end, and ends all of it after 30 s.  Again: nothing."""
+        """Asks the process to end, which `follow` gives 30 s.  Fit for a signal handler."""
         if self._process.poll() is None:
+            self.stopped = True
             self._process.terminate()
-            try:
-                self._process.wait(_GRACE_S)
-            except subprocess.TimeoutExpired:
+
+    def _await(self) -> None:
+        # Popen.wait holds a lock that a signal handler, which runs in this thread, would wait for.
+        deadline = None
+        while self._process.poll() is None:
+            if self.stopped and deadline is None:
+                deadline = time.monotonic() + _GRACE_S
+            if deadline is not None and time.monotonic() > deadline:
                 self._kill()
-                self._process.wait()
+            time.sleep(_LOOK_EVERY_S)
 
     def _read(self, tell: Callable[[str], object]) -> None:
         assert self._process.stdout is not None

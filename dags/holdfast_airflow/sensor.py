@@ -42,6 +42,7 @@ class CaughtUpSensor(BaseSensorOperator):
         super().__init__(mode="reschedule", **kwargs)
         self.patience_s = patience_s
         self.silence_s = silence_s
+        self._stopped = False
 
     def execute(self, context: Context) -> Any:
         self.timeout = context["params"]["catch_up_timeout_minutes"] * 60
@@ -50,6 +51,11 @@ class CaughtUpSensor(BaseSensorOperator):
         except AirflowException as error:
             context["ti"].xcom_push(key=REASON, value=str(error))
             raise
+        except KeyboardInterrupt:
+            raise AirflowFailException("The wait was stopped.") from None
+
+    def on_kill(self) -> None:
+        self._stopped = True
 
     def poke(self, context: Context) -> PokeReturnValue:
         request = request_of(context)
@@ -59,6 +65,8 @@ class CaughtUpSensor(BaseSensorOperator):
         return found
 
     def _look(self, request: Request) -> PokeReturnValue:
+        if self._stopped and request.local:
+            raise AirflowFailException("The wait was stopped.")
         status = self._status(request)
         state, lag = status.get("state"), status.get("lag")
         behind = "unknown" if lag is None else f"{lag:,} records"

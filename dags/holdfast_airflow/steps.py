@@ -14,7 +14,7 @@ from holdfast_airflow.request import Request
 
 __all__ = ["CHECK", "DEPLOY", "ROLL_BACK", "SMOKE", "TOPICS", "UNDEPLOY", "Step"]
 
-_REFUSED, _NO_PROGRAM = 2, (126, 127)
+_REFUSED, _NO_PROGRAM, _STOPPED = 2, (126, 127), 143
 _DEPLOYER, _PLAIN = "holdfast-deployer", "holdfast-task"
 
 
@@ -43,6 +43,8 @@ class Step:
 
     def final(self, exit_status: int) -> bool:
         """Whether it is of no use to run the script again."""
+        if exit_status == _STOPPED:  # with its worker, and it has undone what it began
+            return False
         return self.once or exit_status in {_REFUSED, *_NO_PROGRAM}
 
 
