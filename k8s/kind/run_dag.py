@@ -28,6 +28,7 @@ __all__ = ["Airflow", "follow", "forwarded"]
 
 _NAMESPACE = "holdfast-platform"
 _POLL_S = 2.0
+_KNOWN_S = 120.0
 _LOG_LINES = 15
 _ENDED = ("success", "failed")
 
@@ -58,12 +59,22 @@ class Airflow:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            sys.exit(f"Airflow refused {path} ({error.code}): {error.read().decode()[:2000]}")
+            reason = error.read().decode(errors="replace")[:2000]
+            sys.exit(f"Airflow refused {path} ({error.code}): {reason}")
+        except OSError as error:
+            sys.exit(f"Airflow does not answer on {self._url} ({error}): is its api-server ready?")
 
     def trigger(self, dag: str, conf: dict[str, Any]) -> str:
-        """The path of a new run of a DAG."""
+        """The path of a new run of a DAG; waits for an Airflow that has yet to read its DAGs."""
+        deadline = time.monotonic() + _KNOWN_S
+        while dag not in self.dags() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
         run = self.call(f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
         return f"/api/v2/dags/{dag}/dagRuns/{run['dag_run_id']}"
+
+    def dags(self) -> set[str]:
+        """Names of the DAGs that Airflow knows."""
+        return {dag["dag_id"] for dag in self.call("/api/v2/dags?limit=100")["dags"]}
 
     def tasks(self, run: str) -> dict[str, tuple[str, int]]:
         """Of every task of a run: its state and how often it was tried."""
