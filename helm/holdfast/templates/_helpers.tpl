@@ -1,7 +1,7 @@
-{{/* The release's name is the job's; pods add up to 11 characters to it, Kubernetes allows 63. */}}
+{{/* The release's name is the job's.  A label of the executors has it, `-executor-` and a hash of 10: Kubernetes allows 63. */}}
 {{- define "holdfast.name" -}}
-{{- if gt (len .Release.Name) 45 }}
-{{- fail (printf "The release name %q has %d characters, at most 45 fit: names of pods and labels are made from it." .Release.Name (len .Release.Name)) }}
+{{- if gt (len .Release.Name) 43 }}
+{{- fail (printf "The release name %q has %d characters, at most 43 fit: names of pods and labels are made from it." .Release.Name (len .Release.Name)) }}
 {{- end }}
 {{- .Release.Name }}
 {{- end }}

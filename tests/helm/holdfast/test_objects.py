@@ -1,0 +1,310 @@
+"""What the chart makes: valid, restricted, least rights, and kept where it must be kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.helm.conftest import CHARTS, KUBERNETES, Manifest, Render
+from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named, pods
+
+DRIVER, EXECUTOR = "StatefulSet/tried-driver", "StatefulSet/tried-executor"
+PREFLIGHT, TEST = "Job/tried-preflight", "Pod/tried-test"
+ALL_PODS = {DRIVER, EXECUTOR, PREFLIGHT, TEST}
+HOOK_ORDER = "helm.sh/hook-weight"
+
+
+def _template(manifests: list[Manifest], name: str) -> Manifest:
+    return dict(pods(manifests))[name]
+
+
+def _settings(manifests: list[Manifest], name: str = "ConfigMap/tried") -> dict[str, Any]:
+    text = named(manifests)[name]["data"]["properties.yaml"]
+    settings: dict[str, Any] = yaml.safe_load(text)
+    return settings
+
+
+def _environment(pod: Manifest) -> dict[str, Any]:
+    (container,) = containers(pod)
+    return {e["name"]: e for e in container.get("env", [])}
+
+
+def _changed(before: list[Manifest], after: list[Manifest]) -> set[str]:
+    """Pods that an upgrade starts anew: their templates differ."""
+    old, new = dict(pods(before)), dict(pods(after))
+    return {name for name in (DRIVER, EXECUTOR) if old[name] != new[name]}
+
+
+@pytest.mark.parametrize("values", SETS.values(), ids=SETS.keys())
+def test_helm_finds_nothing_to_complain_about(values: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    command = ["helm", "lint", "--strict", "--kube-version", KUBERNETES, "--values", str(file)]
+    ran = subprocess.run([*command, str(CHARTS / CHART)], capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stdout.decode()
+
+
+@pytest.mark.parametrize("values", SETS.values(), ids=SETS.keys())
+def test_every_object_is_what_kubernetes_takes(values: dict[str, Any], render: Render) -> None:
+    checked = set()
+    for manifest in render(CHART, values):
+        if manifest["kind"] != "PodMonitor":  # the Prometheus operator's
+            kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+            checked.add(manifest["kind"])
+    assert checked >= {"StatefulSet", "Service", "ConfigMap"}
+
+
+def test_the_check_against_kubernetes_finds_a_typo(render: Render) -> None:
+    manifest = named(render(CHART, MINIMAL))[DRIVER]
+    manifest["spec"]["template"]["spec"]["terminationGracePeriod"] = 1
+    with pytest.raises(kubernetes_validate.ValidationError, match="terminationGracePeriod"):
+        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("values", [MINIMAL, FULL], ids=["minimal", "full"])
+def test_every_pod_passes_the_restricted_standard(values: dict[str, Any], render: Render) -> None:
+    found = dict(pods(render(CHART, values)))
+    assert set(found) == ALL_PODS
+    for name, pod in found.items():
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True, name
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), name
+        kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
+        assert kinds <= {"configMap", "emptyDir", "secret"}, name
+        for container in containers(pod):
+            security = container["securityContext"]
+            assert security["allowPrivilegeEscalation"] is False, name
+            assert security["readOnlyRootFilesystem"] is True, name
+            assert security["capabilities"] == {"drop": ["ALL"]}, name
+            assert {"requests", "limits"} <= set(container["resources"]), name
+
+
+def test_the_driver_sees_and_labels_pods_and_nobody_else_has_a_token(render: Render) -> None:
+    manifests = render(CHART, MINIMAL)
+    roles = [m for m in manifests if m["kind"] in ("Role", "ClusterRole")]
+    assert [r["rules"] for r in roles] == [
+        [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]}]
+    ]
+    (binding,) = [m for m in manifests if m["kind"] == "RoleBinding"]
+    assert binding["subjects"][0]["name"] == "tried-driver"
+    for name, pod in pods(manifests):
+        spec = pod["spec"]
+        if name == DRIVER:
+            assert spec["serviceAccountName"] == "tried-driver"
+        else:
+            assert spec["automountServiceAccountToken"] is False, name
+            assert "serviceAccountName" not in spec, name
+
+
+def test_an_account_of_ones_own_is_taken_and_no_role_is_made(render: Render) -> None:
+    manifests = render(CHART, SETS["bare"])
+    assert not {m["kind"] for m in manifests} & {"Role", "RoleBinding", "ServiceAccount"}
+    assert _template(manifests, DRIVER)["spec"]["serviceAccountName"] == "ours"
+
+
+def test_spark_finds_the_executors_by_their_labels(render: Render) -> None:
+    manifests = render(CHART, FULL)
+    labels = _template(manifests, EXECUTOR)["metadata"]["labels"]
+    assert labels["spark-app-selector"] == "tried"
+    assert labels["spark-role"] == "executor"
+    assert labels["spark-exec-resourceprofile-id"] == "0"
+    assert labels["team"] == "films"
+    driver = _template(manifests, DRIVER)
+    assert "spark-role" not in driver["metadata"]["labels"]
+    assert "spark.app.id=tried" in json.dumps(driver)
+    assert _environment(_template(manifests, EXECUTOR))["SPARK_APPLICATION_ID"]["value"] == "tried"
+
+
+@pytest.mark.parametrize("values", [MINIMAL, FULL], ids=["minimal", "full"])
+def test_selectors_choose_their_own_pods(values: dict[str, Any], render: Render) -> None:
+    manifests = render(CHART, values)
+    templates = {name: pod["metadata"]["labels"] for name, pod in pods(manifests)}
+
+    def chosen(labels: dict[str, str]) -> set[str]:
+        return {n for n, own in templates.items() if labels.items() <= own.items()}
+
+    everything = named(manifests)
+    for name in (DRIVER, EXECUTOR):
+        assert chosen(everything[name]["spec"]["selector"]["matchLabels"]) == {name}
+    for component, name in (("driver", DRIVER), ("executor", EXECUTOR), ("test", TEST)):
+        policy = everything[f"NetworkPolicy/tried-{component}"]["spec"]["podSelector"]
+        assert chosen(policy["matchLabels"]) == {name}
+        if component != "test":
+            budget = everything[f"PodDisruptionBudget/tried-{component}"]["spec"]
+            assert chosen(budget["selector"]["matchLabels"]) == {name}
+    assert chosen(everything["Service/tried-driver"]["spec"]["selector"]) == {DRIVER}
+
+
+def test_changed_statements_and_properties_start_the_driver_only(render: Render) -> None:
+    before = render(CHART, MINIMAL)
+    assert _changed(before, render(CHART, MINIMAL)) == set()
+    sql = MINIMAL | {"sql": MINIMAL["sql"] + "SET 'emit' = 'batch';"}
+    assert _changed(before, render(CHART, sql)) == {DRIVER}
+    properties = MINIMAL | {"properties": {"trigger.interval.ms": 100}}
+    assert _changed(before, render(CHART, properties)) == {DRIVER}
+    # The driver has to know how many executors to expect; those that are there stay.
+    assert _changed(before, render(CHART, MINIMAL | {"executor": {"replicas": 3}})) == {DRIVER}
+
+
+def test_changed_functions_and_images_start_both(render: Render) -> None:
+    before = render(CHART, MINIMAL)
+    functions = MINIMAL | {"functions": {"mine.py": "x = 1\n"}}
+    assert _changed(before, render(CHART, functions)) == {DRIVER, EXECUTOR}
+    more = MINIMAL | {"functions": {"mine.py": "x = 2\n"}}
+    assert _changed(render(CHART, functions), render(CHART, more)) == {DRIVER, EXECUTOR}
+    assert _changed(before, render(CHART, MINIMAL | {"image": {"tag": "9"}})) == {DRIVER, EXECUTOR}
+
+
+def test_no_pod_has_the_charts_version(render: Render) -> None:
+    # Or a new version of the chart alone would start everything anew.
+    for name, pod in pods(render(CHART, MINIMAL)):
+        if name != TEST:
+            assert "helm.sh/chart" not in pod["metadata"]["labels"], name
+
+
+def test_claims_outlive_pods_scaling_and_the_release(render: Render) -> None:
+    everything = named(render(CHART, MINIMAL))
+    for name in (DRIVER, EXECUTOR):
+        spec = everything[name]["spec"]
+        retained = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+        assert spec["persistentVolumeClaimRetentionPolicy"] == retained
+        (claim,) = spec["volumeClaimTemplates"]
+        labels = claim["metadata"]["labels"]
+        assert labels == {
+            "app.kubernetes.io/name": "holdfast",
+            "app.kubernetes.io/instance": "tried",
+        }
+    state = everything[EXECUTOR]["spec"]["volumeClaimTemplates"][0]["spec"]
+    assert state["accessModes"] == ["ReadWriteOncePod"]
+    assert "storageClassName" not in state
+    full = named(render(CHART, FULL))
+    state = full[EXECUTOR]["spec"]["volumeClaimTemplates"][0]["spec"]
+    assert (state["accessModes"], state["storageClassName"]) == (["ReadWriteOnce"], "fast")
+    assert state["resources"]["requests"]["storage"] == "1Ti"
+    assert "volumeClaimTemplates" not in full[DRIVER]["spec"]
+
+
+def test_network_policies_let_through_what_is_needed(render: Render) -> None:
+    everything = named(render(CHART, FULL))
+    spec = {
+        c: everything[f"NetworkPolicy/tried-{c}"]["spec"] for c in ("driver", "executor", "test")
+    }
+
+    def open_to_all(component: str) -> set[int]:
+        rules = spec[component]["egress"]
+        return {p["port"] for rule in rules if "to" not in rule for p in rule["ports"]}
+
+    assert open_to_all("executor") == open_to_all("test") == {53, 9093, 9094}
+    assert open_to_all("driver") == {53, 9093, 9094, 443, 6443}
+    assert all(s["policyTypes"] == ["Ingress", "Egress"] for s in spec.values())
+    assert "ingress" not in spec["test"]
+    monitoring = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
+    assert spec["driver"]["ingress"][1] == {"ports": [{"port": 8090}], "from": [monitoring]}
+    assert len(spec["executor"]["ingress"]) == 1
+
+
+def test_secrets_reach_whoever_opens_kafka_clients(render: Render) -> None:
+    manifests = render(CHART, FULL)
+    found = dict(pods(manifests))
+    for name in (DRIVER, PREFLIGHT, TEST):
+        ref = _environment(found[name])["HOLDFAST_KAFKA_SASL_PASSWORD"]["valueFrom"]
+        assert ref == {"secretKeyRef": {"name": "kafka-user", "key": "password"}}, name
+    # Executors get settings with their work; files they must have themselves.
+    assert "HOLDFAST_KAFKA_SASL_PASSWORD" not in _environment(found[EXECUTOR])
+    for name, pod in found.items():
+        volumes = {v["name"]: v for v in pod["spec"]["volumes"]}
+        assert volumes["tls"]["secret"]["secretName"] == "kafka-tls", name
+        (container,) = containers(pod)
+        mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+        assert (mounts["tls"], mounts["functions"]) == (
+            "/etc/holdfast/tls",
+            "/etc/holdfast/functions",
+        )
+    for config in ("ConfigMap/tried", "ConfigMap/tried-preflight"):
+        settings = _settings(manifests, config)
+        assert settings["kafka.ssl.ca.location"] == "/etc/holdfast/tls/ca.crt"
+        assert settings["kafka.ssl.key.location"] == "/etc/holdfast/tls/tls.key"
+        assert settings["kafka.security.protocol"] == "SASL_SSL"
+        assert "password" not in json.dumps(settings)
+
+
+def test_without_client_certificates_only_the_brokers_are_checked(render: Render) -> None:
+    settings = _settings(render(CHART, SETS["tls"]))
+    assert [k for k in settings if k.startswith("kafka.ssl")] == ["kafka.ssl.ca.location"]
+
+
+def test_job_files_are_what_was_given(render: Render) -> None:
+    manifests = render(CHART, FULL)
+    everything = named(manifests)
+    for config in ("ConfigMap/tried", "ConfigMap/tried-preflight"):
+        assert everything[config]["data"]["job.sql"] == FULL["sql"]
+        settings = _settings(manifests, config)
+        assert settings["max.offsets.per.trigger"] == 100_000_000
+        assert (settings["executors"], settings["executor.memory.mb"]) == (5, 2048)
+        assert everything[f"{config}-functions"]["data"] == FULL["functions"]
+    assert everything[EXECUTOR]["spec"]["replicas"] == 5
+    assert _environment(_template(manifests, EXECUTOR))["EXECUTOR_HEAP_MIB"]["value"] == "2048"
+
+
+def test_the_preflight_comes_first_and_has_its_own_files(render: Render) -> None:
+    everything = named(render(CHART, FULL))
+    hooks = {n: m["metadata"]["annotations"] for n, m in everything.items()
+             if "preflight" in n}  # fmt: skip
+    assert all(a["helm.sh/hook"] == "pre-install,pre-upgrade" for a in hooks.values())
+    files = [int(a[HOOK_ORDER]) for n, a in hooks.items() if n.startswith("ConfigMap")]
+    assert len(files) == 2
+    assert max(files) < int(hooks[PREFLIGHT][HOOK_ORDER])
+    assert everything[PREFLIGHT]["spec"]["backoffLimit"] == 0
+    used = {v["configMap"]["name"] for v in
+            everything[PREFLIGHT]["spec"]["template"]["spec"]["volumes"]
+            if "configMap" in v}  # fmt: skip
+    assert {f"ConfigMap/{name}" for name in used} == {n for n in hooks if n != PREFLIGHT}
+
+
+def test_helm_test_runs_the_selftest_and_asks_the_driver(render: Render) -> None:
+    pod = named(render(CHART, FULL))[TEST]
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    (container,) = containers(pod)
+    assert container["args"][:2] == ["holdfast", "selftest"]
+    assert "--driver=http://tried-driver:8090" in container["args"]
+    assert "--timeout=220" in container["args"]
+    assert pod["spec"]["activeDeadlineSeconds"] == 240
+
+
+def test_monitors_are_made_on_demand(render: Render) -> None:
+    assert "PodMonitor" not in {m["kind"] for m in render(CHART, MINIMAL)}
+    assert "ConfigMap/tried-dashboard" not in named(render(CHART, MINIMAL))
+    monitor = named(render(CHART, FULL))["PodMonitor/tried"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint["path"], endpoint["interval"]) == ("http", "/metrics", "30s")
+    labels = _template(render(CHART, FULL), DRIVER)["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+
+
+def test_everything_optional_can_be_left_out(render: Render) -> None:
+    kinds = {m["kind"] for m in render(CHART, SETS["bare"])}
+    assert kinds == {"ConfigMap", "Service", "StatefulSet"}
+
+
+def test_scheduling_reaches_both(render: Render) -> None:
+    manifests = render(CHART, FULL)
+    for name, values in ((DRIVER, FULL["driver"]), (EXECUTOR, FULL["executor"])):
+        spec = _template(manifests, name)["spec"]
+        for field in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
+            assert spec[field] == values[field], (name, field)
+        assert spec["priorityClassName"] == "important"
+        assert _environment(_template(manifests, name))["TZ"]["value"] == "UTC"
+        assert spec["imagePullSecrets"] == [{"name": "registry"}, {"name": "other"}]
+        note = _template(manifests, name)["metadata"]["annotations"]["example.org/note"]
+        assert note == 'it\'s "quoted": yes'
+    assert "topologySpreadConstraints" not in _template(render(CHART, MINIMAL), DRIVER)["spec"]
+    (spread,) = _template(render(CHART, MINIMAL), EXECUTOR)["spec"]["topologySpreadConstraints"]
+    assert spread["whenUnsatisfiable"] == "ScheduleAnyway"
