@@ -1,0 +1,62 @@
+"""The cluster under test, through kubectl and helm as a user has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+NAMESPACE = "holdfast"
+CONTEXT = f"kind-{os.environ.get('CLUSTER', 'holdfast')}"
+IMAGE = f"holdfast:{os.environ.get('TAG', 'dev')}"
+BOOTSTRAP = "kafka.holdfast-platform.svc:9092"
+POLL_S = 0.3
+
+
+def kubectl(*arguments: str, check: bool = True, text: str | None = None) -> str:
+    """Standard output of kubectl in the jobs' namespace (another `-n` among the arguments wins)."""
+    where = () if "-n" in arguments else ("-n", NAMESPACE)
+    command = ["kubectl", "--context", CONTEXT, *where, *arguments]
+    ran = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert not check or ran.returncode == 0, f"{command}: {ran.stderr}"
+    return ran.stdout
+
+
+def objects(kind: str, *arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(kubectl("get", kind, "-o", "json", *arguments))[
+        "items"
+    ]
+    return found
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["helm", "--kube-context", CONTEXT, "-n", NAMESPACE, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def run_dag(dag: str, conf: dict[str, Any]) -> str:
+    """Runs a DAG of the cluster's Airflow through its REST API; fails the test when it fails."""
+    command = [sys.executable, str(ROOT / "k8s/kind/run_dag.py"), dag, "--context", CONTEXT]
+    ran = subprocess.run(
+        [*command, "--conf", json.dumps(conf)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def uid(pod: str) -> str:
+    """Which incarnation of a pod is there; empty when there is none."""
+    return kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}", check=False)
+
+
+def until(true: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(POLL_S)

@@ -1,0 +1,185 @@
+"""One table through all that happens to it on Kubernetes, judged exact after each of them.
+
+The tests share the table and run in the order they stand in: each leaves it running and level.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cluster import table
+from tests.e2e.cluster.conftest import deploy_by_dag
+from tests.e2e.cluster.kube import ROOT, helm, kubectl, objects, run_dag, uid, until
+from tests.e2e.cluster.table import Burst, Watch
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+
+DRIVER, EXECUTOR = f"{table.NAME}-driver-0", f"{table.NAME}-executor-1"
+CHART = str(ROOT / "helm/holdfast")
+LONG_S = 240.0
+_KILL_DRIVER = (
+    "import os, psutil\n"
+    "pids = [p.pid for p in psutil.process_iter(['cmdline']) if 'run' in (p.info['cmdline'] or [])"
+    " and 'holdfast.cli.main' in p.info['cmdline']]\n"
+    "[os.kill(pid, 9) for pid in pids]\n"
+)
+
+
+def _delete(pod: str, *how: str, namespace: str = "holdfast") -> Callable[[], None]:
+    def fault() -> None:
+        old = kubectl("-n", namespace, "get", "pod", pod, "-o", "jsonpath={.metadata.uid}")
+        kubectl("-n", namespace, "delete", "pod", pod, "--wait=false", *how)
+        new = ["-n", namespace, "get", "pod", pod, "-o", "jsonpath={.metadata.uid}"]
+        until(lambda: kubectl(*new, check=False) not in ("", old), LONG_S, f"a new {pod}")
+
+    return fault
+
+
+def _restarts(pod: str) -> int:
+    path = "jsonpath={.status.containerStatuses[0].restartCount}"
+    return int(kubectl("get", "pod", pod, "-o", path) or 0)
+
+
+def _kill_executor() -> None:
+    before = kubectl("exec", EXECUTOR, "--", "cat", "/tmp/executor.pid")
+    kubectl("exec", EXECUTOR, "--", "bash", "-c", "kill -9 $(cat /tmp/executor.pid)")
+    now = ["exec", EXECUTOR, "--", "cat", "/tmp/executor.pid"]
+    until(lambda: kubectl(*now, check=False) not in ("", before), LONG_S, "another Java")
+
+
+def _kill_driver() -> None:
+    before = _restarts(DRIVER)
+    kubectl("exec", DRIVER, "--", "python", "-c", _KILL_DRIVER, check=False)
+    until(lambda: _restarts(DRIVER) > before, LONG_S, "the driver's container starts again")
+
+
+FORCE = ("--grace-period=0", "--force")
+FAULTS: dict[str, Callable[[], None]] = {
+    "executor pod deleted": _delete(EXECUTOR),
+    "executor pod deleted by force": _delete(EXECUTOR, *FORCE),
+    "executor's Java killed": _kill_executor,
+    "driver pod deleted": _delete(DRIVER),
+    "driver pod deleted by force": _delete(DRIVER, *FORCE),
+    "driver's process killed": _kill_driver,
+    "Kafka pod deleted by force": _delete("kafka-0", *FORCE, namespace="holdfast-platform"),
+}
+
+
+def _exact(least: int) -> None:
+    report = table.verdict()
+    assert report["verdict"] == "valid", report
+    judged = {t["name"]: t["input_records"] for t in report["tables"]}
+    assert set(judged) == {"SOLD", "BIG_SALES"}
+    assert all(count >= least for count in judged.values()), judged
+
+
+def test_the_dag_deploys_a_table_that_counts(deployed: str, watch: Watch) -> None:
+    burst = Burst(seed=1, count=2_000, rate=1_000)
+    burst.finish()
+    watch.until_level(LONG_S)
+    _exact(least=2_000)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_exact_after(fault: str, watch: Watch, times: dict[str, float]) -> None:
+    """Records flow before, during and after the fault; the table equals its recomputation."""
+    burst = Burst(seed=len(fault), count=9_000, rate=300)
+    start = time.time()
+    until(lambda: watch.committed_since(start) > 500, LONG_S, "the load is being processed")
+    moment = time.time()
+    FAULTS[fault]()
+    burst.finish()
+    watch.until_level(LONG_S)
+    assert watch.committed_since(moment) > 0, "nothing was processed after the fault"
+    times[f"{fault} → next committed batch"] = watch.silence(moment)
+    _exact(least=burst.count)
+
+
+def test_a_compatible_upgrade_rolls_and_rolls_back(watch: Watch) -> None:
+    burst = Burst(seed=21, count=9_000, rate=300)
+    before = uid(DRIVER)
+    change = ("--reuse-values", "--set", r"properties.trigger\.interval\.ms=200")
+    upgraded = helm("upgrade", table.NAME, CHART, *change, "--wait", "--timeout", "4m")
+    assert upgraded.returncode == 0, upgraded.stderr
+    rolled = uid(DRIVER)
+    assert rolled != before
+    back = helm("rollback", table.NAME, "--wait", "--timeout", "4m")
+    assert back.returncode == 0, back.stderr
+    assert uid(DRIVER) not in (before, rolled)
+    burst.finish()
+    watch.until_level(LONG_S)
+    _exact(least=burst.count)
+
+
+def test_an_incompatible_upgrade_is_refused_before_anything_is_touched(
+    watch: Watch, tmp_path: Path
+) -> None:
+    changed = tmp_path / "changed.sql"
+    changed.write_text(table.SQL.replace("SUM(amount)", "MAX(amount)"), encoding="utf-8")
+    before = {p["metadata"]["uid"] for p in objects("pods", "-l", _MINE)}
+    config = kubectl("get", "configmap", table.NAME, "-o", "jsonpath={.data}")
+    refused = helm(
+        *("upgrade", table.NAME, CHART, "--reuse-values", "--wait", "--timeout", "3m"),
+        *("--set-file", f"sql={changed}"),
+    )
+    assert refused.returncode != 0
+    assert "another statement" in refused.stdout + refused.stderr
+    assert kubectl("get", "configmap", table.NAME, "-o", "jsonpath={.data}") == config
+    assert before <= {p["metadata"]["uid"] for p in objects("pods", "-l", _MINE)}
+    start = time.time()
+    Burst(seed=22, count=1_000, rate=1_000).finish()
+    watch.until_level(LONG_S)
+    assert watch.committed_since(start) == 1_000
+
+
+def test_exact_after_a_node_is_drained(watch: Watch) -> None:
+    pods = {p["spec"]["nodeName"] for p in objects("pods", "-l", _MINE)}
+    nodes = {n["metadata"]["name"] for n in objects("nodes")}
+    if len(nodes) < 2:
+        pytest.skip("one node: make cluster KIND_CONFIG=k8s/kind/two-nodes.yaml has two")
+    node = min(pods)
+    burst = Burst(seed=23, count=9_000, rate=300)
+    moment = time.time()
+    try:
+        drain = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=180s")
+        kubectl("drain", node, "--pod-selector", _MINE, *drain)
+    finally:
+        kubectl("uncordon", node)
+    burst.finish()
+    watch.until_level(LONG_S)
+    assert watch.committed_since(moment) > 0
+    _exact(least=burst.count)
+
+
+def test_helm_test_passes(deployed: str) -> None:
+    ran = helm("test", table.NAME, "--logs", "--timeout", "5m")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_undeploying_leaves_the_volumes_and_nothing_else(
+    deployed: str, watch: Watch, times: dict[str, float]
+) -> None:
+    run_dag("undeploy_state_table", {"target": "kubernetes", "name": table.NAME})
+    kinds = "all,configmap,secret,serviceaccount,role,rolebinding,pdb,networkpolicy,job,pvc"
+
+    def left() -> set[str]:
+        lines = kubectl("get", kinds, "-l", _MINE, "-o", "name").splitlines()
+        return {line for line in lines if line}
+
+    volumes = {
+        f"persistentvolumeclaim/{name}"
+        for name in (f"home-{DRIVER}", f"state-{table.NAME}-executor-0", f"state-{EXECUTOR}")
+    }
+    until(lambda: left() == volumes, 60, f"only {volumes} left, not {left()}")
+    assert f"sh.helm.release.v1.{table.NAME}" not in kubectl("get", "secret", "-o", "name")
+    Burst(seed=24, count=500, rate=500).finish()
+    times["deploy DAG on kept volumes"] = deploy_by_dag({})
+    watch.until_level(LONG_S)
+    _exact(least=500)
+
+
+_MINE = f"app.kubernetes.io/instance={table.NAME}"
