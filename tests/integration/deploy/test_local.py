@@ -31,7 +31,7 @@ class Job:
 
     def __init__(self, kafka: BrokerStatus, home: Path, topic: str) -> None:
         self.servers, self.home, self.topic = kafka.bootstrap_servers, home, topic
-        self.name = f"orders-{topic.rpartition("-")[2]}"
+        self.name = "orders-" + topic.rpartition("-")[2]
 
     def sql(self, where: str = "") -> str:
         return (
