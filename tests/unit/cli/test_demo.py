@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.cli.demo.files import DemoFiles
+from holdfast.cli.demo.files import DemoFiles, last_line
 from holdfast.cli.demo.kills import Kill, _busiest, _replaced, _restored
 from holdfast.cli.demo.processes import Children
 from holdfast.cli.demo.results import EXPECTED, compare
@@ -134,3 +134,11 @@ def test_known_values_are_compared_with_what_is_there() -> None:
     assert agreed["MOVIE_TICKETS_SOLD/Aliens"]
     assert not agreed["MOVIE_TICKETS_SOLD/Die Hard"]
     assert not agreed["MOVIE_TICKETS_SOLD/The Godfather"]
+
+
+def test_a_log_says_what_is_being_done_now(tmp_path: Path) -> None:
+    log = tmp_path / "airflow.log"
+    log.write_text("")
+    assert last_line(log) == ""
+    log.write_text("x" * 9_000 + "\n2026-11-21T06:15:49.867450Z demo is running; lag: 0\n\n")
+    assert last_line(log) == "demo is running; lag: 0"

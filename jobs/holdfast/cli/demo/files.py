@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 import holdfast
 from holdfast.errors import Refused
 
-__all__ = ["APPLICATION_ID", "DemoFiles", "demo_sql"]
+__all__ = ["APPLICATION_ID", "DemoFiles", "demo_sql", "last_line"]
 
 APPLICATION_ID = "demo"
+_TAIL, _WIDTH = 4_000, 110
 _MARK = ".holdfast-demo"  # a folder without it is not ours to wipe
 
 
@@ -30,6 +32,15 @@ def demo_sql() -> Path:
         )
     # A shorter path is easier to repeat.
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def last_line(log: Path) -> str:
+    """What a log says now, without its time and short enough for a terminal."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL))
+        lines = file.read().decode(errors="replace").split("\n")
+    said = [line for line in lines if line.strip()]
+    return re.sub(r"^\S+Z ", "", said[-1])[:_WIDTH] if said else ""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.chaos.observe import Observer
 from holdfast.cli.demo.deployed import Deployed
-from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles, demo_sql
+from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles, demo_sql, last_line
 from holdfast.cli.demo.kills import (
     Kill,
     Tell,
@@ -26,6 +27,7 @@ from holdfast.cli.demo.screen import Bar, Screen
 from holdfast.cli.demo.watch import Progress, Watch
 from holdfast.cli.inspect_facts import read_values
 from holdfast.cli.options import Job, load_job
+from holdfast.cli.progress import reporter
 from holdfast.cli.samples import SAMPLES
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.broker import LocalKafka
@@ -38,6 +40,7 @@ _FLIGHTS = "flights"
 _SMALL = ("movies", "sensors", "payments")
 _EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
 _EXECUTORS = 2
+_LOOK_S = 1.0
 _START_S, _REACH_S = 240.0, 480.0
 # However slow the machine, there are batches left when the kills come.
 _BATCHES, _BATCH_MIN = 16, 1_000
@@ -192,7 +195,12 @@ class Demo:
         log = self._files.airflow_log
         shown = " ".join([*command, "'{…}'"])
         self._screen.line(shown, f"log in {log}")
-        status = self._children.start([*command, json.dumps(conf)], log).wait()
+        child = self._children.start([*command, json.dumps(conf)], log)
+        with reporter() as tell:
+            while child.running:
+                tell(last_line(log))
+                time.sleep(_LOOK_S)
+        status = child.wait()
         if status != 0:
             raise HoldfastError(
                 f"The DAG {dag} ended with status {status}.",
