@@ -88,9 +88,14 @@ def helm_watched(arguments: Sequence[str], look: Callable[[], None]) -> str:
 
 def _failed(arguments: Sequence[str], status: int, output: str) -> HoldfastError:
     """The error for a helm command that ended with `status`."""
+    cause, action = "", "see above; `helm history` and `helm status` tell what the release is like"
+    if "another operation" in output:
+        cause = "another command changes the release, or one was killed while it did"
+        action = "wait for it; if there is none: `helm rollback` to the last revision that was good"
     return HoldfastError(
         f"`helm {arguments[0]}` ended with status {status}: {output.strip()}",
-        action="see above; `helm history` and `helm status` tell what the release is like now",
+        cause=cause,
+        action=action,
     )
 
 
