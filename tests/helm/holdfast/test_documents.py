@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from holdfast import __version__
 from holdfast.runtime.metrics import Metrics
 from tests.helm.conftest import CHARTS, Render
 from tests.helm.holdfast.examples import CHART, FULL, named
@@ -50,6 +52,11 @@ def test_a_readme_that_is_stale_is_noticed(tmp_path: Path) -> None:
     ]
     (tmp_path / "values.yaml").write_text(values.replace("a: 1", "a: 2"))
     assert "not up to date" in _script("--check", tmp_path).stderr
+
+
+def test_the_chart_runs_the_version_it_is_released_with() -> None:
+    chart = yaml.safe_load((CHARTS / CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == __version__
 
 
 def _exposed() -> set[str]:
