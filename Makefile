@@ -29,8 +29,8 @@ help: ## print this
 	  /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: setup ## run the main job on real input, kill processes, prove exactly-once
-	@$(BIN)/holdfast demo
+demo: setup setup-airflow ## run the main job on real input, kill processes, prove exactly-once
+	@$(BIN)/holdfast demo --airflow '$(CURDIR)/.ci/airflow'
 
 .PHONY: test
 test: check ## lint, types, layers and every test that needs no cluster

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
@@ -93,3 +100,35 @@ def test_undeploying(run: Run, stand_in: Callable[[str], Path]) -> None:
     assert calls.read_text(encoding="utf-8") == (
         "undeploy movies --target=local --home=/h --delete-state --json\n"
     )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_ends_and_leaves_nothing_running(
+    root: Path, tmp_path: Path, stand_in: Callable[[str], Path], number: signal.Signals
+) -> None:
+    pid = tmp_path / "pid"
+    stand_in(f'if [ "$1" = check ]; then echo $$ > {pid}.tmp; mv {pid}.tmp {pid}; sleep 600; fi')
+    own = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW_VENV": sys.prefix}
+    run = subprocess.Popen(
+        [
+            root / ".ci" / "airflow",
+            "dags",
+            "test",
+            "deploy_state_table",
+            "--conf",
+            json.dumps(CONF),
+        ],
+        env={**os.environ, **own},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    while not pid.exists():
+        assert run.poll() is None, run.communicate()[0]
+        time.sleep(0.1)
+    run.send_signal(number)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "check was stopped" in output
+    assert not psutil.pid_exists(int(pid.read_text(encoding="utf-8")))
