@@ -81,3 +81,12 @@ def test_a_broker_that_is_not_there_is_named() -> None:
     done = _selftest(nobody)
     assert done.returncode == 1
     assert b"127.0.0.1:1" in done.stderr
+
+
+def test_what_the_broker_refuses_ends_it_with_the_brokers_reason(kafka: BrokerStatus) -> None:
+    few = ("--set", "application.id=few", "--set", "replication.factor=3", "--json")
+    done = _selftest(kafka, *few)
+    assert done.returncode != 0
+    assert orjson.loads(done.stdout)["ok"] is False
+    assert b"creating topic few-selftest-" in done.stderr
+    assert _topics(kafka, "few-selftest-") == []
