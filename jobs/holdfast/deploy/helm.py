@@ -68,7 +68,11 @@ def helm_json(arguments: Sequence[str]) -> Any:
 def helm_watched(arguments: Sequence[str], look: Callable[[], None]) -> str:
     """The same as `helm`, for what takes long; `look` is called every other second meanwhile."""
     process = subprocess.Popen(
-        [_binary(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [_binary(), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        close_fds=False,  # --values <(…) is an open file of the shell's
     )
     while True:
         try:

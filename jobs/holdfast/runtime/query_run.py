@@ -238,12 +238,6 @@ class QueryRun:
             return self.failure
         return self.streaming.exception()
 
-    @property
-    def idle(self) -> bool:
-        """Did the last trigger find nothing new?"""
-        streaming = self.streaming
-        return streaming is not None and str(streaming.status["message"]).startswith("Waiting")
-
     def caught_up(self, ends: dict[int, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""
         return all(self.done.get(p, 0) >= end for p, end in ends.items())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
+from pyspark.sql.streaming.query import StreamingQuery
+
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.runtime.health import Health
@@ -14,9 +16,17 @@ from holdfast.runtime.topics import dead_letters
 from holdfast.transport.admin import Admin
 from holdfast.transport.record_count import RecordCount
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "is_idle"]
 
 _EVERY_S = 2.0
+
+
+def is_idle(streaming: StreamingQuery | None) -> bool:
+    """Did the stream's last trigger find nothing new?
+
+    Only its status tells: Spark reports no progress for such triggers.
+    """
+    return streaming is not None and str(streaming.status["message"]).startswith("Waiting")
 
 
 class Watch:
@@ -41,7 +51,7 @@ class Watch:
             return
         self._next = time.monotonic() + _EVERY_S
         for run_ in runs:
-            if run_.idle:
+            if is_idle(run_.streaming):
                 self._health.beat(run_.query.id)
         with suppress(HoldfastError):  # numbers keep their last value
             self._ask(runs)
