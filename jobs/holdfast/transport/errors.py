@@ -33,6 +33,12 @@ __all__ = [
 # The client's own log lines, which would else go straight to stderr.
 KAFKA_LOGGER = logging.getLogger("holdfast.kafka")
 
+# A broker's pod that was replaced has another address: a connection to the old one, which nobody
+# refuses, must not hold a client for the half minute that is librdkafka's default.
+_CONNECTING: dict[str, Any] = {
+    "socket.connection.setup.timeout.ms": 5_000,
+    "reconnect.backoff.max.ms": 2_000,
+}
 _FENCED = frozenset(
     {
         KafkaError._FATAL,  # what every call answers after a first fatal error
@@ -115,7 +121,7 @@ def client_config(
     client: Mapping[str, str], defaults: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Properties of one client: the user's over our defaults, under what correctness needs."""
-    return {**defaults, **client, **fixed, "logger": KAFKA_LOGGER}
+    return {**_CONNECTING, **defaults, **client, **fixed, "logger": KAFKA_LOGGER}
 
 
 def kafka_error(error: BaseException) -> KafkaError:

@@ -86,8 +86,8 @@ def _clear() -> None:
     """Ends the release, if there is one, and deletes its volumes and topics."""
     helm("uninstall", table.NAME, "--wait", "--ignore-not-found")
     of_the_table = f"app.kubernetes.io/instance={table.NAME}"
-    kubectl("delete", "pvc", "-l", of_the_table, "--wait=true")
-    assert not objects("pods", "-l", of_the_table)
+    kubectl("delete", "job,pvc", "-l", of_the_table, "--wait=true")
+    until(lambda: not objects("pods", "-l", of_the_table), 60, "the pods are gone")
     script = (
         "from confluent_kafka.admin import AdminClient\n"
         f"admin = AdminClient({{'bootstrap.servers': '{BOOTSTRAP}'}})\n"
