@@ -41,6 +41,7 @@ KAFKA_RESERVED = {
 
 _DAY_MS = 86_400_000
 _GIB = 1 << 30
+_SPARK_HEAP_MIN_MB = 450  # Spark refuses to start with less (UnifiedMemoryManager)
 
 
 @dataclass(frozen=True)
@@ -283,13 +284,13 @@ def _placement() -> tuple[Property, ...]:
         Property(
             "executor.memory.mb",
             ("placement", "executor_memory_mb"),
-            values.whole(256, 1 << 20),
+            values.whole(_SPARK_HEAP_MIN_MB, 1 << 20),
             "Java heap of an executor, MiB",
         ),
         Property(
             "driver.memory.mb",
             ("placement", "driver_memory_mb"),
-            values.whole(256, 1 << 20),
+            values.whole(_SPARK_HEAP_MIN_MB, 1 << 20),
             "Java heap of the driver, MiB",
         ),
         Property(

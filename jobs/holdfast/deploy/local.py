@@ -35,7 +35,7 @@ from holdfast.types.status import JobStatus, status_path
 __all__ = ["LocalDeployment", "all_deployments"]
 
 TARGET = "local"
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,43}[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,41}[a-z0-9])?")
 _START_S, _STOP_S = 10.0, 60.0
 _POLL_S = 0.1
 _DEATHS_MAX = 3  # before it was ready once
@@ -61,7 +61,7 @@ class LocalDeployment:
         if not _NAME.fullmatch(name):
             raise Refused(
                 f"{name!r} is no name of a deployment.",
-                action="take at most 45 lower-case letters, digits and dashes, as for a Helm "
+                action="take at most 43 lower-case letters, digits and dashes, as for a Helm "
                 "release, beginning and ending with a letter or digit",
             )
         self._home = home.absolute()

@@ -117,7 +117,7 @@ def _drive(
         start_streams(runs, stop)
         targets = {r.query.id: watch.ends(r) for r in runs}
         health.serving()
-        keep_going = KeepGoing(runs, stop, services.settings.retry_timeout_ms / 1000)
+        keep_going = KeepGoing(runs, stop, health, services.settings.retry_timeout_ms / 1000)
         while not stop.wait(_POLL_S):
             keep_going.check()
             watch.observe(runs)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from holdfast.errors import HoldfastError, Retriable
 from holdfast.runtime.failures import from_spark
+from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun
 from holdfast.runtime.start_streams import start_streams
 
@@ -31,10 +32,15 @@ class KeepGoing:
     """
 
     def __init__(
-        self, runs: Sequence[QueryRun], stop: threading.Event, retry_timeout_s: float
+        self,
+        runs: Sequence[QueryRun],
+        stop: threading.Event,
+        health: Health,
+        retry_timeout_s: float,
     ) -> None:
         self._runs = runs
         self._stop = stop
+        self._health = health
         self._limit_s = retry_timeout_s
         self._failing: dict[str, tuple[int, float]] = {}  # query id -> its next batch, since when
 
@@ -59,12 +65,14 @@ class KeepGoing:
             if self._too_long(run_):
                 raise cause
             _LOG.warning("%s: its stream starts again after: %s", run_.query.id, cause.fact)
+            self._health.phase(f"starting the stream of {run_.query.id} again")
             try:
                 run_.prepare()
             except Retriable as still:
                 cause = still
             else:
                 start_streams([run_], self._stop)
+                self._health.serving()
                 return
 
     def _too_long(self, run_: QueryRun) -> bool:
