@@ -77,13 +77,13 @@ check: lint types layers ## everything but the tests
 
 .PHONY: lint
 lint: setup-dev ## ruff: rules and format
-	@$(BIN)/ruff check jobs tests dags
-	@$(BIN)/ruff format --check jobs tests dags
+	@$(BIN)/ruff check jobs tests dags k8s .ci/chart-readme
+	@$(BIN)/ruff format --check jobs tests dags k8s .ci/chart-readme
 
 .PHONY: fmt
 fmt: setup-dev ## let ruff mend what it can
-	@$(BIN)/ruff check --fix jobs tests dags
-	@$(BIN)/ruff format jobs tests dags
+	@$(BIN)/ruff check --fix jobs tests dags k8s .ci/chart-readme
+	@$(BIN)/ruff format jobs tests dags k8s .ci/chart-readme
 
 .PHONY: types
 types: setup-dev $(AIRFLOW_DEV_STAMP) ## mypy --strict; the DAGs beside Airflow's own types

@@ -1,9 +1,12 @@
-"""Makes a class archive (JEP 350) of what Spark's JVMs load at their start: they start in half the time.
+"""Makes a class archive (JEP 350) of what Spark's JVMs load, so that they start in half the time.
 
     train.py ARCHIVE        while the image is built
 
-One JVM plays driver and executor of a small job with Python tasks, then asks for a Kubernetes that is not there.
+One JVM plays driver and executor of a small job with Python tasks, then asks for a Kubernetes that
+is not there.
 """
+
+# ruff: noqa: T201 - what it prints is for the build's log
 
 import contextlib
 import sys
