@@ -43,6 +43,8 @@ _T = TypeVar("_T")
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # has no annotations
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no annotations
 _TIMEOUT_S = 30.0
+_ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
+_SHOW_S = 5.0  # for what only lag tools look at
 _RETRY_S = 0.2
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 # On a new cluster or topic leaders and coordinators take a moment to find their roles.
@@ -50,6 +52,8 @@ _SETTLING = frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError._NOENT,  # no leaders found
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -232,12 +236,10 @@ class Admin:
 
         def tell() -> list[TopicPartition]:
             request = [ConsumerGroupTopicPartitions(group, places)]
-            futures = self._client.alter_consumer_group_offsets(
-                request, request_timeout=self._timeout_s
-            )
+            futures = self._client.alter_consumer_group_offsets(request, request_timeout=_SHOW_S)
             return _without_errors(futures[group].result().topic_partitions or [])
 
-        self._patiently(tell, f"committing offsets of group {group}")
+        self._patiently(tell, f"committing offsets of group {group}", _SHOW_S)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone; a missing one is fine.
@@ -258,16 +260,19 @@ class Admin:
             time.sleep(_RETRY_S)
 
     def _description(self, name: str) -> TopicDescription | None:
-        futures = self._client.describe_topics(
-            TopicCollection([name]), request_timeout=self._timeout_s
-        )
-        try:
-            found: TopicDescription = futures[name].result()
-        except KafkaException as error:
-            if kafka_error(error).code() in _MISSING:
-                return None
-            raise translate(error, f"describing topic {name}", self._properties) from error
-        return found
+        def ask() -> TopicDescription | None:
+            futures = self._client.describe_topics(
+                TopicCollection([name]), request_timeout=min(_ATTEMPT_S, self._timeout_s)
+            )
+            try:
+                found: TopicDescription = futures[name].result()
+            except KafkaException as error:
+                if kafka_error(error).code() in _MISSING:
+                    return None
+                raise
+            return found
+
+        return self._patiently(ask, f"describing topic {name}")
 
     def _await_topic(self, name: str) -> TopicInfo:
         """The new topic, as soon as every partition of it has a leader."""
@@ -299,15 +304,19 @@ class Admin:
 
         def ask() -> dict[int, int]:
             futures = self._client.list_offsets(
-                request, isolation_level=isolation, request_timeout=self._timeout_s
+                request,
+                isolation_level=isolation,
+                request_timeout=min(_ATTEMPT_S, self._timeout_s),
             )
             return {tp.partition: future.result().offset for tp, future in futures.items()}
 
         return self._patiently(ask, f"reading offsets of topic {topic}")
 
-    def _patiently(self, attempt: Callable[[], _T], doing: str) -> _T:
+    def _patiently(
+        self, attempt: Callable[[], _T], doing: str, timeout_s: float | None = None
+    ) -> _T:
         """Try until brokers that are still finding their roles have found them."""
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + (timeout_s or self._timeout_s)
         while True:
             try:
                 return attempt()

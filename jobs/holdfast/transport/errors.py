@@ -23,6 +23,7 @@ from holdfast.errors import (
 
 __all__ = [
     "KAFKA_LOGGER",
+    "SOCKET_TIMEOUT_MS",
     "client_config",
     "kafka_error",
     "refused_properties",
@@ -33,11 +34,13 @@ __all__ = [
 # The client's own log lines, which would else go straight to stderr.
 KAFKA_LOGGER = logging.getLogger("holdfast.kafka")
 
-# A broker's pod that was replaced has another address: a connection to the old one, which nobody
-# refuses, must not hold a client for the half minute that is librdkafka's default.
+SOCKET_TIMEOUT_MS = 10_000
+# A broker's pod that was replaced has another address.  Nobody refuses a connection to the old one,
+# or answers what was asked on it: librdkafka's defaults wait half a minute and a whole one.
 _CONNECTING: dict[str, Any] = {
     "socket.connection.setup.timeout.ms": 5_000,
     "reconnect.backoff.max.ms": 2_000,
+    "socket.timeout.ms": SOCKET_TIMEOUT_MS,
 }
 _FENCED = frozenset(
     {

@@ -16,13 +16,21 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from holdfast.errors import CommitUnknown, Fenced, HoldfastError
-from holdfast.transport.errors import client_config, kafka_error, silent, translate
+from holdfast.transport.bounded import within
+from holdfast.transport.errors import (
+    SOCKET_TIMEOUT_MS,
+    client_config,
+    kafka_error,
+    silent,
+    translate,
+)
 from holdfast.transport.plain import Client, Producer, open_client, place_of
 
 __all__ = ["Producer", "TransactionalProducer"]
 
 _RETRY_S = 0.1
 _ABORT_S = 5.0
+_OFFSETS_S = 10.0
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _POLL_EVERY = 10_000  # records between two looks at delivery reports
 
@@ -30,8 +38,7 @@ _POLL_EVERY = 10_000  # records between two looks at delivery reports
 class TransactionalProducer:
     """Owns one transactional id at one producer epoch, and the fate of its open transaction.
 
-    Steps 0 (`init`) and 2 to 4 (`begin`, `send`, `send_marker`, `commit`) of the commit order.
-    Not thread-safe.
+    Steps 0 (`init`) and 2 to 4 (`begin` to `commit`) of the commit order.  Not thread-safe.
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class TransactionalProducer:
         fixed = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
+            "socket.timeout.ms": min(SOCKET_TIMEOUT_MS, timeout_ms),  # the client insists
             "enable.idempotence": True,
             "acks": "all",
         }
@@ -160,10 +168,19 @@ class TransactionalProducer:
         positions = [TopicPartition(t, p, offset) for (t, p), offset in offsets.items()]
         metadata = self._group(group)
 
-        def attempt(timeout_s: float) -> None:
-            self._client.send_offsets_to_transaction(positions, metadata, timeout_s)
+        add, doing = self._client.send_offsets_to_transaction, f"adding offsets of group {group}"
 
-        self._until(attempt, f"adding offsets of group {group}")
+        def attempt(timeout_s: float) -> None:
+            limit_s = min(timeout_s, _OFFSETS_S)
+            # Alone it may wait for ever for a coordinator that went away (librdkafka #5456, #5511).
+            within(limit_s + _RETRY_S, lambda: add(positions, metadata, limit_s))
+
+        try:
+            self._until(attempt, doing)
+        except TimeoutError as error:
+            # The thread keeps the client; its successor's `init` fences it and aborts for it.
+            self._in_transaction, self._handle = False, None
+            raise silent(doing + self._as(), self._properties, _OFFSETS_S) from error
 
     def commit(self) -> int | None:
         """Step 4: deliver every record and commit; all of it or nothing becomes visible.

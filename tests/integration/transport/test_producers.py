@@ -4,11 +4,12 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from holdfast.errors import CommitUnknown, Fenced, KafkaUnavailable, Refused, TopicMissing
-from holdfast.local.broker import BrokerStatus
+from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import Producer, TransactionalProducer
@@ -256,3 +257,35 @@ def test_the_plain_producer_tells_what_it_could_not_deliver(
     with pytest.raises(Refused, match=f"{small} partition 0"):
         producer.flush()
     producer.close()
+
+
+def test_offsets_wait_for_no_coordinator_that_went_away(
+    tmp_path: Path, kafka_topic_name: TopicNames
+) -> None:
+    """The client's own call goes on for ever (librdkafka #5456); ours ends."""
+    local = LocalKafka(tmp_path)
+    broker = local.start(0)
+    try:
+        client = {"bootstrap.servers": broker.bootstrap_servers}
+        topic = Admin(client).ensure_topic(kafka_topic_name("in"), 1).name
+        producer = TransactionalProducer(client, "patient")
+        producer.init()
+        # Once with a broker, so that the client knows the coordinator that is going to be away.
+        producer.begin()
+        producer.send(topic, 0, [b"k"], [b"committed"])
+        producer.add_offsets("group", {(topic, 0): 1})
+        producer.commit()
+        producer.begin()
+        producer.send(topic, 0, [b"k"], [b"lost"])
+        os.kill(broker.pid, signal.SIGKILL)
+        with pytest.raises(KafkaUnavailable, match="adding offsets of group group"):
+            producer.add_offsets("group", {(topic, 0): 2})
+        producer.close()
+        port = int(broker.bootstrap_servers.rsplit(":", 1)[1])
+        local.start(port)
+        with TransactionalProducer(client, "patient") as successor:
+            successor.init()
+            assert Admin(client).committed("group", topic) == {0: 1}
+        assert read(client, topic, 0).values == [b"committed"]
+    finally:
+        local.stop()
