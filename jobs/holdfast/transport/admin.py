@@ -84,12 +84,15 @@ class Admin:
         """
         self._properties = dict(client)
         self._timeout_s = timeout_s
-        try:
-            self._client = AdminClient(client_config(client, {}, {}))
-        except KafkaException as error:
-            raise refused_properties(error) from error
+        self._client = self._connected()
         self._consumers: dict[str, Consumer] = {}  # by group, only to ask for its offsets
         self._lock = threading.Lock()
+
+    def _connected(self) -> AdminClient:
+        try:
+            return AdminClient(client_config(self._properties, {}, {}))
+        except KafkaException as error:
+            raise refused_properties(error) from error
 
     def wait_ready(self, timeout_s: float) -> int:
         """Wait for a broker to answer; returns how many brokers there are.
@@ -204,12 +207,17 @@ class Admin:
         if info is None:
             return {}
         places = [TopicPartition(topic, p) for p in range(info.partitions)]
+
         # Not the admin client: its request crashes the process when the coordinator has moved or
         # is not there yet (librdkafka #5040).  A consumer that never subscribes is no member.
-        consumer = self._consumer(group)
-
         def ask() -> list[TopicPartition]:
-            return _without_errors(consumer.committed(places, timeout=self._timeout_s))
+            consumer, limit_s = self._consumer(group), min(_ATTEMPT_S, self._timeout_s)
+            try:
+                return _without_errors(consumer.committed(places, timeout=limit_s))
+            except KafkaException:
+                with self._lock:  # the next attempt has a new one, for the same reason
+                    self._consumers.pop(group, None)
+                raise
 
         found = self._patiently(ask, f"reading offsets of group {group}")
         return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
@@ -321,8 +329,11 @@ class Admin:
             try:
                 return attempt()
             except KafkaException as error:
-                settling = kafka_error(error).code() in _SETTLING
-                if not settling or time.monotonic() >= deadline:
+                code = kafka_error(error).code()
+                if code == KafkaError._TIMED_OUT:
+                    # A client may stay with a coordinator that is gone (librdkafka #5511).
+                    self._client = self._connected()
+                if code not in _SETTLING or time.monotonic() >= deadline:
                     raise translate(error, doing, self._properties) from error
                 time.sleep(_RETRY_S)
 

@@ -275,6 +275,7 @@ def test_offsets_wait_for_no_coordinator_that_went_away(
         producer.send(topic, 0, [b"k"], [b"committed"])
         producer.add_offsets("group", {(topic, 0): 1})
         producer.commit()
+        assert Admin(client).committed("group", topic) == {0: 1}
         producer.begin()
         producer.send(topic, 0, [b"k"], [b"lost"])
         os.kill(broker.pid, signal.SIGKILL)
