@@ -17,8 +17,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
-
 from holdfast.deploy.deployment import (
     Deployment,
     DeploymentState,
@@ -29,7 +27,7 @@ from holdfast.deploy.deployment import (
 from holdfast.deploy.revisions import JobFiles, Revisions
 from holdfast.deploy.supervisor import SupervisorRecord, read_record
 from holdfast.errors import HoldfastError, Refused
-from holdfast.local.processes import end_process, end_session, is_running, lives
+from holdfast.local.processes import end_process, end_session, is_running, lives, taken_over
 from holdfast.types.status import JobStatus, status_path
 
 __all__ = ["LocalDeployment", "all_deployments"]
@@ -243,7 +241,7 @@ class LocalDeployment:
         record = read_record(self._folder) or record
         if lives(record.driver_pid, record.driver_created):
             end_process(record.driver_pid, record.driver_created, _STOP_S)
-        if record.driver_pid and not psutil.pid_exists(record.driver_pid):
+        if record.driver_pid and not taken_over(record.driver_pid, record.driver_created):
             end_session(record.driver_pid, 0.0)
 
     def _await_unrecorded(self) -> None:

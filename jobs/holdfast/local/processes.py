@@ -16,7 +16,15 @@ import psutil
 
 from holdfast.types.status import JobState, JobStatus
 
-__all__ = ["end_process", "end_session", "is_running", "kill_hard", "lives", "session_members"]
+__all__ = [
+    "end_process",
+    "end_session",
+    "is_running",
+    "kill_hard",
+    "lives",
+    "session_members",
+    "taken_over",
+]
 
 _POLL_S = 0.1
 _REAP_S = 5.0
@@ -68,6 +76,14 @@ def lives(pid: int, created: float) -> bool:
         process = psutil.Process(pid)
         same = abs(process.create_time() - created) < 1.0
         return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def taken_over(pid: int, created: float) -> bool:
+    """Does another process have the pid of the one that began at `created`?"""
+    try:
+        return abs(psutil.Process(pid).create_time() - created) >= 1.0
     except psutil.Error:
         return False
 
