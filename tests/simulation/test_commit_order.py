@@ -1,6 +1,6 @@
 """One test per row of the failure table: SIGKILL after every step, on the real broker.
 
-The rows are those of `holdfast.tasks.steps`.  After the kill a new process opens the same state
+The rows are those of `holdfast.types.steps`.  After the kill a new process opens the same state
 partition and sends the same batches; table, changelog and sink must be as if nothing happened.
 """
 

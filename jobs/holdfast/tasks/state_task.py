@@ -1,6 +1,6 @@
 """A state task: one state partition's store, producer and commit marker, and the commit order.
 
-The order and its failure table are in `holdfast.tasks.steps`; the numbers below refer to it.
+The order and its failure table are in `holdfast.types.steps`; the numbers below refer to it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.errors import ChangelogLost, OffsetOverlap, StoreAhead
 from holdfast.state import open_table_store
 from holdfast.state.changelog import DATA_PREFIX, FORMAT_VERSION, MARKER_KEY, CommitMarker
 from holdfast.state.progress import RestoreProgressFile
-from holdfast.state.restore import RestoreReport, restore
+from holdfast.state.restore import RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
@@ -155,6 +155,11 @@ class StateTask:
         with RestoreProgressFile(
             root, settings.application_id, self._plan.query.id, self._partition
         ) as progress:
+
+            def told(now: RestoreProgress) -> None:
+                progress(now)
+                reached(Step.RESTORING, self._plan.query.id, self._partition)
+
             return restore(
                 store,
                 reader,
@@ -163,7 +168,7 @@ class StateTask:
                 delete_retention_ms=settings.state.delete_retention_ms,
                 fingerprint=self._plan.query.fingerprint(),
                 batch_records=settings.state.restore_batch_records,
-                progress=progress,
+                progress=told,
             )
 
     def _refuse_lost_changelog(
@@ -201,6 +206,7 @@ class StateTask:
         expired = self._expired(changes.stream_time_ms)
         merge_seconds = timer.lap() - lookup.seconds
         producer.begin()
+        reached(Step.BEGUN, query_id, self._partition)
         self._produce(producer, changes, expired)
         reached(Step.PRODUCED, query_id, self._partition)
         marker = self._marker(batch, changes)

@@ -1,7 +1,7 @@
 """A stateless query's task: one source topic partition, one transaction per batch.
 
 There is no state partition; progress is the group's offset of the topic partition, committed
-in the same transaction as the records.  The steps are those of `holdfast.tasks.steps` without
+in the same transaction as the records.  The steps are those of `holdfast.types.steps` without
 a changelog: 0 fence and read the committed offset, 1 skip what it covers, 2 produce,
 3 add the offset to the transaction, 4 commit.
 """
@@ -80,6 +80,7 @@ class StreamTask:
         reached(Step.CHECKED, self._plan.query.id, self._partition)
         began = time.perf_counter()
         self._producer.begin()
+        reached(Step.BEGUN, self._plan.query.id, self._partition)
         emitted = self._produce(self._producer, payload)
         reached(Step.PRODUCED, self._plan.query.id, self._partition)
         self._producer.add_offsets(self._plan.group, {(self._topic, self._partition): end})

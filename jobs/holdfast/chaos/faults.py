@@ -1,0 +1,94 @@
+"""The words of the nemesis: what can be hit, how, and when.  Plain values, nothing happens here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.types.steps import Step
+
+__all__ = ["BROKER", "DRIVER", "EXECUTOR", "SCHEDULER", "Fault", "Injection", "Moment"]
+
+DRIVER, EXECUTOR, BROKER, SCHEDULER = "driver", "executor", "broker", "scheduler"
+"""Components every target knows; on Kubernetes any other label value is a component as well."""
+
+
+class Fault(StrEnum):
+    """What is done to a victim; the second column is the local target's nearest equal.
+
+    | fault       | a pod                                      | a process of this machine        |
+    |-------------|--------------------------------------------|----------------------------------|
+    | DELETE      | deleted, with its own grace period         | SIGTERM                          |
+    | DELETE_NOW  | deleted, grace 0                           | SIGKILL to all its processes     |
+    | KILL        | SIGKILL inside the container               | SIGKILL to its main process      |
+    | PAUSE       | SIGSTOP for longer than the transaction    | the same                         |
+    |             | time-out, then SIGCONT: a zombie           |                                  |
+    | LOSE_VOLUME | deleted together with its volume claim     | SIGKILL, and its volume's stores |
+    |             |                                            | removed                          |
+    | CUT_OFF     | Kafka cannot be reached for some time      | the broker is stopped (SIGSTOP)  |
+    | DISK_FULL   | writes to the state volume fail            | the same                         |
+    | SLOW        | stopped and let go several times a second  | the same                         |
+    """
+
+    DELETE = "delete"
+    DELETE_NOW = "delete-now"
+    KILL = "kill"
+    PAUSE = "pause"
+    LOSE_VOLUME = "lose-volume"
+    CUT_OFF = "cut-off"
+    DISK_FULL = "disk-full"
+    SLOW = "slow"
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it must be taken back after a while (its `duration_s`)."""
+        return self in {Fault.PAUSE, Fault.CUT_OFF, Fault.DISK_FULL, Fault.SLOW}
+
+    @property
+    def kills(self) -> bool:
+        """Whether a process ends at once, without a chance to tidy up."""
+        return self in {Fault.DELETE_NOW, Fault.KILL, Fault.LOSE_VOLUME}
+
+
+class Moment(StrEnum):
+    """When: at a random time, in another fault's recovery, or held right after a commit step."""
+
+    RANDOM = "random"
+    RECOVERY = "recovery"
+    RESTORING = "restoring"
+    OPENED = "opened"
+    CHECKED = "checked"
+    BEGUN = "begun"
+    PRODUCED = "produced"
+    MARKED = "marked"
+    COMMITTED = "committed"
+    WRITTEN = "written"
+
+    @property
+    def step(self) -> Step | None:
+        """The step of the commit order it is aimed at; None when it needs no hook."""
+        return Step[self.name] if self.name in Step.__members__ else None
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One planned fault.
+
+    Attributes:
+        number: from 0, in the order of the schedule.
+        component: see the constants above.
+        count: victims at once.
+        choice: 0 to 1, picks the first victim among those there are.
+        delay_s: wait before it, counted from the recovery of the one before (RANDOM), or from
+            that one's landing (RECOVERY); aimed moments are awaited after it.
+        duration_s: how long a fault that lasts is kept up.
+    """
+
+    number: int
+    component: str
+    fault: Fault
+    moment: Moment
+    count: int = 1
+    choice: float = 0.0
+    delay_s: float = 0.0
+    duration_s: float = 0.0

@@ -1,0 +1,38 @@
+"""The order of a commit: the one place where its steps are numbered.
+
+| step          | what                                            | a crash right after it means |
+|---------------|-------------------------------------------------|------------------------------|
+| -½ RESTORING  | `init_transactions` has fenced any zombie; part | the same again               |
+|               | of the changelog is replayed                    |                              |
+| 0 OPENED      | the store is level; the last commit marker is   | the same again               |
+|               | known                                           |                              |
+| 1 CHECKED     | offsets at or below the marker's: done, skip    | nothing has happened         |
+| 1½ BEGUN      | read and merged; the transaction is open        | it aborts, the batch is sent |
+|               |                                                 | again                        |
+| 2 PRODUCED    | changelog and sink records                      | the same                     |
+| 3 MARKED      | the commit marker                               | the same                     |
+| 4 COMMITTED   | commit; timed out = unknown: drop the handle,   | 0 replays the tail, 1 skips  |
+|               | go to 0                                         |                              |
+| 5 WRITTEN     | values and position into the store, one batch   | nothing is missing           |
+
+Halves are moments inside a step that a fault may be aimed at.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["Step"]
+
+
+class Step(float, Enum):
+    """Steps of a commit, numbered and so ordered as in the table above."""
+
+    RESTORING = -0.5
+    OPENED = 0.0
+    CHECKED = 1.0
+    BEGUN = 1.5
+    PRODUCED = 2.0
+    MARKED = 3.0
+    COMMITTED = 4.0
+    WRITTEN = 5.0
