@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ChangelogFold"]
+__all__ = ["ChangelogFold", "FoldedPartition", "ProgressFold", "marker_end"]
 
 _ROW, _MARKER = b"\x01", b"\x00"  # first byte of a key
+_SOURCE_MARKER = b"\x00holdfast.commit."  # of a query without state; its source partition follows
+_MODULUS = 1 << 128
+
+
+@dataclass(frozen=True)
+class FoldedPartition:
+    """One partition of a changelog, folded.
+
+    Attributes:
+        rows: keys that are there in the end.
+        digest: of those keys and values, in hex; see `StoreDigest` for what it is.
+        last_offset: of its last record, -1 without any.
+    """
+
+    rows: int
+    digest: str
+    last_offset: int
 
 
 class ChangelogFold:
@@ -19,33 +38,43 @@ class ChangelogFold:
     """
 
     def __init__(self, partitions: Iterable[int]) -> None:
-        self._live: set[tuple[int, bytes]] = set()
-        self._markers: dict[int, dict[str, Any] | None] = dict.fromkeys(partitions)
+        self._live: dict[int, dict[bytes, int]] = {p: {} for p in partitions}
+        self._last = dict.fromkeys(self._live, -1)
+        self.markers: dict[int, dict[str, Any] | None] = dict.fromkeys(self._live)
 
-    def update(self, partition: int, key: bytes | None, value: bytes | None) -> None:
+    def update(self, partition: int, key: bytes | None, value: bytes | None, offset: int) -> None:
         """One record of the changelog.
 
         Raises:
             ValueError: a commit marker that is not JSON.
         """
+        self._last[partition] = offset
         if key is None:
             return
+        live = self._live[partition]
         if key.startswith(_MARKER) and value is not None:
-            self._markers[partition] = json.loads(value)
+            self.markers[partition] = json.loads(value)
         elif key.startswith(_ROW) and value is None:
-            self._live.discard((partition, key))
-        elif key.startswith(_ROW):
-            self._live.add((partition, key))
+            live.pop(key, None)
+        elif key.startswith(_ROW) and value is not None:
+            live[key] = _number(key[len(_ROW) :], value)
 
     @property
     def rows(self) -> int:
         """Keys that are there in the end."""
-        return len(self._live)
+        return sum(map(len, self._live.values()))
+
+    def partitions(self) -> dict[int, FoldedPartition]:
+        """Every partition's rows, digest and last offset."""
+        return {
+            p: FoldedPartition(len(live), f"{sum(live.values()) % _MODULUS:032x}", self._last[p])
+            for p, live in self._live.items()
+        }
 
     def dropped_late(self) -> int | None:
         """Records dropped as late over all state partitions; None where a marker does not say."""
         total = 0
-        for marker in filter(None, self._markers.values()):
+        for marker in filter(None, self.markers.values()):
             if "dropped_late" not in marker:
                 return None
             total += int(marker["dropped_late"])
@@ -54,7 +83,50 @@ class ChangelogFold:
     def unlevel(self, input_bounds: Mapping[int, tuple[int, int]]) -> Iterator[str]:
         """State partitions that have not taken in the whole input, in words."""
         wanted = {p: end for p, (start, end) in input_bounds.items() if end > start}
-        for partition, marker in sorted(self._markers.items()):
-            ends = dict(marker["source"]["end"]) if marker is not None else {}
+        for partition, marker in sorted(self.markers.items()):
+            ends = marker_end(marker)
             if any(ends.get(p, 0) < end for p, end in wanted.items()):
                 yield f"state partition {partition}: has {ends}, the input ends at {wanted}"
+
+    def taken_in(self) -> dict[int, int]:
+        """By topic partition of the input: the offset up to which every state partition is."""
+        ends = [marker_end(marker) for marker in self.markers.values()]
+        everywhere = set.intersection(*map(set, ends)) if ends else set()
+        return {p: min(end[p] for end in ends) for p in everywhere}
+
+
+class ProgressFold:
+    """Owns the last commit marker of each source topic partition of a query without state."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, int] = {}
+
+    def update(self, key: bytes | None, value: bytes | None) -> None:
+        """One record of the progress topic; other keys are not its business.
+
+        Raises:
+            ValueError: a commit marker that is not JSON.
+        """
+        if key is not None and value is not None and key.startswith(_SOURCE_MARKER):
+            self._ends[int(key[len(_SOURCE_MARKER) :])] = int(json.loads(value)["offset"])
+
+    def unlevel(self, input_bounds: Mapping[int, tuple[int, int]]) -> Iterator[str]:
+        """Topic partitions of the input that are not taken in to their end, in words."""
+        for partition, (start, end) in sorted(input_bounds.items()):
+            taken = self._ends.get(partition)
+            if end > start and (taken is None or taken < end):
+                yield f"source partition {partition}: has {taken}, the input ends at {end}"
+
+    def taken_in(self) -> dict[int, int]:
+        """By topic partition of the input: the offset up to which it is dealt with."""
+        return dict(self._ends)
+
+
+def marker_end(marker: Mapping[str, Any] | None) -> dict[int, int]:
+    """Source offsets a commit marker has taken in, by topic partition; empty without a marker."""
+    return {int(p): int(end) for p, end in marker["source"]["end"]} if marker is not None else {}
+
+
+def _number(key: bytes, value: bytes) -> int:
+    length = len(key).to_bytes(4, "big")
+    return int.from_bytes(hashlib.sha256(length + key + value).digest()[:16], "big")

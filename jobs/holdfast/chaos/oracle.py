@@ -204,7 +204,7 @@ class Oracle:
         bounds = self._observer.bounds(topic)
         fold = ChangelogFold(bounds)
         for record in self._observer.records(topic, bounds):
-            fold.update(record.partition, record.key, record.value)
+            fold.update(record.partition, record.key, record.value, record.offset)
         return fold
 
     def _input(

@@ -31,6 +31,7 @@ _COMMANDS = {
     "explain": "holdfast.cli.explain",
     "inspect": "holdfast.cli.inspect",
     "verify": "holdfast.cli.verify",
+    "stores": "holdfast.cli.stores",
     "check": "holdfast.cli.check",
     "topics": "holdfast.cli.topics",
     "deploy": "holdfast.cli.deploy",

@@ -36,7 +36,7 @@ from holdfast.errors import (
     VolumeFull,
 )
 
-__all__ = ["RocksDbStore", "peek"]
+__all__ = ["RocksDbStore", "peek", "read_only"]
 
 _COMPRESSIONS: dict[str, Callable[[], DBCompressionType]] = {
     "none": DBCompressionType.none,
@@ -135,12 +135,31 @@ def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:
     Raises:
         StoreCorrupted: there is no readable store.
     """
-    with _border(path):
-        db = _rdict(path, settings, AccessType.read_only(error_if_log_file_exist=False))
-        try:
-            return cast("bytes | None", db.get(key))
-        finally:
-            db.close()
+    with read_only(path, settings) as store:
+        return store.get_many([key])[0]
+
+
+@contextmanager
+def read_only(path: Path, settings: RocksDbSettings) -> Iterator[RocksDbStore]:
+    """A store that may be open elsewhere, as it is at this moment; takes no lock.
+
+    Raises:
+        StoreCorrupted: there is no readable store.
+    """
+    store = _ReadOnly(path, settings)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class _ReadOnly(RocksDbStore):
+    """The same, seen without a lock; every write fails."""
+
+    def _open(self) -> None:
+        access = AccessType.read_only(error_if_log_file_exist=False)
+        with _border(self._path):
+            self._db = _rdict(self._path, self._settings, access)
 
 
 def _rdict(path: Path, settings: RocksDbSettings, access: AccessType) -> Rdict:

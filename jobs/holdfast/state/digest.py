@@ -1,0 +1,73 @@
+"""What the stores of a folder of volumes hold, read beside the processes that own them."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast.config.settings import RocksDbSettings
+from holdfast.errors import StoreCorrupted
+from holdfast.state.rocksdb import read_only
+from holdfast.state.table_store import TableStore
+from holdfast.types.stores import StoreDigest
+
+__all__ = ["store_digests"]
+
+_LOG = logging.getLogger(__name__)
+_BITS = 128
+_ATTEMPTS = 3
+
+
+def store_digests(root: Path, application_id: str | None = None) -> list[StoreDigest]:
+    """Every store in the volumes under `root` that can be read, each as of one moment.
+
+    Reads whole stores.  Takes no lock and writes nothing; stores that hold nothing yet, or
+    whose files change too much under the reader, are left out.
+
+    Args:
+        application_id: only this one's; None: all.
+    """
+    found = []
+    for path in sorted(root.glob("*/stores/*/*/*/")):
+        volume, _, application, query_id, partition = path.relative_to(root).parts
+        if application_id in (None, application) and partition.isdecimal():
+            digest = _patiently(path, application, query_id, (int(volume), int(partition)))
+            found += [digest] if digest else []
+    return found
+
+
+def _patiently(
+    path: Path, application_id: str, query_id: str, place: tuple[int, int]
+) -> StoreDigest | None:
+    """The owner may compact a file away while it is being read: then the store is read again."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _digest(path, application_id, query_id, place)
+        except StoreCorrupted as error:
+            if attempt == _ATTEMPTS - 1:
+                _LOG.warning("A store is left out: %s", error)
+    return None
+
+
+def _digest(
+    path: Path, application_id: str, query_id: str, place: tuple[int, int]
+) -> StoreDigest | None:
+    with read_only(path, RocksDbSettings()) as store:
+        # Opened read-only it shows one moment: position, count and rows belong together.
+        table = TableStore(store, windowed=False)
+        if table.position is None:
+            return None
+        rows, total = 0, 0
+        for number in _numbers(table):
+            rows, total = rows + 1, (total + number) % (1 << _BITS)
+        offset = table.position.offset
+    volume, partition = place
+    return StoreDigest(application_id, query_id, partition, rows, offset, f"{total:032x}", volume)
+
+
+def _numbers(table: TableStore) -> Iterator[int]:
+    for key, row in table.scan():
+        told = hashlib.sha256(len(key).to_bytes(4, "big") + key + row).digest()
+        yield int.from_bytes(told[: _BITS // 8], "big")
