@@ -11,11 +11,12 @@ from collections import Counter
 import pyarrow as pa
 
 from holdfast.config.settings import Settings
+from holdfast.state.source_progress import PROGRESS_CONFIG
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
 from holdfast.tasks.steps import Step, observe
 from holdfast.tasks.stream_task import StreamTask, stream_schema
 from holdfast.transport.admin import Admin
-from holdfast.types.ids import consumer_group
+from holdfast.types.ids import progress_topic
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import KeyExpression, ProjectStep, Query, Sink, Source
 
@@ -35,7 +36,9 @@ def plan_of(bootstrap: str, application_id: str) -> StreamPlan:
         "csas_s", "", Source("S", "STREAM", source, (), (KEY, VALUE)), None, STEP,
         Sink("OUT", "STREAM", sink, (KEY,), (VALUE,)),
     )  # fmt: skip
-    return StreamPlan(settings, query, 1, consumer_group(application_id, query.id))
+    progress = progress_topic(application_id, query.id)
+    admin.ensure_topic(progress, 1, -1, PROGRESS_CONFIG)
+    return StreamPlan(settings, query, 1, progress, 1)
 
 
 def payload(batch: int) -> list[bytes]:

@@ -14,9 +14,10 @@ from holdfast.config.settings import Settings
 from holdfast.deploy.markers import last_markers
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
-from holdfast.runtime.start import start_point
+from holdfast.runtime.start import start_point, stream_start
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.source_progress import Of, progress_of
 from holdfast.tasks.compatibility import check_marker
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import consumer_group
@@ -134,6 +135,8 @@ def _check_query(
 ) -> QueryFound:
     stateful = isinstance(query.step, AggregateStep)
     known = _check_state(admin, settings, query, plans) if stateful else []
+    if not stateful:
+        _check_stream(admin, settings, query, plans)
     return QueryFound(
         id=query.id,
         sink=query.sink.name,
@@ -167,6 +170,23 @@ def _check_state(
         furthest = max(known, key=lambda m: sum(m.source.ends().values()))
         check_available(source.name, furthest.source.ends(), _bounds(admin, source))
     return known
+
+
+def _check_stream(admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]) -> None:
+    by_role = {plan.role: plan for plan in plans}
+    progress, source = by_role[Role.PROGRESS], by_role[Role.SOURCE]
+    done: dict[int, int] = {}
+    if progress.existing is not None:
+        place = (settings.client(), progress.name, progress.existing.partitions)
+        markers = (progress_of(*place, Of.RECORDS, p) for p in range(source.partitions))
+        done = {m.partition: m.offset for m in markers if m is not None}
+    if source.existing is None:
+        return
+    group = admin.committed(consumer_group(settings.application_id, query.id), source.name)
+    rebuild = settings.state.on_changelog_loss == "rebuild"
+    stream_start(query.id, done, {}, group, rebuild=rebuild)
+    if settings.ingest.fail_on_data_loss:
+        check_available(source.name, done, _bounds(admin, source))
 
 
 def _bounds(admin: Admin, source: TopicPlan) -> dict[int, tuple[int, int]]:

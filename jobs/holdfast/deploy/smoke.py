@@ -107,7 +107,7 @@ def _committed_state(query: Query, settings: Settings) -> int:
 def _committed_offsets(
     query: Query, observer: Observer, bounds: Mapping[int, tuple[int, int]]
 ) -> int:
-    """A query without state commits the offsets of its group, with its records."""
+    """A query without state shows its progress by the offsets of its group."""
     lag = observer.lag(query)
     if lag.committed <= sum(start for start, _ in bounds.values()):
         raise HoldfastError(

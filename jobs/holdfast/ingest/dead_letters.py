@@ -2,12 +2,12 @@
 
 Spark may read a range of offsets again: a retried task, a replayed batch, a job started anew
 without its checkpoint.  So how far a query's dead letters of a topic partition go is kept in
-Kafka, committed in the same transaction as the letters:
+its progress topic (`holdfast.state.source_progress`), committed in the same transaction:
 
 1. take the transactional id `<prefix>-dead-letter-<topic>-<partition>`: whoever held it is
    fenced, what it left open is finished;
-2. read the offset of group `<prefix>-dead-letter`: all bad records before it are written;
-3. in one transaction write the bad records at or beyond it, and the offset after the last;
+2. read the last commit marker: all bad records before its offset are written;
+3. in one transaction write the bad records at or beyond it, and the next commit marker;
 4. only then hand on the good records of the chunk.
 
 A crash before 3 has committed leaves nothing behind, one after it is seen in 2.
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from holdfast.errors import TopicMissing, UndecodableRecord
 from holdfast.ingest.readers import admin
 from holdfast.ingest.records import BadRecord
+from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ingest import IngestOptions
 
@@ -43,10 +44,10 @@ class DeadLetters:
         self._options = options
         self._topic = options.source.topic
         self._partition = partition
-        self._group = f"{options.transactional_id_prefix}-dead-letter"
         self._producer: TransactionalProducer | None = None
-        self._next = 0  # bad records before this offset are written
+        self._last: SourceProgress | None = None
         self._target = 0  # partition of the dead-letter topic
+        self._home = 0  # partition of the progress topic
 
     def write(self, bad: Sequence[BadRecord]) -> int:
         """Make sure that these records, in offset order, are in the dead-letter topic.
@@ -55,13 +56,14 @@ class DeadLetters:
             How many were written now; the others were there already.
 
         Raises:
-            TopicMissing: there is no dead-letter topic.
+            TopicMissing: there is no dead-letter topic, or no progress topic.
             Retriable: the outcome is unknown or another attempt took over; read again.
         """
         if not bad:
             return 0
         producer = self._producer or self._open()
-        new = [record for record in bad if record.offset >= self._next]
+        written = self._last.offset if self._last is not None else 0
+        new = [record for record in bad if record.offset >= written]
         if not new:
             return 0
         producer.begin()
@@ -73,10 +75,12 @@ class DeadLetters:
                 record.value,
                 self._headers(record),
             )
-        after = new[-1].offset + 1
-        producer.add_offsets(self._group, {(self._topic, self._partition): after})
+        before = self._last.records if self._last is not None else 0
+        marker = SourceProgress(self._topic, self._partition, new[-1].offset + 1, before + len(new))
+        key = Of.DEAD_LETTERS.key(self._partition)
+        producer.send_marker(self._options.progress_topic, self._home, key, marker.to_bytes())
         producer.commit()
-        self._next = after
+        self._last = marker
         self._tell(new)
         return len(new)
 
@@ -87,20 +91,27 @@ class DeadLetters:
             producer.close()
 
     def _open(self) -> TransactionalProducer:
-        letters = admin(self._options.kafka).describe(self._options.dead_letter_topic)
-        if letters is None:
+        options = self._options
+        self._target = self._partition % self._partitions(options.dead_letter_topic)
+        partitions = self._partitions(options.progress_topic)
+        self._home = home_partition(self._partition, partitions)
+        name = f"{options.transactional_id_prefix}-dead-letter-{self._topic}-{self._partition}"
+        producer = self._producer = TransactionalProducer(options.kafka, name)
+        producer.init()  # before the marker is read: nobody else can write one any more
+        self._last = progress_of(
+            options.kafka, options.progress_topic, partitions, Of.DEAD_LETTERS, self._partition
+        )
+        return producer
+
+    def _partitions(self, topic: str) -> int:
+        found = admin(self._options.kafka).describe(topic)
+        if found is None:
             raise TopicMissing(
-                f"The dead-letter topic {self._options.dead_letter_topic} does not exist.",
+                f"The topic {topic} does not exist; undecodable records cannot be set aside.",
                 cause="it was deleted while the job ran.",
                 action="create it, or start the job anew, which does.",
             )
-        self._target = self._partition % letters.partitions
-        name = f"{self._group}-{self._topic}-{self._partition}"
-        producer = self._producer = TransactionalProducer(self._options.kafka, name)
-        producer.init()  # before the offset is read: nobody else can move it any more
-        committed = admin(self._options.kafka).committed(self._group, self._topic)
-        self._next = committed.get(self._partition, 0)
-        return producer
+        return found.partitions
 
     def _headers(self, record: BadRecord) -> dict[str, str]:
         return {

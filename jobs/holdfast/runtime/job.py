@@ -121,12 +121,19 @@ def _drive(
         while not stop.wait(_POLL_S):
             keep_going.check()
             watch.observe(runs)
+            _show_progress(runs)
             if stop_when_caught_up and all(r.caught_up(targets[r.query.id]) for r in runs):
                 _LOG.info("Caught up with every topic as it was at the start")
                 return
     finally:
         health.phase("stopping")
         _stop_streams(runs, services)
+        _show_progress(runs)
+
+
+def _show_progress(runs: list[QueryRun]) -> None:
+    """To lag tools; a broker that did not answer for one query is not asked for the next."""
+    all(run_.show_progress() for run_ in runs)
 
 
 def _stop_streams(runs: list[QueryRun], services: Services) -> None:

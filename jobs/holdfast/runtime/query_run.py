@@ -25,8 +25,9 @@ from holdfast.runtime.micro_batch import (
     run_aggregate,
     run_project,
 )
-from holdfast.runtime.start import StartPoint, start_point
+from holdfast.runtime.start import StartPoint, start_point, stream_start
 from holdfast.runtime.topics import QueryTopics, dead_letters
+from holdfast.state.source_progress import Of, progress_of
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
@@ -85,7 +86,13 @@ class QueryRun:
                 topics.sink.partitions,
                 services.state_dir,
             )
-        self._stream_plan = StreamPlan(settings, query, topics.sink.partitions, self._group)
+        self._stream_plan: StreamPlan | None = None
+        if topics.progress is not None and not self.stateful:
+            progress = topics.progress
+            self._stream_plan = StreamPlan(
+                settings, query, topics.sink.partitions, progress.name, progress.partitions
+            )
+        self._shown: dict[int, int] = {}
 
     @property
     def stateful(self) -> bool:
@@ -121,18 +128,26 @@ class QueryRun:
         return start
 
     def _prepare_stateless(self) -> StartPoint:
-        settings, topic = self._services.settings, self.query.source.topic
+        plan, settings, topic = self._stream_plan, self._services.settings, self.query.source.topic
+        assert plan is not None
+        done: dict[int, int] = {}
         for partition in range(self._topics.source.partitions):
             producer = TransactionalProducer(
                 settings.client(),
                 stream_transactional_id(settings.application_id, self.query.id, topic, partition),
                 settings.transaction_timeout_ms,
             )
-            # Fences executors of a driver that died, so that the offsets read next are final.
+            # Fences executors of a driver that died, so that the marker read next is final.
             producer.init()
             producer.close()
-        committed = self._services.admin.committed(self._group, topic)
-        return StartPoint({**self._initial(), **committed}, 0, None)
+            marker = progress_of(
+                settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, partition
+            )
+            if marker is not None:
+                done[partition] = marker.offset
+        group_offsets = self._services.admin.committed(self._group, topic)
+        rebuild = settings.state.on_changelog_loss == "rebuild"
+        return stream_start(self.query.id, done, self._initial(), group_offsets, rebuild=rebuild)
 
     def _initial(self) -> dict[int, int]:
         bounds = self._services.admin.bounds(self.query.source.topic)
@@ -183,11 +198,9 @@ class QueryRun:
             if self._plan is not None:
                 reports = run_aggregate(frame, self._plan, batch, services.cluster)
             else:
+                assert self._stream_plan is not None
                 reports = run_project(frame, self._stream_plan, batch, services.cluster)
-        ends = batch.source.ends()
-        if self._plan is not None:
-            self._show_progress(ends)
-        self.done.update(ends)
+        self.done = {**self.done, **batch.source.ends()}
         self.batch_id = batch.batch_id + 1
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
@@ -204,12 +217,24 @@ class QueryRun:
         finally:
             services.turn.release()
 
-    def _show_progress(self, ends: dict[int, int]) -> None:
-        """Commits the group's offsets for lag tools; nothing is decided from them."""
+    def show_progress(self) -> bool:
+        """Commits the group's offsets for lag tools; nothing is decided from them.
+
+        Not part of a batch, which would have to wait for it.  One thread only may call it.
+
+        Returns:
+            Whether the group's offsets are those of the last batch now.
+        """
+        done = self.done
+        if done == self._shown:
+            return True
         try:
-            self._services.admin.commit_group(self._group, self.query.source.topic, ends)
+            self._services.admin.commit_group(self._group, self.query.source.topic, done)
         except HoldfastError as error:
             _LOG.warning("%s: the group's offsets lag behind: %s", self.query.id, error.fact)
+            return False
+        self._shown = done
+        return True
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
         options = self._options(source.starts(), source.ends())
@@ -229,6 +254,7 @@ class QueryRun:
             fail_on_data_loss=settings.ingest.fail_on_data_loss,
             on_undecodable=settings.ingest.on_undecodable,
             dead_letter_topic=dead_letters(settings),
+            progress_topic=self._topics.progress.name if self._topics.progress else "",
             transactional_id_prefix=self._group,
         )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import ChangelogLost, OffsetOverlap
 from holdfast.state.changelog import CommitMarker
 from holdfast.types.ids import OffsetRange
 
-__all__ = ["StartPoint", "start_point"]
+__all__ = ["StartPoint", "start_point", "stream_start"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def start_point(
     known = [m for m in markers if m is not None]
     if not known:
         if any(group_offsets.values()) and not rebuild:
-            raise _lost(query_id, group_offsets)
+            raise _lost(query_id, group_offsets, "changelog")
         return StartPoint(initial, 0, None)
     leader = max(known, key=lambda m: (sum(m.source.ends().values()), m.batch_id))
     behind = [m for m in markers if m is None or m.source != leader.source]
@@ -56,6 +56,27 @@ def start_point(
         _check_one_batch(query_id, marker, leader)
     offsets = {**initial, **leader.source.ends()}
     return StartPoint(offsets, leader.batch_id + 1, leader.source if behind else None)
+
+
+def stream_start(
+    query_id: str,
+    markers: Mapping[int, int],
+    initial: dict[int, int],
+    group_offsets: dict[int, int],
+    *,
+    rebuild: bool,
+) -> StartPoint:
+    """The start of a query without state.
+
+    Args:
+        markers: offsets of the commit markers by source topic partition; the rest as above.
+
+    Raises:
+        ChangelogLost: the group has progressed, the progress topic knows nothing of it.
+    """
+    if not markers and any(group_offsets.values()) and not rebuild:
+        raise _lost(query_id, group_offsets, "progress topic")
+    return StartPoint({**initial, **markers}, 0, None)
 
 
 def _check_one_batch(query_id: str, marker: CommitMarker | None, leader: CommitMarker) -> None:
@@ -72,10 +93,10 @@ def _check_one_batch(query_id: str, marker: CommitMarker | None, leader: CommitM
         )
 
 
-def _lost(query_id: str, group_offsets: dict[int, int]) -> ChangelogLost:
+def _lost(query_id: str, group_offsets: dict[int, int], topic: str) -> ChangelogLost:
     return ChangelogLost(
-        f"{query_id} has read up to {group_offsets}, but its changelog holds no commit marker.",
-        cause="the changelog topic was deleted or replaced",
-        action="bring the topic back, or set on.changelog.loss=rebuild to compute the table "
+        f"{query_id} has read up to {group_offsets}, but its {topic} holds no commit marker.",
+        cause=f"the {topic} was deleted or replaced",
+        action="bring the topic back, or set on.changelog.loss=rebuild to compute everything "
         "again from the source's earliest records",
     )

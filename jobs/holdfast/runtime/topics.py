@@ -10,8 +10,9 @@ from enum import StrEnum
 from holdfast.config.settings import Settings
 from holdfast.errors import IncompatibleStatement, TopicMissing
 from holdfast.state.changelog import changelog_config
+from holdfast.state.source_progress import PROGRESS_CONFIG
 from holdfast.transport.admin import Admin, TopicInfo
-from holdfast.types.ids import changelog_topic, dead_letter_topic
+from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
 from holdfast.types.topology import AggregateStep, Query, Source
 
 __all__ = ["QueryTopics", "Role", "TopicPlan", "dead_letters", "ensure_topics", "plan_topics"]
@@ -28,6 +29,7 @@ class Role(StrEnum):
     SINK = "sink"
     DEAD_LETTERS = "dead letters"
     CHANGELOG = "changelog"
+    PROGRESS = "progress"
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,15 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class QueryTopics:
-    """The topics of one query as the broker has them; `changelog` is None without state."""
+    """The topics of one query as the broker has them.
+
+    `changelog` is None without state, `progress` where state partitions tell all progress.
+    """
 
     source: TopicInfo
     sink: TopicInfo
     changelog: TopicInfo | None
+    progress: TopicInfo | None
 
 
 def dead_letters(settings: Settings) -> str:
@@ -82,8 +88,11 @@ def plan_topics(admin: Admin, settings: Settings, query: Query) -> list[TopicPla
     if settings.ingest.on_undecodable == "dead-letter":
         name = dead_letters(settings)
         plans.append(TopicPlan(Role.DEAD_LETTERS, name, 1, existing=admin.describe(name)))
-    if isinstance(query.step, AggregateStep):
+    stateful = isinstance(query.step, AggregateStep)
+    if stateful:
         plans.append(_changelog(admin, settings, query))
+    if not stateful or settings.ingest.on_undecodable == "dead-letter":
+        plans.append(_progress(admin, settings, query, source.partitions))
     return plans
 
 
@@ -97,7 +106,7 @@ def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics
     changelog = found.get(Role.CHANGELOG)
     if changelog is not None:
         _check_partitions(changelog, settings)
-    return QueryTopics(found[Role.SOURCE], found[Role.SINK], changelog)
+    return QueryTopics(found[Role.SOURCE], found[Role.SINK], changelog, found.get(Role.PROGRESS))
 
 
 def _ensure(admin: Admin, plan: TopicPlan) -> TopicInfo:
@@ -131,6 +140,15 @@ def _changelog(admin: Admin, settings: Settings, query: Query) -> TopicPlan:
     return TopicPlan(Role.CHANGELOG, name, state.partitions, replicas, config, found)
 
 
+def _progress(admin: Admin, settings: Settings, query: Query, partitions: int) -> TopicPlan:
+    name = progress_topic(settings.application_id, query.id)
+    found = admin.describe(name)
+    if found is not None:
+        _check_compacted(admin, name)
+    replicas = settings.state.changelog_replicas
+    return TopicPlan(Role.PROGRESS, name, partitions, replicas, PROGRESS_CONFIG, found)
+
+
 def _check_partitions(changelog: TopicInfo, settings: Settings) -> None:
     wanted = settings.state.partitions
     if changelog.partitions != wanted:
@@ -147,7 +165,8 @@ def _check_compacted(admin: Admin, name: str) -> None:
     policy = admin.config(name).get("cleanup.policy", "")
     if policy != "compact":
         raise IncompatibleStatement(
-            f"The changelog {name} has cleanup.policy={policy}, not compact: rows would be lost.",
+            f"The topic {name} has cleanup.policy={policy}, not compact: what it keeps, progress "
+            "or rows, would be lost.",
             cause="the topic was made, or altered, by something other than Holdfast",
             action=f"set cleanup.policy=compact on the topic {name}",
         )

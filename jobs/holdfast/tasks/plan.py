@@ -30,12 +30,13 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """Everything a stateless query's task must know."""
+    """Everything a stateless query's task must know; `progress` is its progress topic."""
 
     settings: Settings
     query: Query
     sink_partitions: int
-    group: str
+    progress: str
+    progress_partitions: int
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """A stateless query's task: one source topic partition, one transaction per batch.
 
-There is no state partition; progress is the group's offset of the topic partition, committed
-in the same transaction as the records.  The steps are those of `holdfast.types.steps` without
-a changelog: 0 fence and read the committed offset, 1 skip what it covers, 2 produce,
-3 add the offset to the transaction, 4 commit.
+There is no state partition; the commit markers are those of `holdfast.state.source_progress`.
+The steps are those of `holdfast.types.steps` without a changelog and a store: 0 fence and read
+the last marker, 1 skip what it covers, 2 produce, 3 produce the marker, 4 commit.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import OffsetOverlap
+from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
 from holdfast.tasks.keys import encode_keys
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
 from holdfast.tasks.steps import Step, reached
 from holdfast.tasks.values import encode_values
-from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import stream_transactional_id
@@ -49,11 +48,11 @@ class StreamTask:
         self._where = where
         self._schema = stream_schema(self._step)
         self._producer: TransactionalProducer | None = None
-        self._done = -1
+        self._last: SourceProgress | None = None
 
     def open(self) -> None:
-        """Step 0: fences predecessors, then reads how far the group is (-1: nowhere yet)."""
-        settings = self._plan.settings
+        """Step 0: fences predecessors, then reads the last commit marker."""
+        plan, settings = self._plan, self._plan.settings
         transactional_id = stream_transactional_id(
             settings.application_id, self._plan.query.id, self._topic, self._partition
         )
@@ -61,33 +60,35 @@ class StreamTask:
             settings.client(), transactional_id, settings.transaction_timeout_ms
         )
         self._producer.init()
-        committed = Admin(settings.client()).committed(self._plan.group, self._topic)
-        self._done = committed.get(self._partition, -1)
+        self._last = progress_of(
+            settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, self._partition
+        )
         reached(Step.OPENED, self._plan.query.id, self._partition)
 
     def process(self, start: int, end: int, payload: Sequence[bytes]) -> TaskReport:
         """Writes the records of source offsets `start` (inclusive) to `end` exactly once.
 
         Raises:
-            OffsetOverlap: the group's offset lies inside the range or before it.
+            OffsetOverlap: the last commit marker lies inside the range or before it.
         """
         if self._producer is None:
             raise AssertionError("the task is not open")
-        if self._done >= end:
+        done = self._last.offset if self._last is not None else start
+        if done >= end:
             return TaskReport(self._partition, self._where, skipped=True)
-        if self._done not in (-1, start):
-            raise self._overlap(start, end)
+        if done != start:
+            raise self._overlap(start, end, done)
         reached(Step.CHECKED, self._plan.query.id, self._partition)
         began = time.perf_counter()
         self._producer.begin()
         reached(Step.BEGUN, self._plan.query.id, self._partition)
         emitted = self._produce(self._producer, payload)
         reached(Step.PRODUCED, self._plan.query.id, self._partition)
-        self._producer.add_offsets(self._plan.group, {(self._topic, self._partition): end})
+        marker = self._mark(self._producer, start, end)
         reached(Step.MARKED, self._plan.query.id, self._partition)
         produced = time.perf_counter()
         self._producer.commit()
-        self._done = end
+        self._last = marker
         reached(Step.COMMITTED, self._plan.query.id, self._partition)
         return TaskReport(
             self._partition,
@@ -98,13 +99,22 @@ class StreamTask:
             commit_seconds=time.perf_counter() - produced,
         )
 
-    def _overlap(self, start: int, end: int) -> OffsetOverlap:
+    def _mark(self, producer: TransactionalProducer, start: int, end: int) -> SourceProgress:
+        plan, before = self._plan, self._last.records if self._last is not None else 0
+        marker = SourceProgress(self._topic, self._partition, end, before + end - start)
+        home = home_partition(self._partition, plan.progress_partitions)
+        producer.send_marker(
+            plan.progress, home, Of.RECORDS.key(self._partition), marker.to_bytes()
+        )
+        return marker
+
+    def _overlap(self, start: int, end: int, done: int) -> OffsetOverlap:
         return OffsetOverlap(
             f"A batch of {self._topic} partition {self._partition} covers offsets {start}..{end}, "
-            f"group {self._plan.group} has committed up to {self._done}.",
-            cause="two jobs run under one application.id, or the group's offsets were reset",
-            action="stop the other job and start this one again: it goes on from the group's "
-            "offsets",
+            f"the last commit marker of {self._plan.query.id} is at {done}.",
+            cause="two jobs run under one application.id, or the progress topic was replaced",
+            action="stop the other job and start this one again: it goes on from the commit "
+            "markers",
         )
 
     def _produce(self, producer: TransactionalProducer, payload: Sequence[bytes]) -> int:

@@ -70,6 +70,7 @@ class Producer:
         self._client = open_client(client, fixed)
         self._failed: tuple[KafkaError, str] | None = None
         self._count = 0
+        self._delivered = self._lost = 0
 
     def send(
         self,
@@ -78,6 +79,8 @@ class Producer:
         value: bytes | None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
+        *,
+        headers: dict[str, bytes] | None = None,
     ) -> None:
         """Queue one record, waiting when the queue is full.
 
@@ -98,6 +101,7 @@ class Producer:
                     place,
                     on_delivery=self._on_delivery,
                     timestamp=timestamp_ms or 0,
+                    headers=headers,
                 )
             except BufferError:
                 self._client.poll(_RETRY_S)
@@ -105,6 +109,15 @@ class Producer:
                 raise translate(error, f"sending to {topic}", self._properties) from error
             else:
                 return
+
+    def delivered(self) -> int:
+        """How many records have arrived so far."""
+        self._client.poll(0)
+        return self._delivered
+
+    def failed(self) -> int:
+        """How many will not arrive any more."""
+        return self._lost
 
     def flush(self) -> None:
         """Wait until every record is delivered.
@@ -132,5 +145,9 @@ class Producer:
             raise translate(error, f"delivering a record to {where}", self._properties)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failed is None:
+        if error is None:
+            self._delivered += 1
+            return
+        self._lost += 1
+        if self._failed is None:
             self._failed = (error, place_of(message))

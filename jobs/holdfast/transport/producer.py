@@ -13,13 +13,11 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from holdfast.errors import CommitUnknown, Fenced, HoldfastError
-from holdfast.transport.bounded import within
 from holdfast.transport.errors import (
     SOCKET_TIMEOUT_MS,
-    client_config,
     kafka_error,
     silent,
     translate,
@@ -30,7 +28,6 @@ __all__ = ["Producer", "TransactionalProducer"]
 
 _RETRY_S = 0.1
 _ABORT_S = 5.0
-_OFFSETS_S = 10.0
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _POLL_EVERY = 10_000  # records between two looks at delivery reports
 
@@ -64,7 +61,6 @@ class TransactionalProducer:
             "acks": "all",
         }
         self._handle: Client | None = open_client(client, fixed)
-        self._groups: dict[str, Any] = {}  # consumer group -> its metadata object
         self._failed: tuple[KafkaError, str] | None = None  # first delivery error, and where
         self._in_transaction = False
         self._marked = False
@@ -155,32 +151,6 @@ class TransactionalProducer:
         """
         self._marked = True
         self._again(topic, value, key, partition, 0, self._on_marker)
-
-    def add_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Commit source offsets of a consumer group with the transaction.
-
-        Args:
-            offsets: next offset to read by (topic, topic partition).
-
-        Raises:
-            Fenced, KafkaUnavailable, Refused: the transaction is lost.
-        """
-        positions = [TopicPartition(t, p, offset) for (t, p), offset in offsets.items()]
-        metadata = self._group(group)
-
-        add, doing = self._client.send_offsets_to_transaction, f"adding offsets of group {group}"
-
-        def attempt(timeout_s: float) -> None:
-            limit_s = min(timeout_s, _OFFSETS_S)
-            # Alone it may wait for ever for a coordinator that went away (librdkafka #5456, #5511).
-            within(limit_s + _RETRY_S, lambda: add(positions, metadata, limit_s))
-
-        try:
-            self._until(attempt, doing)
-        except TimeoutError as error:
-            # The thread keeps the client; its successor's `init` fences it and aborts for it.
-            self._in_transaction, self._handle = False, None
-            raise silent(doing + self._as(), self._properties, _OFFSETS_S) from error
 
     def commit(self) -> int | None:
         """Step 4: deliver every record and commit; all of it or nothing becomes visible.
@@ -373,14 +343,6 @@ class TransactionalProducer:
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
             self._marker_offset = offset
-
-    def _group(self, group: str) -> Any:
-        """The metadata of a group without members, which is all a manual assignment has."""
-        if group not in self._groups:
-            consumer = Consumer(client_config(self._properties, {}, {"group.id": group}))
-            self._groups[group] = consumer.consumer_group_metadata()
-            consumer.close()
-        return self._groups[group]
 
     def _as(self) -> str:
         return f" as {self.transactional_id}"

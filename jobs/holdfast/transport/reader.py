@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -62,6 +62,7 @@ class Chunk:
         offsets: ascending, not always dense.
         timestamps: ms since the epoch; -1 where the record carries none.
         position: the offset to read next, beyond gaps and markers already passed.
+        headers: name to value, the last one of a name; empty unless the reader was asked for them.
     """
 
     keys: list[bytes | None]
@@ -69,6 +70,7 @@ class Chunk:
     offsets: list[int]
     timestamps: list[int]
     position: int
+    headers: list[dict[str, bytes]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -88,18 +90,21 @@ class PartitionReader:
         partition: int,
         *,
         timeout_s: float = _TIMEOUT_S,
+        headers: bool = False,
     ) -> None:
         """Nothing is sent before the first call.
 
         Args:
             client: librdkafka properties; those that decide what is read are overridden.
             timeout_s: how long a broker may stay silent before `KafkaUnavailable`.
+            headers: whether chunks shall have them, which takes time.
         """
         self.topic = topic
         self.partition = partition
         self._name = f"topic {topic} partition {partition}"
         self._client = dict(client)
         self._timeout_s = timeout_s
+        self._headers = headers
         self._consumer: Consumer | None = None
         self._end_wait_s = min(timeout_s, _END_WAIT_S)
         self._pending: list[Message] = []  # fetched, not yet given out
@@ -170,7 +175,10 @@ class PartitionReader:
         batch, self._pending = self._pending[:cut], self._pending[cut:]
         reached = _offset(self._pending[0]) if self._pending else self._fetched
         self._position = min(reached, end)
-        return _columns(batch, self._position)
+        chunk = _columns(batch, self._position)
+        if self._headers:
+            chunk.headers = [_headers(m) for m in batch]
+        return chunk
 
     def _fill(self, end: int, size: int) -> None:
         """Fetch until `size` records are pending or all records before `end` are."""
@@ -241,6 +249,12 @@ class PartitionReader:
 def _offset(message: Message) -> int:
     offset = message.offset()
     return -1 if offset is None else offset
+
+
+def _headers(message: Message) -> dict[str, bytes]:
+    found = message.headers() or []
+    pairs = found.items() if isinstance(found, dict) else found
+    return {name: value for name, value in pairs if isinstance(value, bytes)}
 
 
 def _columns(batch: list[Message], position: int) -> Chunk:

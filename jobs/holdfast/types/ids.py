@@ -9,6 +9,7 @@ __all__ = [
     "changelog_topic",
     "consumer_group",
     "dead_letter_topic",
+    "progress_topic",
     "state_transactional_id",
     "stream_transactional_id",
 ]
@@ -17,6 +18,11 @@ __all__ = [
 def changelog_topic(application_id: str, query_id: str) -> str:
     """The compacted changelog of a query, named as Kafka Streams names its own."""
     return f"{application_id}-{query_id}-changelog"
+
+
+def progress_topic(application_id: str, query_id: str) -> str:
+    """Where a query keeps how far it is in a source topic partition, if no changelog says so."""
+    return f"{application_id}-{query_id}-progress"
 
 
 def dead_letter_topic(application_id: str) -> str:

@@ -30,6 +30,7 @@ class IngestOptions:
         fail_on_data_loss: fail, rather than go on from the earliest offset left.
         on_undecodable: "dead-letter" or "fail".
         dead_letter_topic: where undecodable records go.
+        progress_topic: where the dead letters' commit markers go.
         transactional_id_prefix: `<application.id>-<query>`, for the dead-letter producers.
     """
 
@@ -43,6 +44,7 @@ class IngestOptions:
     fail_on_data_loss: bool = True
     on_undecodable: str = "dead-letter"
     dead_letter_topic: str = ""
+    progress_topic: str = ""
     transactional_id_prefix: str = ""
 
     def to_spark(self) -> dict[str, str]:

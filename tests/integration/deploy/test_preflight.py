@@ -19,7 +19,7 @@ from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.transport.producer import Producer, TransactionalProducer
-from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group
+from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group, progress_topic
 from holdfast.types.topology import Query
 from tests.integration.transport.settling import await_settled
 
@@ -42,6 +42,10 @@ class Case:
     @property
     def changelog(self) -> str:
         return changelog_topic(self.application_id, self.query().id)
+
+    @property
+    def progress(self) -> str:
+        return progress_topic(self.application_id, self.query().id)
 
     @property
     def sink(self) -> str:
@@ -122,6 +126,7 @@ def test_check_creates_nothing_and_topics_creates_all(case: Case) -> None:
         case.sink: ("sink", False),
         f"{case.application_id}-dead-letter": ("dead letters", False),
         case.changelog: ("changelog", False),
+        case.progress: ("progress", False),
     }
     assert all(Admin(case.client).describe(name) is None for name in planned)
     assert found["queries"][0]["committed"] == 0

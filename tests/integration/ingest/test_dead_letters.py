@@ -11,7 +11,7 @@ from holdfast.ingest.dead_letters import DeadLetters
 from holdfast.ingest.records import BadRecord
 from holdfast.ingest.source import KafkaRange, KafkaStream
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.state.source_progress import Of, SourceProgress, progress_of
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, INTEGER, Column
 from holdfast.types.topology import Source
@@ -34,6 +34,7 @@ def options(servers: str) -> IngestOptions:
         {"bootstrap.servers": servers},
         ("N",),
         dead_letter_topic=letters,
+        progress_topic=topics.create(servers),
         transactional_id_prefix=f"app-{topic}",
     )
 
@@ -85,9 +86,11 @@ def test_reading_again_writes_no_letter_twice_and_misses_none(
     assert read(options, 6, 30) == [i for i in good if i >= 6]
     assert read(options, 0, 30) == good
     assert bad_offsets(servers, options) == list(range(0, 30, 3))
-    group = f"{options.transactional_id_prefix}-dead-letter"
-    committed = Admin({"bootstrap.servers": servers}).committed(group, options.source.topic)
-    assert committed == {0: 28}
+    place = ({"bootstrap.servers": servers}, options.progress_topic, 1)
+    assert progress_of(*place, Of.DEAD_LETTERS, 0) == SourceProgress(
+        options.source.topic, 0, offset=28, records=10
+    )
+    assert progress_of(*place, Of.RECORDS, 0) is None
 
 
 def test_a_read_given_up_half_way_is_finished_by_the_next(

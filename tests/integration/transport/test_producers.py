@@ -4,12 +4,11 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from holdfast.errors import CommitUnknown, Fenced, KafkaUnavailable, Refused, TopicMissing
-from holdfast.local.broker import BrokerStatus, LocalKafka
+from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import Producer, TransactionalProducer
@@ -174,20 +173,6 @@ def test_a_topic_partition_that_does_not_exist_is_missing(
         send_and_commit()
 
 
-def test_offsets_of_a_group_are_committed_with_the_records_or_not_at_all(
-    admin: Admin, topic: str, opened: Callable[..., TransactionalProducer]
-) -> None:
-    producer = opened("offsets")
-    producer.begin()
-    producer.add_offsets("their-group", {(topic, 0): 11, (topic, 1): 12})
-    producer.abort()
-    assert admin.committed("their-group", topic) == {}
-    producer.begin()
-    producer.add_offsets("their-group", {(topic, 0): 21, (topic, 1): 22})
-    producer.commit()
-    assert admin.committed("their-group", topic) == {0: 21, 1: 22}
-
-
 def test_a_stalled_broker_leaves_the_outcome_unknown_and_close_does_not_hang(
     kafka: BrokerStatus, topic: str, opened: Callable[..., TransactionalProducer]
 ) -> None:
@@ -257,36 +242,3 @@ def test_the_plain_producer_tells_what_it_could_not_deliver(
     with pytest.raises(Refused, match=f"{small} partition 0"):
         producer.flush()
     producer.close()
-
-
-def test_offsets_wait_for_no_coordinator_that_went_away(
-    tmp_path: Path, kafka_topic_name: TopicNames
-) -> None:
-    """The client's own call goes on for ever (librdkafka #5456); ours ends."""
-    local = LocalKafka(tmp_path)
-    broker = local.start(0)
-    try:
-        client = {"bootstrap.servers": broker.bootstrap_servers}
-        topic = Admin(client).ensure_topic(kafka_topic_name("in"), 1).name
-        producer = TransactionalProducer(client, "patient")
-        producer.init()
-        # Once with a broker, so that the client knows the coordinator that is going to be away.
-        producer.begin()
-        producer.send(topic, 0, [b"k"], [b"committed"])
-        producer.add_offsets("group", {(topic, 0): 1})
-        producer.commit()
-        assert Admin(client).committed("group", topic) == {0: 1}
-        producer.begin()
-        producer.send(topic, 0, [b"k"], [b"lost"])
-        os.kill(broker.pid, signal.SIGKILL)
-        with pytest.raises(KafkaUnavailable, match="adding offsets of group group"):
-            producer.add_offsets("group", {(topic, 0): 2})
-        producer.close()
-        port = int(broker.bootstrap_servers.rsplit(":", 1)[1])
-        local.start(port)
-        with TransactionalProducer(client, "patient") as successor:
-            successor.init()
-            assert Admin(client).committed("group", topic) == {0: 1}
-        assert read(client, topic, 0).values == [b"committed"]
-    finally:
-        local.stop()

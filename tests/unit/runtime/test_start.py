@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.errors import ChangelogLost, OffsetOverlap
-from holdfast.runtime.start import start_point
+from holdfast.runtime.start import start_point, stream_start
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.types.ids import OffsetRange
 
@@ -64,3 +64,15 @@ def test_a_new_topic_partition_starts_at_its_beginning() -> None:
     markers = [_marker(0, 0, 10), _marker(1, 0, 10)]
     start = start_point("q", markers, {0: 0, 1: 0, 2: 0}, {}, rebuild=False)
     assert start.offsets == {0: 10, 1: 10, 2: 0}
+
+
+def test_a_query_without_state_goes_on_after_its_markers() -> None:
+    assert stream_start("q", {}, INITIAL, {}, rebuild=False).offsets == INITIAL
+    start = stream_start("q", {1: 9}, INITIAL, {0: 3, 1: 12}, rebuild=False)
+    assert start.offsets == {0: 0, 1: 9}, "the group's offsets decide nothing"
+
+
+def test_a_lost_progress_topic_is_noticed_by_the_group_and_refused_unless_told() -> None:
+    with pytest.raises(ChangelogLost, match="its progress topic holds no commit marker"):
+        stream_start("q", {}, INITIAL, {0: 7}, rebuild=False)
+    assert stream_start("q", {}, INITIAL, {0: 7}, rebuild=True).offsets == INITIAL

@@ -1,0 +1,128 @@
+r"""How far a query is in each source topic partition, where no state partition says so.
+
+Two things go by source topic partition and not by state partition: the records of a query without
+state, and the dead letters of any query.  Both commit their progress in the transaction that
+writes their records, as a commit marker: one record of the compacted topic
+`<application.id>-<query>-progress`, in topic partition (source topic partition mod its partitions).
+
+    b"\x00holdfast.commit.<source topic partition>"         a query without state
+    b"\x00holdfast.dead-letter.<source topic partition>"    its dead letters
+
+Not the offsets of a consumer group: a group's coordinator that is killed in the wrong moment may
+keep a committed transaction's offsets pending for ever (ADR 8).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from holdfast.errors import IncompatibleStatement
+from holdfast.transport.reader import PartitionReader
+
+__all__ = ["PROGRESS_CONFIG", "Of", "SourceProgress", "home_partition", "progress_of"]
+
+PROGRESS_CONFIG = {
+    "cleanup.policy": "compact",
+    # It is read from its start; only closed segments are compacted.
+    "segment.bytes": str(1 << 20),
+    "message.timestamp.type": "LogAppendTime",
+}
+_FORMAT_VERSION = 1
+_FIRST_LOOK = 256  # offsets from the end: the marker is the last record of its transaction
+
+
+class Of(StrEnum):
+    """Whose progress it is."""
+
+    RECORDS = "commit"
+    DEAD_LETTERS = "dead-letter"
+
+    def key(self, source_partition: int) -> bytes:
+        """The record key of its marker."""
+        return f"\x00holdfast.{self.value}.{source_partition}".encode()
+
+
+@dataclass(frozen=True)
+class SourceProgress:
+    """A commit marker by source topic partition.
+
+    Attributes:
+        offset: every source record before it has been dealt with.
+        records: source offsets dealt with, all transactions together.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    records: int = 0
+    format_version: int = _FORMAT_VERSION
+
+    def to_bytes(self) -> bytes:
+        """JSON in UTF-8."""
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> SourceProgress:
+        """The inverse of `to_bytes`.
+
+        Raises:
+            IncompatibleStatement: not one of ours, or of an unknown format version.
+        """
+        try:
+            found = SourceProgress(**json.loads(data))
+        except (ValueError, TypeError) as error:
+            raise _unreadable(f"{len(data)} bytes: {error!r}") from error
+        if found.format_version != _FORMAT_VERSION:
+            raise _unreadable(f"format version {found.format_version}, not {_FORMAT_VERSION}")
+        return found
+
+
+def home_partition(source_partition: int, partitions: int) -> int:
+    """The progress topic's partition that keeps a source topic partition's markers.
+
+    The source topic may get more partitions than the progress topic was made with.
+    """
+    return source_partition % partitions
+
+
+def progress_of(
+    client: Mapping[str, str], topic: str, partitions: int, of: Of, source_partition: int
+) -> SourceProgress | None:
+    """The last committed marker; None when there is none.
+
+    Args:
+        topic: the progress topic, `partitions` its number of partitions.
+
+    Raises:
+        IncompatibleStatement: something else is in its place.
+        KafkaUnavailable, TopicMissing: it cannot be read.
+    """
+    reader = PartitionReader(client, topic, home_partition(source_partition, partitions))
+    key = of.key(source_partition)
+    try:
+        start, end = reader.bounds()
+        recent = max(start, end - _FIRST_LOOK)
+        found = _last(reader, key, recent, end) or _last(reader, key, start, recent)
+    finally:
+        reader.close()
+    return None if found is None else SourceProgress.from_bytes(found)
+
+
+def _last(reader: PartitionReader, key: bytes, start: int, end: int) -> bytes | None:
+    last: bytes | None = None
+    for chunk in reader.read(start, end) if start < end else ():
+        for found, value in zip(chunk.keys, chunk.values, strict=True):
+            if found == key and value is not None:
+                last = value
+    return last
+
+
+def _unreadable(why: str) -> IncompatibleStatement:
+    return IncompatibleStatement(
+        f"A commit marker of a progress topic cannot be read: {why}.",
+        cause="something else writes to the topic, or a newer Holdfast wrote it.",
+        action="take others' right to write away, or run that version.",
+    )
