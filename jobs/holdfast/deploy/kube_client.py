@@ -1,0 +1,264 @@
+"""The few questions and orders that chaos has for a cluster; the only importer of `kubernetes`.
+
+In a pod the token of its ServiceAccount is used, elsewhere the present context of the kubeconfig.
+Answers are plain dicts as in the API's JSON; what is not there is None.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import yaml
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from kubernetes.stream import stream
+from kubernetes.stream.ws_client import ERROR_CHANNEL
+from urllib3.exceptions import HTTPError
+from websocket import WebSocketException
+
+from holdfast.deploy.kube_api import in_a_pod
+from holdfast.errors import HoldfastError, Refused, Retriable
+
+__all__ = ["Executed", "KubeClient", "Object"]
+
+Object = dict[str, Any]
+"""An object of the API as in its JSON."""
+
+_T = TypeVar("_T")
+_TIMEOUT_S = 10.0
+_NOT_FOUND, _CONFLICT, _FORBIDDEN, _UNAUTHORIZED = 404, 409, 403, 401
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A command's end in a container.
+
+    Attributes:
+        status: its exit status; None when the container ended before it did.
+    """
+
+    status: int | None
+    out: str
+    err: str
+
+
+class KubeClient:
+    """One connection to the API, fit for several threads.
+
+    Every method raises `Refused` when the account may not do it, `Retriable` when the API does not
+    answer, `HoldfastError` for any other refusal of the API.
+    """
+
+    def __init__(self) -> None:
+        self._configuration = _configuration()
+        self._api: Any = client.ApiClient(self._configuration)
+        self._core = client.CoreV1Api(self._api)
+        self._network = client.NetworkingV1Api(self._api)
+
+    def namespace_labels(self, namespace: str) -> dict[str, str]:
+        """Labels of a namespace; none when it is not there."""
+        found = self._ask(lambda: self._core.read_namespace(namespace, **_LIMIT))
+        return dict((found or {}).get("metadata", {}).get("labels") or {})
+
+    def pods(self, namespace: str, labels: Mapping[str, str]) -> list[Object]:
+        """Pods with these labels, by name."""
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        found = self._ask(
+            lambda: self._core.list_namespaced_pod(namespace, label_selector=selector, **_LIMIT)
+        )
+        return sorted((found or {}).get("items", []), key=lambda pod: str(pod["metadata"]["name"]))
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        """One pod; None when there is none."""
+        return self._ask(lambda: self._core.read_namespaced_pod(name, namespace, **_LIMIT))
+
+    def delete_pod(self, namespace: str, name: str, uid: str, grace_s: int | None) -> bool:
+        """Deletes this incarnation of a pod (`grace_s` None: its own); False when it is gone."""
+        options = client.V1DeleteOptions(
+            grace_period_seconds=grace_s, preconditions=client.V1Preconditions(uid=uid)
+        )
+        return self._did(
+            lambda: self._core.delete_namespaced_pod(name, namespace, body=options, **_LIMIT)
+        )
+
+    def claim(self, namespace: str, name: str) -> Object | None:
+        """One volume claim; None when there is none."""
+        return self._ask(
+            lambda: self._core.read_namespaced_persistent_volume_claim(name, namespace, **_LIMIT)
+        )
+
+    def delete_claim(self, namespace: str, name: str) -> bool:
+        """Deletes a claim, which goes once no pod uses it; False when it is gone."""
+        return self._did(
+            lambda: self._core.delete_namespaced_persistent_volume_claim(name, namespace, **_LIMIT)
+        )
+
+    def policies(self, namespace: str, label: str) -> list[str]:
+        """Names of the NetworkPolicies that have this label."""
+        found = self._ask(
+            lambda: self._network.list_namespaced_network_policy(
+                namespace, label_selector=label, **_LIMIT
+            )
+        )
+        return [policy["metadata"]["name"] for policy in (found or {}).get("items", [])]
+
+    def create_policy(self, namespace: str, policy: Any) -> bool:
+        """Makes a NetworkPolicy; False when there is one of the name."""
+        return self._did(
+            lambda: self._network.create_namespaced_network_policy(namespace, policy, **_LIMIT)
+        )
+
+    def delete_policy(self, namespace: str, name: str) -> bool:
+        """Deletes a NetworkPolicy; False when there is none."""
+        return self._did(
+            lambda: self._network.delete_namespaced_network_policy(name, namespace, **_LIMIT)
+        )
+
+    def run(self, pod: Object, command: Sequence[str], timeout_s: float = 20.0) -> Executed:
+        """Runs a command in the pod's first container and waits for its end.
+
+        Raises:
+            Retriable: the container does not run, or the command did not end in time.
+        """
+        meta, container = pod["metadata"], pod["spec"]["containers"][0]["name"]
+        # The library exchanges a method of the client for the call, so each has its own.
+        core = client.CoreV1Api(client.ApiClient(self._configuration))
+        try:
+            socket = stream(
+                core.connect_get_namespaced_pod_exec,
+                meta["name"],
+                meta["namespace"],
+                container=container,
+                command=list(command),
+                **_STREAMS,
+            )
+        except ApiException as error:
+            raise _cannot_run(meta["name"], error) from error
+        return _finish(socket, meta["name"], timeout_s)
+
+    def _ask(self, call: Callable[[], Any]) -> Object | None:
+        found = _translated(call)
+        if found is None:
+            return None
+        plain: Object = self._api.sanitize_for_serialization(found)
+        return plain
+
+    def _did(self, call: Callable[[], Any]) -> bool:
+        return _translated(call) is not None
+
+
+_LIMIT: dict[str, Any] = {"_request_timeout": _TIMEOUT_S}
+_STREAMS: dict[str, Any] = {
+    "stdin": False,
+    "stdout": True,
+    "stderr": True,
+    "tty": False,
+    "_preload_content": False,
+}
+
+
+def _configuration() -> client.Configuration:
+    found = client.Configuration()
+    load: Any = config.load_incluster_config if in_a_pod() else config.load_kube_config
+    try:
+        load(client_configuration=found)
+    except ConfigException as error:
+        raise Refused(
+            f"There is no cluster to talk to: {error}.",
+            cause="this is no pod with a ServiceAccount's token, and there is no kubeconfig",
+            action="run it by the DAG chaos_exactly_once, or point KUBECONFIG at the cluster",
+        ) from error
+    found.retries = False
+    return found
+
+
+def _translated(call: Callable[[], _T]) -> _T | None:
+    """The answer; None for what is not there (or, made twice, is there; or is another by now)."""
+    try:
+        return call()
+    except ApiException as error:
+        if error.status in (_NOT_FOUND, _CONFLICT):
+            return None
+        raise _refused(error) from error
+    except (HTTPError, OSError) as error:
+        raise _silent(str(error)) from error
+
+
+def _refused(error: ApiException) -> HoldfastError:
+    if error.status in (_FORBIDDEN, _UNAUTHORIZED):
+        return Refused(
+            f"The cluster does not let this account do that: {_message(error)}",
+            cause="chaos has a ServiceAccount of its own, holdfast-chaos, with just its rights",
+            action="install the chart holdfast-platform with chaos.enabled, or bind such a Role",
+        )
+    if not error.status or error.status >= 500:
+        return _silent(_message(error))
+    return HoldfastError(
+        f"The Kubernetes API refused with status {error.status}: {_message(error)}",
+        action="see the message; `kubectl get events` may tell more",
+    )
+
+
+def _silent(why: str) -> Retriable:
+    return Retriable(
+        f"The Kubernetes API did not answer within {_TIMEOUT_S:.0f} s: {why}",
+        cause="the control plane is busy or restarts",
+        action="try again; `kubectl get --raw /readyz` says how it is",
+    )
+
+
+def _message(error: ApiException) -> str:
+    try:
+        said = yaml.safe_load(error.body or "")
+    except yaml.YAMLError:
+        said = None
+    return str(said["message"]) if isinstance(said, dict) and "message" in said else error.reason
+
+
+def _cannot_run(pod: str, error: ApiException) -> HoldfastError:
+    if "403" in str(error.reason) or "401" in str(error.reason):
+        return _refused(ApiException(status=_FORBIDDEN, reason=error.reason))
+    return Retriable(
+        f"No command can be run in {pod}: {error.reason}",
+        cause="its container does not run at the moment",
+        action="wait until it does",
+    )
+
+
+def _finish(socket: Any, pod: str, timeout_s: float) -> Executed:
+    """Reads to the end; a container that ends takes its commands, and the status, with it."""
+    out, err = [], []
+    deadline = time.monotonic() + timeout_s
+    try:
+        while socket.is_open() and time.monotonic() < deadline:
+            socket.update(timeout=1)
+            out.append(socket.read_stdout(timeout=0) if socket.peek_stdout() else "")
+            err.append(socket.read_stderr(timeout=0) if socket.peek_stderr() else "")
+        if socket.is_open():
+            raise Retriable(
+                f"A command in {pod} did not end within {timeout_s:.0f} s.",
+                cause="the machine is busy, or the container is being stopped",
+                action="try again",
+            )
+        status = _exit_status(socket.read_channel(ERROR_CHANNEL))
+    except (WebSocketException, OSError):
+        status = None
+    finally:
+        socket.close()
+    return Executed(status, "".join(out), "".join(err))
+
+
+def _exit_status(told: str) -> int | None:
+    """The exit status in the API's closing words; None when the command had no end of its own."""
+    said = yaml.safe_load(told) if told else None
+    if not isinstance(said, dict):
+        return None
+    if said.get("status") == "Success":
+        return 0
+    causes = (said.get("details") or {}).get("causes") or []
+    codes = [cause["message"] for cause in causes if cause.get("reason") == "ExitCode"]
+    return int(codes[0]) if codes else None

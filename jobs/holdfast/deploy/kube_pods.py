@@ -1,0 +1,57 @@
+"""What a pod's own description says of it, as far as chaos wants to know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["alive", "claims", "identity", "ready", "restarts", "seen", "uid"]
+
+Object = dict[str, Any]
+
+
+def uid(pod: Object) -> str:
+    """Which incarnation of the pod."""
+    return str(pod["metadata"]["uid"])
+
+
+def restarts(pod: Object) -> int:
+    """How often its first container was started again."""
+    return int(_container(pod).get("restartCount", 0))
+
+
+def identity(pod: Object) -> str:
+    """Which incarnation of the pod and of its container."""
+    return f"{uid(pod)}/{restarts(pod)}"
+
+
+def seen(pod: Object | None) -> str:
+    """The same, for people."""
+    if pod is None:
+        return "no pod"
+    ending = ", being deleted" if pod["metadata"].get("deletionTimestamp") else ""
+    return f"pod {uid(pod)}, {restarts(pod)} restarts{ending}"
+
+
+def alive(pod: Object | None) -> bool:
+    """Does its container run, and is it meant to go on?"""
+    if pod is None or pod["metadata"].get("deletionTimestamp"):
+        return False
+    return "running" in _container(pod).get("state", {})
+
+
+def ready(pod: Object | None) -> bool:
+    """Does it run, and do its probes say that it can work?"""
+    return pod is not None and alive(pod) and bool(_container(pod).get("ready"))
+
+
+def claims(pod: Object) -> list[str]:
+    """Names of the volume claims that it mounts."""
+    volumes = pod["spec"].get("volumes") or []
+    return [
+        v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
+    ]
+
+
+def _container(pod: Object) -> Object:
+    found: list[Object] = (pod.get("status") or {}).get("containerStatuses") or [{}]
+    return found[0]

@@ -1,0 +1,290 @@
+"""What a nemesis can do to the pods of a job, and to those of the platform that are labelled so.
+
+A fault is believed when the API, or the container's own processes, show it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault
+from holdfast.chaos.target import Hook, Landing, Victim
+from holdfast.deploy import kube_pods
+from holdfast.deploy.deployment import fetch_status
+from holdfast.deploy.kube_api import driver_status, in_a_pod
+from holdfast.deploy.kube_client import KubeClient, Object
+from holdfast.deploy.kube_cut_off import CutOff
+from holdfast.deploy.kube_hook import KubernetesHook
+from holdfast.deploy.kube_inside import Inside
+from holdfast.deploy.kube_places import Places
+from holdfast.errors import HoldfastError, Refused, Retriable
+
+__all__ = ["KubernetesTarget"]
+
+_ENVIRONMENT, _DEV = "holdfast/environment", "dev"
+_JOB_FILES = "/etc/holdfast/job"
+_DELETIONS = frozenset({Fault.DELETE, Fault.DELETE_NOW})
+_HEAL_S, _POLL_S = 15.0, 0.5
+
+
+class KubernetesTarget:
+    """The pods of one release, and those of the platform that may be hit.
+
+    The API owns what is true of them; what this object remembers is only which process it killed
+    and which claims it deleted, to look for them again.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        platform: str = "holdfast-platform",
+        kube: KubeClient | None = None,
+    ) -> None:
+        self._kube = kube or KubeClient()
+        self._namespace, self._name = namespace, name
+        self._places = Places(self._kube, namespace, name, platform)
+        self._inside = Inside(self._kube)
+        self._cut_off = CutOff(self._kube, namespace, name)
+        self._hook = KubernetesHook(self._kube, lambda: self._places.alive(EXECUTOR))
+        self._faults: dict[str, frozenset[Fault]] | None = None
+        self._deeds: dict[tuple[str, Fault], tuple[str, ...]] = {}
+
+    @property
+    def faults(self) -> Mapping[str, frozenset[Fault]]:
+        """By component: what can be done to it here, found out by trying once."""
+        if self._faults is None:
+            alive = {c: self._places.alive(c) for c in self._places.components()}
+            policies = any(self._cut_off.enforced(pod) for pod in alive.get(EXECUTOR, [])[:1])
+            self._faults = {
+                component: self._possible(component, pods[0], policies=policies)
+                for component, pods in alive.items()
+                if pods
+            }
+        return self._faults
+
+    @property
+    def hook(self) -> Hook | None:
+        """None: no executor runs the tests' hook, and aimed moments are not possible."""
+        return self._hook if self._hook.alive() else None
+
+    def is_dev_namespace(self) -> bool:
+        """Does the label of the job's namespace say that anything may be broken in it?"""
+        return self._kube.namespace_labels(self._namespace).get(_ENVIRONMENT) == _DEV
+
+    def job_files(self) -> tuple[str, dict[str, Any]]:
+        """Statements and properties of the job, as its driver was given them.
+
+        Raises:
+            Refused: there is no such job here.
+            Retriable: its driver does not run at the moment.
+        """
+        self._places.of(DRIVER)
+        pods = self._places.alive(DRIVER)
+        if not pods:
+            raise Retriable(f"The driver of {self._name} does not run.", action="wait for it")
+        sql, properties = (
+            self._inside.read(pods[0], f"{_JOB_FILES}/{file}")
+            for file in ("job.sql", "properties.yaml")
+        )
+        return sql, dict(yaml.safe_load(properties) or {})
+
+    def victims(self, component: str) -> list[Victim]:
+        """Those alive now, by name.
+
+        Raises:
+            Refused: nothing here is labelled as that component.
+        """
+        self._places.of(component)
+        return [
+            Victim(component, pod["metadata"]["name"], kube_pods.identity(pod))
+            for pod in self._places.alive(component)
+        ]
+
+    def strike(self, victim: Victim, fault: Fault) -> str:
+        """Does it, once; returns what was done in words.
+
+        Raises:
+            Refused: the pod is not labelled as the victim's component.
+            HoldfastError: it is another one by now, or it could not be done.
+        """
+        pod = self._chosen(victim)
+        if fault in _DELETIONS:
+            return self._delete(pod, None if fault is Fault.DELETE else 0)
+        if fault is Fault.LOSE_VOLUME:
+            return self._lose_volume(victim, pod)
+        if fault is Fault.KILL:
+            killed = self._deeds[victim.name, fault] = self._inside.kill(pod)
+            return f"SIGKILL to process {killed[0] if killed else 'below PID 1'}"
+        if fault is Fault.CUT_OFF and victim.component != BROKER:
+            return self._cut_off.cut(pod)
+        return self._hamper(pod, fault)
+
+    def landed(self, victim: Victim, fault: Fault) -> Landing:
+        """Did it happen?  Looks at the pod, its processes and its claims as they are now."""
+        pod = self._places.pod(victim.component, victim.name)
+        same_pod = pod is not None and kube_pods.uid(pod) == victim.identity.partition("/")[0]
+        same = pod is not None and kube_pods.identity(pod) == victim.identity
+        seen = f"was pod {victim.identity}, now {kube_pods.seen(pod)}"
+        if fault in _DELETIONS:
+            return Landing(not same_pod, seen)
+        if fault is Fault.LOSE_VOLUME:
+            left = [uid for uid in self._deeds.get((victim.name, fault), ()) if self._claimed(uid)]
+            return Landing(not same_pod and not left, f"{seen}; {len(left)} of its claims are left")
+        if fault is Fault.KILL:
+            return self._killed(victim, pod) if pod and same else Landing(True, seen)
+        if pod is None or not same:
+            return Landing(False, f"the container is another one: {seen}")
+        return self._shows(victim, fault, pod)
+
+    def heal(self, victim: Victim, fault: Fault) -> None:
+        """Takes back a fault that lasts; nothing is left of it where the container is gone."""
+        if fault is Fault.CUT_OFF and victim.component != BROKER:
+            self._cut_off.restore(victim.name)
+        elif fault in (Fault.PAUSE, Fault.CUT_OFF):
+            self._while_alive(victim, self._inside.resume)
+        elif fault is Fault.SLOW:
+            self._while_alive(victim, self._inside.speed_up)
+        elif fault is Fault.DISK_FULL:
+            self._while_alive(victim, self._inside.free_disk)
+
+    def heal_all(self) -> list[str]:
+        """Takes back whatever any nemesis has left on these pods; returns what it was."""
+        found = [f"NetworkPolicy {name}" for name in self._cut_off.restore_all()]
+        found += [f"order {order} of the hook" for order in self._hook.clear()]
+        for component in self._places.components():
+            for pod in self._places.alive(component):
+                found += self._mend(component, pod)
+        return found
+
+    def recovered(self, victims: Sequence[Victim]) -> bool:
+        """Is there a ready pod of each victim's name, be it the same or its successor?"""
+        return all(kube_pods.ready(self._places.pod(v.component, v.name)) for v in victims)
+
+    def job_status(self) -> dict[str, Any] | None:
+        """What the driver's /status says; None when nobody answers."""
+        if in_a_pod():
+            return fetch_status(f"http://{self._name}-driver.{self._namespace}.svc:8090/status")
+        return driver_status(self._namespace, self._name)
+
+    def _possible(self, component: str, pod: Object, *, policies: bool) -> frozenset[Fault]:
+        found = set(_DELETIONS)
+        of_the_job = component in (DRIVER, EXECUTOR)
+        if self._inside.possible(pod):
+            found |= {Fault.KILL, Fault.PAUSE, Fault.SLOW}
+            found |= {Fault.CUT_OFF} if component == BROKER else set()
+        if of_the_job and kube_pods.claims(pod):
+            found.add(Fault.LOSE_VOLUME)
+        if of_the_job and policies:
+            found.add(Fault.CUT_OFF)
+        if component == EXECUTOR:
+            found.add(Fault.DISK_FULL)
+        return frozenset(found)
+
+    def _chosen(self, victim: Victim) -> Object:
+        """The victim's pod, if it still is the one that was chosen, and labelled as such."""
+        pod = self._places.pod(victim.component, victim.name)
+        if pod is None or kube_pods.identity(pod) != victim.identity:
+            raise HoldfastError(
+                f"{victim.name} is not the one that was chosen, {victim.identity}: "
+                f"{kube_pods.seen(pod)}.",
+                cause="it was replaced meanwhile, perhaps by a fault before this one",
+                action="choose again",
+            )
+        labels = pod["metadata"].get("labels") or {}
+        wanted = self._places.of(victim.component)[1]
+        if any(labels.get(key) != value for key, value in wanted.items()):
+            raise Refused(
+                f"{victim.name} is not labelled {wanted} and is not touched.",
+                action="label what may be broken, and nothing else",
+            )
+        return pod
+
+    def _hamper(self, pod: Object, fault: Fault) -> str:
+        """Faults that last, from inside the container."""
+        if fault is Fault.DISK_FULL:
+            return f"{self._inside.fill_disk(pod)} Python workers may not write to files"
+        if fault is Fault.SLOW:
+            self._inside.slow_down(pod)
+            return "its processes are stopped and let go several times a second"
+        self._inside.stop(pod)
+        return "SIGSTOP to all processes of the container"
+
+    def _delete(self, pod: Object, grace_s: int | None) -> str:
+        meta = pod["metadata"]
+        if not self._kube.delete_pod(meta["namespace"], meta["name"], meta["uid"], grace_s):
+            raise HoldfastError(
+                f"{meta['name']} was gone before it could be deleted.", action="choose again"
+            )
+        grace = pod["spec"].get("terminationGracePeriodSeconds") if grace_s is None else grace_s
+        return f"deleted pod {meta['name']} with a grace of {grace} s"
+
+    def _lose_volume(self, victim: Victim, pod: Object) -> str:
+        """The claim first: it goes with the last pod that uses it, before another can take it."""
+        names = kube_pods.claims(pod)
+        found = [self._kube.claim(self._namespace, name) for name in names]
+        self._deeds[victim.name, Fault.LOSE_VOLUME] = tuple(
+            f"{name}/{kube_pods.uid(claim)}"
+            for name, claim in zip(names, found, strict=True)
+            if claim
+        )
+        for name in names:
+            self._kube.delete_claim(self._namespace, name)
+        return f"deleted claim {', '.join(names)}; {self._delete(pod, 0)}"
+
+    def _claimed(self, deed: str) -> bool:
+        name, _, uid = deed.partition("/")
+        claim = self._kube.claim(self._namespace, name)
+        return claim is not None and kube_pods.uid(claim) == uid
+
+    def _killed(self, victim: Victim, pod: Object) -> Landing:
+        """Of a container that was not started again: only an executor's Java ends alone."""
+        killed = self._deeds.get((victim.name, Fault.KILL), ())
+        if not killed or not kube_pods.alive(pod):
+            return Landing(False, f"nothing shows it yet: {kube_pods.seen(pod)}")
+        gone = self._inside.ended(pod, killed)
+        return Landing(gone, f"process {killed[0]} is {'gone' if gone else 'there'}")
+
+    def _shows(self, victim: Victim, fault: Fault, pod: Object) -> Landing:
+        """Of a fault that lasts: what the container's processes are like."""
+        if fault is Fault.CUT_OFF and victim.component != BROKER:
+            cut = self._cut_off.is_cut(pod)
+            return Landing(cut, f"its brokers are {'out of' if cut else 'within'} its reach")
+        if fault is Fault.DISK_FULL:
+            return self._inside.disk_full(pod)
+        if fault is Fault.SLOW:
+            return self._inside.slowed(pod)
+        return self._inside.stopped(pod)
+
+    def _while_alive(self, victim: Victim, cure: Callable[[Object], object]) -> None:
+        """Tries until it is done, or until the container that was hit is no more."""
+        deadline = time.monotonic() + _HEAL_S
+        while True:
+            pod = self._places.pod(victim.component, victim.name)
+            if pod is None or kube_pods.identity(pod) != victim.identity:
+                return
+            try:
+                cure(pod)
+            except Retriable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_S)
+            else:
+                return
+
+    def _mend(self, component: str, pod: Object) -> list[str]:
+        found, name = [], pod["metadata"]["name"]
+        try:
+            if self._inside.speed_up(pod):
+                found.append(f"{name} was slowed down")
+            if woken := self._inside.resume(pod):
+                found.append(f"{woken} processes of {name} were stopped")
+            if component == EXECUTOR and (freed := self._inside.free_disk(pod)):
+                found.append(f"{freed} Python workers of {name} could not write")
+        except Retriable:  # the container ended meanwhile, and with it what was done to it
+            return found
+        return found
