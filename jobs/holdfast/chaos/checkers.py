@@ -1,96 +1,93 @@
-"""One function per anomaly of a table: evidence in, finding out.
+"""One function per anomaly of a table's values: evidence in, finding out.
 
-A difference is `invalid` unless something known makes both answers right (late records that
-may have been dropped, doubtful input): then it is `unknown`, never `valid`.
+A difference is `invalid` unless something known makes both answers right: doubtful input makes it
+`unknown`, late records that were dropped make it `valid` where the numbers add up (see `late`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
-from holdfast.chaos.evidence import (
-    EXAMPLES_MAX,
-    Key,
-    Match,
-    OpenTransaction,
-    StreamEvidence,
-    TableEvidence,
-    same,
-    show_key,
+from holdfast.chaos.checkers_places import (
+    changelog_agrees,
+    group_agrees,
+    hanging_transactions,
+    markers_agree,
+)
+from holdfast.chaos.checking import Checker, finding, unjudged
+from holdfast.chaos.evidence import Key, Match, TableEvidence, same, show_key
+from holdfast.chaos.late import (
+    Excuse,
+    beyond_counts,
+    doubt,
+    explained,
+    lacks_records,
+    missing_records,
 )
 from holdfast.chaos.verdict import Finding, Verdict
 
 __all__ = [
     "TABLE_CHECKERS",
-    "changelog_agrees",
     "diverged_values",
     "duplicated_updates",
-    "hanging_transactions",
-    "judge",
+    "late_records",
     "lost_keys",
-    "markers_agree",
-    "open_finding",
     "phantom_keys",
+    "sink_history_legal",
     "vacuous",
 ]
-
-E = TypeVar("E", TableEvidence, StreamEvidence)
-Checker = Callable[[E], Finding]
-
-
-def judge(evidence: E, checkers: Sequence[Checker[E]]) -> tuple[Finding, ...]:
-    """Every checker's finding; one that crashes found nothing, so its verdict is unknown."""
-    findings = []
-    for checker in checkers:
-        try:
-            findings.append(checker(evidence))
-        except Exception as error:  # noqa: BLE001 - a broken checker must not hide the others
-            fact = f"the checker crashed: {type(error).__name__}: {error}"
-            findings.append(Finding(checker.__name__, Verdict.UNKNOWN, fact))
-    return tuple(findings)
 
 
 def lost_keys(table: TableEvidence) -> Finding:
     """Keys the input has and the table does not."""
     if table.expected is None:
-        return _unjudged("lost_keys", table)
+        return unjudged("lost_keys", table.unjudged)
     lost = [k for k in table.expected if k not in table.history.rows]
     fact = f"{len(lost)} of {len(table.expected)} expected keys are missing"
-    return _differences("lost_keys", table, lost, fact)
+    excuse = explained(table, len(lost)) if lost else None
+    return _differences("lost_keys", table, map(show_key, lost), fact, excuse)
 
 
 def phantom_keys(table: TableEvidence) -> Finding:
     """Keys the table has and the input does not: no dropped record explains one."""
     expected = table.expected
     if expected is None:
-        return _unjudged("phantom_keys", table)
+        return unjudged("phantom_keys", table.unjudged)
     phantom = [k for k in table.history.rows if k not in expected]
     fact = f"{len(phantom)} of {len(table.history.rows)} keys come from no input record"
-    return _differences("phantom_keys", table, phantom, fact, late_explains=False)
+    return _differences("phantom_keys", table, map(show_key, phantom), fact)
 
 
 def diverged_values(table: TableEvidence) -> Finding:
     """Keys on both sides whose values differ: exact, but doubles to 1e-9."""
     if table.expected is None:
-        return _unjudged("diverged_values", table)
-    name, compared = "diverged_values", 0
-    examples: list[str] = []
-    excess: list[str] = []
-    for key, row in table.expected.items():
-        actual = table.history.rows.get(key)
-        if actual is None:
-            continue
-        compared += 1
-        for c, v in row.items():
-            if not same(v, actual.get(c), table.matches.get(c, Match.EXACT)):
-                examples.append(_difference(key, c, v, actual.get(c)))
-                excess += filter(None, [_too_many(table, key)])
-                break
-    fact = f"{len(examples)} of {compared} compared rows differ"
-    if excess:
-        return _differences(name, table, excess, fact, late_explains=False)
-    return _differences(name, table, examples, fact)
+        return unjudged("diverged_values", table.unjudged)
+    shared = [k for k in table.expected if k in table.history.rows]
+    different = {k: found for k in shared if (found := _different(table, k))}
+    fact = f"{len(different)} of {len(shared)} compared rows differ"
+    wrong = [text for k, text in different.items() if not lacks_records(table, k)]
+    if wrong:
+        return _differences("diverged_values", table, wrong, fact)
+    excuse = explained(table, len(different)) if different else None
+    if excuse is not None and excuse.verdict is Verdict.VALID:
+        excuse = beyond_counts(table, different) or excuse
+    return _differences("diverged_values", table, different.values(), fact, excuse)
+
+
+def late_records(table: TableEvidence) -> Finding:
+    """Windows lack exactly as many records as were dropped for coming late."""
+    name = "late_records"
+    if not table.windowed or table.dropped_late is None:
+        fact = "no count of late records" if table.windowed else "no windows, nothing is late"
+        return Finding(name, Verdict.VALID, fact)
+    missing = missing_records(table)
+    if missing is None:
+        fact = f"{table.dropped_late} records were dropped; no COUNT(*) column shows where"
+        return Finding(name, Verdict.VALID, fact)
+    fact = f"{missing} records are missing from windows, {table.dropped_late} were dropped as late"
+    if missing == table.dropped_late:
+        return Finding(name, Verdict.VALID, fact)
+    return _differences(name, table, ["the two numbers must be equal"], fact)
 
 
 def duplicated_updates(table: TableEvidence) -> Finding:
@@ -102,41 +99,31 @@ def duplicated_updates(table: TableEvidence) -> Finding:
     bad = history.regressions
     fact = f"{len(bad)} of {history.updates} updates repeat or go back"
     examples = [f"{show_key(r.key)}: {r.column} {r.before} -> {r.after}" for r in bad]
-    return _finding("duplicated_updates", Verdict.INVALID if bad else Verdict.VALID, fact, examples)
+    return finding("duplicated_updates", Verdict.INVALID if bad else Verdict.VALID, fact, examples)
 
 
-def changelog_agrees(table: TableEvidence) -> Finding:
-    """The changelog holds as many live rows as the input has groups."""
-    name, rows = "changelog_agrees", table.changelog_rows
-    if rows is None:
-        return Finding(name, Verdict.UNKNOWN, "the changelog was not read")
+def sink_history_legal(table: TableEvidence) -> Finding:
+    """At no time did the sink hold more than the input: counts, and updates of each key."""
+    name, history = "sink_history_legal", table.history
     if table.expected is None:
-        return _unjudged(name, table)
-    least, most = table.changelog_rows_min, table.changelog_rows_max
-    span = f"{least}" if least == most else f"{least} to {most}"
-    fact = f"{rows} live rows in the changelog, {span} expected"
-    if least <= rows <= most:
-        return Finding(name, Verdict.VALID, fact)
-    excuse = _doubt(table) if rows > most else _excuse(table, least - rows)
-    return Finding(name, Verdict.UNKNOWN if excuse else Verdict.INVALID, fact + excuse)
-
-
-def markers_agree(table: TableEvidence) -> Finding:
-    """Every state partition has taken in the input to the same end."""
-    fact = f"{len(table.unlevel)} state partitions whose commit marker is not at the input's end"
-    verdict = Verdict.INVALID if table.unlevel else Verdict.VALID
-    return _finding("markers_agree", verdict, fact, table.unlevel)
-
-
-def hanging_transactions(table: TableEvidence) -> Finding:
-    """No transaction stays open once the job has caught up."""
-    return open_finding(table.open_transactions)
+        return unjudged(name, table.unjudged)
+    bad = [
+        f"{show_key(key)}: written {times} times, the input has {table.records[key]} records of it"
+        for key, times in history.updates_of.items()
+        if times > table.records.get(key, times)
+    ]
+    for (key, column), highest in history.highest.items():
+        most = table.expected.get(key, {}).get(column)
+        if isinstance(most, int) and highest > most:
+            bad.append(f"{show_key(key)}: {column} was {highest}, the input gives {most}")
+    fact = f"{len(bad)} keys were written too often or held too much at some time"
+    return _differences(name, table, bad, fact)
 
 
 def vacuous(table: TableEvidence) -> Finding:
     """A comparison of nothing proves nothing."""
     if table.expected is None:
-        return _unjudged("vacuous", table)
+        return unjudged("vacuous", table.unjudged)
     compared = sum(1 for k in table.expected if k in table.history.rows)
     fact = f"{table.input_records} input records read, {compared} rows compared"
     nothing = not table.input_records or not compared
@@ -147,69 +134,37 @@ TABLE_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     lost_keys,
     phantom_keys,
     diverged_values,
+    late_records,
     duplicated_updates,
+    sink_history_legal,
     changelog_agrees,
     markers_agree,
+    group_agrees,
     hanging_transactions,
     vacuous,
 )
-
-
-def open_finding(open_transactions: Sequence[OpenTransaction]) -> Finding:
-    """The finding for topic partitions whose last stable offset stays behind their end."""
-    fact = f"{len(open_transactions)} topic partitions with an open transaction"
-    examples = [
-        f"{t.topic}-{t.partition}: stable to {t.last_stable_offset}, end {t.end_offset}"
-        for t in open_transactions
-    ]
-    verdict = Verdict.INVALID if open_transactions else Verdict.VALID
-    return _finding("hanging_transactions", verdict, fact, examples)
+"""`stores_agree` comes to them where the stores can be read."""
 
 
 def _differences(
     name: str,
     table: TableEvidence,
-    examples: Sequence[Key | str],
+    examples: Iterable[str],
     fact: str,
-    *,
-    late_explains: bool = True,
+    excuse: Excuse | None = None,
 ) -> Finding:
-    if not examples:
+    shown = list(examples)
+    if not shown:
         return Finding(name, Verdict.VALID, fact)
-    shown = [e if isinstance(e, str) else show_key(e) for e in examples[:EXAMPLES_MAX]]
-    excuse = _excuse(table, len(examples)) if late_explains else _doubt(table)
-    return _finding(name, Verdict.UNKNOWN if excuse else Verdict.INVALID, fact + excuse, shown)
+    excuse = excuse or doubt(table)
+    return finding(name, excuse.verdict, fact + excuse.words, shown)
 
 
-def _excuse(table: TableEvidence, differences: int) -> str:
-    """Why records may be missing from so many rows, in words; empty when nothing explains it."""
-    if table.windowed and table.dropped_late is None:
-        return "; nobody can say how many late records were dropped"
-    if table.windowed and table.dropped_late and table.dropped_late >= differences:
-        return f"; {table.dropped_late} late records were dropped, which may explain it"
-    return _doubt(table)
-
-
-def _doubt(table: TableEvidence) -> str:
-    return f"; {table.doubtful}" if table.doubtful else ""
-
-
-def _difference(key: Key, column: str, expected: Any, actual: Any) -> str:
-    return f"{show_key(key)}: {column} is {actual!r}, recomputed {expected!r}"
-
-
-def _too_many(table: TableEvidence, key: Key) -> str:
-    """A count above the recomputed one: no dropped record explains that."""
+def _different(table: TableEvidence, key: Key) -> str:
+    """The first column that differs, in words; empty when none does."""
     expected, actual = (table.expected or {})[key], table.history.rows[key]
-    for column in table.counts:
-        if isinstance(actual.get(column), int) and actual[column] > expected[column]:
-            return _difference(key, column, expected[column], actual[column])
+    for column, value in expected.items():
+        if not same(value, actual.get(column), table.matches.get(column, Match.EXACT)):
+            found = f"{column} is {actual.get(column)!r}, recomputed {value!r}"
+            return f"{show_key(key)}: {found}"
     return ""
-
-
-def _unjudged(name: str, table: TableEvidence) -> Finding:
-    return Finding(name, Verdict.UNKNOWN, table.unjudged or "the table was not recomputed")
-
-
-def _finding(name: str, verdict: Verdict, fact: str, examples: Iterable[str]) -> Finding:
-    return Finding(name, verdict, fact, tuple(list(examples)[:EXAMPLES_MAX]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from holdfast.chaos.checkers import Checker, open_finding
+from holdfast.chaos.checkers_places import group_agrees, hanging_transactions, markers_agree
+from holdfast.chaos.checking import Checker, unjudged
 from holdfast.chaos.evidence import EXAMPLES_MAX, Key, StreamEvidence, show_key
 from holdfast.chaos.verdict import Finding, Verdict
 
@@ -12,7 +13,6 @@ __all__ = [
     "STREAM_CHECKERS",
     "duplicated_records",
     "lost_records",
-    "open_transactions",
     "phantom_records",
     "vacuous_stream",
 ]
@@ -21,7 +21,7 @@ __all__ = [
 def lost_records(stream: StreamEvidence) -> Finding:
     """Output records that are there too seldom."""
     if stream.expected is None:
-        return _unjudged("lost_records", stream)
+        return unjudged("lost_records", stream.unjudged)
     lost = stream.expected - stream.actual
     fact = f"{lost.total()} of {stream.expected.total()} expected records are missing"
     return _differences("lost_records", stream, lost, fact)
@@ -30,7 +30,7 @@ def lost_records(stream: StreamEvidence) -> Finding:
 def duplicated_records(stream: StreamEvidence) -> Finding:
     """Right records that are there too often."""
     if stream.expected is None:
-        return _unjudged("duplicated_records", stream)
+        return unjudged("duplicated_records", stream.unjudged)
     more = stream.actual - stream.expected
     doubled = Counter({k: n for k, n in more.items() if k in stream.expected})
     fact = f"{doubled.total()} of {stream.actual.total()} records are there too often"
@@ -40,21 +40,16 @@ def duplicated_records(stream: StreamEvidence) -> Finding:
 def phantom_records(stream: StreamEvidence) -> Finding:
     """Records that no input record makes."""
     if stream.expected is None:
-        return _unjudged("phantom_records", stream)
+        return unjudged("phantom_records", stream.unjudged)
     phantom = Counter({k: n for k, n in stream.actual.items() if k not in stream.expected})
     fact = f"{phantom.total()} of {stream.actual.total()} records come from no input record"
     return _differences("phantom_records", stream, phantom, fact)
 
 
-def open_transactions(stream: StreamEvidence) -> Finding:
-    """No transaction stays open once the job has caught up."""
-    return open_finding(stream.open_transactions)
-
-
 def vacuous_stream(stream: StreamEvidence) -> Finding:
     """A comparison of nothing proves nothing."""
     if stream.expected is None:
-        return _unjudged("vacuous_stream", stream)
+        return unjudged("vacuous_stream", stream.unjudged)
     compared = (stream.expected & stream.actual).total()
     fact = f"{stream.input_records} input records read, {compared} records compared"
     nothing = not stream.input_records or not compared
@@ -65,7 +60,9 @@ STREAM_CHECKERS: tuple[Checker[StreamEvidence], ...] = (
     lost_records,
     duplicated_records,
     phantom_records,
-    open_transactions,
+    markers_agree,
+    group_agrees,
+    hanging_transactions,
     vacuous_stream,
 )
 
@@ -77,7 +74,3 @@ def _differences(name: str, stream: StreamEvidence, found: Counter[Key], fact: s
     doubt = f"; {stream.doubtful}" if stream.doubtful else ""
     examples = tuple(show_key(k) for k, _ in found.most_common(EXAMPLES_MAX))
     return Finding(name, verdict, fact + doubt, examples)
-
-
-def _unjudged(name: str, stream: StreamEvidence) -> Finding:
-    return Finding(name, Verdict.UNKNOWN, stream.unjudged or "the stream was not recomputed")

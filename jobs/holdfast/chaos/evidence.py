@@ -10,12 +10,17 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from holdfast.chaos.changelog_fold import FoldedPartition
+from holdfast.types.stores import StoreDigest
+
 __all__ = [
     "COLLECT_LIMIT",
     "EXAMPLES_MAX",
+    "ChangelogEvidence",
     "Key",
     "Match",
     "OpenTransaction",
+    "Progress",
     "Row",
     "SinkHistory",
     "StreamEvidence",
@@ -61,7 +66,8 @@ class Regression:
 
 
 class SinkHistory:
-    """Owns what a sink's history says: the last row of every key, and counts that did not grow.
+    """Owns what a sink's history says: the last row of every key, how often it was written, the
+    highest of each of its counts, and counts that did not grow.
 
     Feed it the sink's records, each key's in offset order.
 
@@ -72,14 +78,14 @@ class SinkHistory:
 
     def __init__(self, growing: Sequence[str] = (), never_shrinking: Sequence[str] = ()) -> None:
         self._limits = [(c, 1) for c in growing] + [(c, 0) for c in never_shrinking]
-        self._highest: dict[tuple[Key, str], int] = {}
+        self.highest: dict[tuple[Key, str], int] = {}
+        self.updates_of: Counter[Key] = Counter()
         self.rows: dict[Key, Row] = {}
-        self.updates = 0
         self.regressions: list[Regression] = []
 
     def update(self, key: Key, row: Row | None) -> None:
         """One record of the sink; None is a tombstone."""
-        self.updates += 1
+        self.updates_of[key] += 1
         if row is None:
             self.rows.pop(key, None)
             return
@@ -88,17 +94,60 @@ class SinkHistory:
             self._grow(key, column, row.get(column), least)
 
     @property
+    def updates(self) -> int:
+        """Records of the sink, tombstones included."""
+        return self.updates_of.total()
+
+    @property
     def watched(self) -> bool:
         """Is there any column whose growth can be judged?"""
         return bool(self._limits)
 
     def _grow(self, key: Key, column: str, after: Any, least: int) -> None:
-        before = self._highest.get((key, column))
+        before = self.highest.get((key, column))
         if not isinstance(after, int):
             return
         if before is not None and after < before + least:
             self.regressions.append(Regression(key, column, before, after))
-        self._highest[key, column] = after if before is None else max(before, after)
+        self.highest[key, column] = after if before is None else max(before, after)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a query says it is, by topic partition of its input.
+
+    Attributes:
+        ends: the input's end; topic partitions that never held a record are left out.
+        taken_in: what the commit markers cover.
+        group: the consumer group's offsets.
+        unlevel: markers that do not reach the input's end, in words.
+    """
+
+    ends: Mapping[int, int] = field(default_factory=dict)
+    taken_in: Mapping[int, int] = field(default_factory=dict)
+    group: Mapping[int, int] = field(default_factory=dict)
+    unlevel: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ChangelogEvidence:
+    """A table's changelog and stores.
+
+    Attributes:
+        folded: by state partition.
+        rows_min: least and most live rows that the input allows over all state partitions.
+        stores: by state partition; None: nobody could read them.
+    """
+
+    folded: Mapping[int, FoldedPartition]
+    rows_min: int
+    rows_max: int
+    stores: Mapping[int, StoreDigest] | None = None
+
+    @property
+    def rows(self) -> int:
+        """Keys whose last changelog record is not a tombstone."""
+        return sum(p.rows for p in self.folded.values())
 
 
 @dataclass(frozen=True)
@@ -110,10 +159,11 @@ class TableEvidence:
         matches: how each value column is compared; columns left out are exact.
         history: the sink, folded.
         counts: value columns that are a plain COUNT.
-        changelog_rows: keys whose last changelog record is not a tombstone; None when not read.
-        unlevel: state partitions whose commit marker does not reach the input's end, in words.
-        changelog_rows_min: least and most such keys that the input allows.
-        dropped_late: records the markers say were dropped as late; None when they do not say.
+        records: input records of each group; of groups that HAVING keeps out as well.
+        record_count: the value column that is COUNT(*), when every group is in the table; empty
+            when there is none.
+        dropped_late: records the markers say were dropped as late, once per window; None when
+            they do not say.
         doubtful: input records or deletions that let more than one answer be right, in words.
     """
 
@@ -124,11 +174,11 @@ class TableEvidence:
     unjudged: str = ""
     matches: Mapping[str, Match] = field(default_factory=dict)
     counts: Sequence[str] = ()
+    records: Mapping[Key, int] = field(default_factory=dict)
+    record_count: str = ""
     windowed: bool = False
-    changelog_rows: int | None = None
-    changelog_rows_min: int = 0
-    changelog_rows_max: int = 0
-    unlevel: Sequence[str] = ()
+    changelog: ChangelogEvidence | None = None
+    progress: Progress = field(default_factory=Progress)
     dropped_late: int | None = 0
     open_transactions: Sequence[OpenTransaction] = ()
     doubtful: str = ""
@@ -143,6 +193,7 @@ class StreamEvidence:
     actual: Counter[Key]
     expected: Counter[Key] | None
     unjudged: str = ""
+    progress: Progress = field(default_factory=Progress)
     open_transactions: Sequence[OpenTransaction] = ()
     doubtful: str = ""
 

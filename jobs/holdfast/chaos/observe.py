@@ -61,12 +61,16 @@ class Observer:
 
     def lag(self, query: Query) -> Lag:
         """The query's progress by its consumer group's offsets."""
-        topic = query.source.topic
-        done = self._admin.committed(consumer_group(self._application_id, query.id), topic)
-        bounds = self._admin.bounds(topic)
+        done = self.group_offsets(query)
+        bounds = self._admin.bounds(query.source.topic)
         # A topic partition that never held a record has no committed offset and needs none.
         committed = sum(min(done.get(p, start), end) for p, (start, end) in bounds.items())
         return Lag(committed, sum(end for _, end in bounds.values()))
+
+    def group_offsets(self, query: Query) -> dict[int, int]:
+        """What the query's consumer group shows, by topic partition of its input."""
+        group = consumer_group(self._application_id, query.id)
+        return self._admin.committed(group, query.source.topic)
 
     def await_caught_up(
         self, query: Query, deadline: float, tell: Callable[[Lag], None] = lambda _: None
@@ -103,5 +107,15 @@ class Observer:
                     for i, offset in enumerate(chunk.offsets):
                         key, value = chunk.keys[i], chunk.values[i]
                         yield Record(partition, offset, key, value, chunk.timestamps[i])
+            finally:
+                reader.close()
+
+    def header_values(self, topic: str, name: str) -> Iterator[bytes]:
+        """That header of every committed record that has it, from the topic's start to its end."""
+        for partition, (start, end) in sorted(self.bounds(topic).items()):
+            reader = PartitionReader(self._client, topic, partition, headers=True)
+            try:
+                for chunk in reader.read(start, end):
+                    yield from (h[name] for h in chunk.headers if name in h)
             finally:
                 reader.close()

@@ -68,12 +68,12 @@ class Recomputed:
 
     Attributes:
         rows: value columns by key, in JSON form; groups that HAVING keeps out are not in it.
-        groups: the keys of every group.
+        records: the number of input records by the key of every group.
         newest_ms: the newest event time of the input, -1 without any.
     """
 
-    def __init__(self, rows: dict[Key, Row], groups: set[Key], newest_ms: int) -> None:
-        self.rows, self.groups, self.newest_ms = rows, groups, newest_ms
+    def __init__(self, rows: dict[Key, Row], records: dict[Key, int], newest_ms: int) -> None:
+        self.rows, self.records, self.newest_ms = rows, records, newest_ms
 
 
 def recompute_table(batch: BatchQuery, sink: Sink, table: InputTable) -> Recomputed:
@@ -82,15 +82,15 @@ def recompute_table(batch: BatchQuery, sink: Sink, table: InputTable) -> Recompu
     kinds: dict[str, SqlType] = {c.name: c.type for c in sink.value_columns}
     width = len(sink.key_columns) + (batch.window is not None)
     rows: dict[Key, Row] = {}
-    groups: set[Key] = set()
+    records: dict[Key, int] = {}
     for found in _run(batch.sql, data):
         key = tuple(json_form(v) for v in found[:width])
-        groups.add(key)
-        if found[-1]:
-            values = zip(batch.values, found[width:-1], strict=True)
-            rows[key] = {name: json_form(v, kinds.get(name)) for name, v in values}
+        *values, records[key], passes = found[width:]
+        if passes:
+            named = zip(batch.values, values, strict=True)
+            rows[key] = {name: json_form(v, kinds.get(name)) for name, v in named}
     newest = max(data["__timestamp"].to_pylist(), default=-1)
-    return Recomputed(rows, groups, newest)
+    return Recomputed(rows, records, newest)
 
 
 def recompute_stream(

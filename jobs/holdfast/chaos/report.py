@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from pydantic import TypeAdapter
 
-from holdfast.chaos.verdict import JobVerdict, TableVerdict, Verdict
+from holdfast.chaos.verdict import JobVerdict, RunVerdict, TableVerdict, Verdict
 
-__all__ = ["MARKS", "as_json", "as_junit", "as_text"]
+__all__ = ["MARKS", "as_json", "as_junit", "as_text", "verdict_as_json"]
 
 MARKS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 _ADAPTER = TypeAdapter(JobVerdict)
+_RUN_ADAPTER = TypeAdapter(RunVerdict)
 
 
 def as_text(job: JobVerdict, *, verbose: bool = False) -> str:
@@ -27,10 +29,22 @@ def as_text(job: JobVerdict, *, verbose: bool = False) -> str:
 def as_json(job: JobVerdict) -> str:
     """The whole verdict; `verdict` is added to every level."""
     document = _ADAPTER.dump_python(job, mode="json")
+    _add_verdicts(job, document)
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def verdict_as_json(run: RunVerdict) -> str:
+    """The same for a run; the tables' judgement is under `job`."""
+    document = _RUN_ADAPTER.dump_python(run, mode="json")
+    document["verdict"] = run.verdict.value
+    _add_verdicts(run.job, document["job"])
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def _add_verdicts(job: JobVerdict, document: dict[str, Any]) -> None:
     document["verdict"] = job.verdict.value
     for table, shown in zip(job.tables, document["tables"], strict=True):
         shown["verdict"] = table.verdict.value
-    return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 def as_junit(job: JobVerdict) -> str:

@@ -21,12 +21,13 @@ INPUT = "input"  # the DuckDB table that holds the decoded topic
 class BatchQuery:
     """SQL whose columns are the key columns, the window start when windowed, the value columns.
 
-    For tables the last column is TRUE where the group passes HAVING.
+    For tables two columns follow: the group's number of records, and TRUE where it passes HAVING.
 
     Attributes:
         needed: source columns that have to be decoded.
         matches: how each value column is compared.
         growing: value columns every update increases; `never_shrinking`: none decreases.
+        having: whether groups may be kept out.
     """
 
     sql: str
@@ -36,6 +37,7 @@ class BatchQuery:
     matches: Mapping[str, Match] = field(default_factory=dict)
     growing: tuple[str, ...] = ()
     never_shrinking: tuple[str, ...] = ()
+    having: bool = False
 
 
 def translate(query: Query, partitions: Sequence[int]) -> BatchQuery:
@@ -68,7 +70,7 @@ def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
     select = [*keys, *(['"__window"'] if parts.window else [])]
     grouped = ", ".join(str(i + 1) for i in range(len(select)))
     grouped += ", __window_end" if parts.window else ""
-    select += [translator.sql(node) for node in outputs.values()] + [passes]
+    select += [translator.sql(node) for node in outputs.values()] + ["count(*)", passes]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)
     aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))
     sql = f"SELECT {aliased} FROM ({_rows(parts, translator)}) WHERE {present} GROUP BY {grouped}"
@@ -81,6 +83,7 @@ def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
         matches={name: translator.match(node) for name, node in outputs.items()},
         growing=tuple(n for n, c in counts.items() if c == "*"),
         never_shrinking=tuple(n for n, c in counts.items() if c == "x"),
+        having=having is not None,
     )
 
 

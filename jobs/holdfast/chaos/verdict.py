@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["Finding", "JobVerdict", "TableVerdict", "Verdict", "worst"]
+__all__ = ["Finding", "JobVerdict", "RunVerdict", "TableVerdict", "Verdict", "worst"]
 
 
 class Verdict(StrEnum):
@@ -27,7 +27,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one checker found in one table.
+    """What one checker found in one table or run.
 
     Attributes:
         checker: the checker's name.
@@ -67,3 +67,25 @@ class JobVerdict:
     @property
     def verdict(self) -> Verdict:
         return worst(t.verdict for t in self.tables)
+
+
+@dataclass(frozen=True)
+class RunVerdict:
+    """The judgement of a chaos run: its tables, and whether the run itself proves anything.
+
+    Attributes:
+        run: its name.
+        job: the tables' judgement.
+        findings: about faults, recovery and load.
+        recovery_s: seconds of each recovery by kind of fault, "executor kill" for one; a fault
+            after which nothing was committed before the next one has none.
+    """
+
+    run: str
+    job: JobVerdict
+    findings: tuple[Finding, ...]
+    recovery_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        return worst([self.job.verdict, *(f.verdict for f in self.findings)])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.chaos.evidence import Key, SinkHistory, TableEvidence
+from holdfast.chaos.changelog_fold import FoldedPartition
+from holdfast.chaos.evidence import ChangelogEvidence, Key, Progress, SinkHistory, TableEvidence
+from holdfast.types.stores import StoreDigest
 
 ROWS: dict[Key, dict[str, Any]] = {
     ("Aliens",): {"SOLD": 2, "TOTAL": 30.5},
@@ -30,13 +32,32 @@ def history(
     return sink
 
 
+def folded(rows: int = 1, digest: str = "d", last_offset: int = 7) -> FoldedPartition:
+    return FoldedPartition(rows, digest, last_offset)
+
+
+def changelog(*partitions: FoldedPartition, **known: Any) -> ChangelogEvidence:
+    """A changelog of two state partitions with a row each, but for what is given."""
+    facts: dict[str, Any] = {"rows_min": 2, "rows_max": 2} | known
+    return ChangelogEvidence(dict(enumerate(partitions or (folded(), folded()))), **facts)
+
+
+def stores(*changes: dict[str, Any]) -> dict[int, StoreDigest]:
+    """The stores of `changelog()`; each dict changes one of them."""
+    right = {"rows": 1, "position": 8, "digest": "d"}
+    return {p: StoreDigest("app", "q", p, **{**right, **c}) for p, c in enumerate(changes)}
+
+
+LEVEL = Progress(ends={0: 5, 1: 3}, taken_in={0: 5, 1: 3}, group={0: 5, 1: 3})
+
+
 def evidence(
     sink: SinkHistory | None = None,
     expected: Mapping[Key, Mapping[str, Any]] | None = ROWS,
     **known: Any,
 ) -> TableEvidence:
     """A table that is right, but for what is given."""
-    facts: dict[str, Any] = {"input_records": 5, "counts": ("SOLD",)}
-    facts |= {"changelog_rows": 2, "changelog_rows_min": 2, "changelog_rows_max": 2}
+    facts: dict[str, Any] = {"input_records": 5, "counts": ("SOLD",), "progress": LEVEL}
+    facts |= {"changelog": changelog(), "records": {("Aliens",): 2, ("Die Hard",): 3}}
     facts |= known
     return TableEvidence("T", history=sink or history(), expected=expected, **facts)

@@ -8,21 +8,17 @@ import pytest
 
 from holdfast.chaos.checkers import (
     TABLE_CHECKERS,
-    changelog_agrees,
     diverged_values,
     duplicated_updates,
-    hanging_transactions,
-    judge,
     lost_keys,
-    markers_agree,
     phantom_keys,
+    sink_history_legal,
     vacuous,
 )
-from holdfast.chaos.evidence import Match, OpenTransaction, TableEvidence
+from holdfast.chaos.checking import judge
+from holdfast.chaos.evidence import Match, TableEvidence
 from holdfast.chaos.verdict import Finding, Verdict, worst
-from tests.unit.chaos.judging import ROWS, UPDATES, evidence, history
-
-WINDOWS = {("AA", 0): {"SOLD": 5}, ("AA", 3_600_000): {"SOLD": 2}}
+from tests.unit.chaos.judging import ROWS, UPDATES, changelog, evidence, history
 
 
 @pytest.mark.parametrize("checker", TABLE_CHECKERS)
@@ -102,66 +98,40 @@ def test_a_count_of_a_column_may_stay_but_not_shrink() -> None:
     assert judged(2, 1) is Verdict.INVALID
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_a_changelog_with_too_few_or_too_many_rows_is_invalid(rows: int) -> None:
-    assert changelog_agrees(evidence(changelog_rows=rows)).verdict is Verdict.INVALID
-
-
-def test_a_windowed_changelog_may_have_expired_rows_and_no_others() -> None:
-    def judged(rows: int) -> Verdict:
-        known: dict[str, Any] = {"changelog_rows_min": 1, "changelog_rows_max": 2, "windowed": True}
-        return changelog_agrees(evidence(changelog_rows=rows, **known)).verdict
-
-    assert [judged(n) for n in range(4)] == [
-        Verdict.INVALID, Verdict.VALID, Verdict.VALID, Verdict.INVALID,
-    ]  # fmt: skip
-
-
-def test_a_changelog_nobody_read_is_unknown() -> None:
-    assert changelog_agrees(evidence(changelog_rows=None)).verdict is Verdict.UNKNOWN
-
-
-def test_a_state_partition_short_of_the_input_is_invalid() -> None:
-    finding = markers_agree(evidence(unlevel=["state partition 1: has {}"]))
+def test_a_count_above_the_input_s_is_illegal_even_when_it_is_gone_in_the_end() -> None:
+    """A dirty read: it was there for a moment."""
+    updates = [(("Aliens",), {"SOLD": 3}), UPDATES[1], UPDATES[2]]
+    finding = sink_history_legal(evidence(history(updates, (), ("SOLD",))))
     assert finding.verdict is Verdict.INVALID
-    assert finding.examples == ("state partition 1: has {}",)
+    assert finding.examples == ("Aliens: SOLD was 3, the input gives 2",)
 
 
-def test_an_open_transaction_is_invalid_and_named() -> None:
-    finding = hanging_transactions(evidence(open_transactions=[OpenTransaction("T", 1, 5, 9)]))
+def test_a_key_written_more_often_than_it_was_read_is_illegal() -> None:
+    """Also where no count shows it."""
+    sink = history([*UPDATES, UPDATES[0], UPDATES[2]], growing=())
+    finding = sink_history_legal(evidence(sink))
     assert finding.verdict is Verdict.INVALID
-    assert finding.examples == ("T-1: stable to 5, end 9",)
+    assert finding.examples == ("Aliens: written 4 times, the input has 2 records of it",)
+    assert duplicated_updates(evidence(sink)).verdict is Verdict.VALID
+
+
+def test_a_group_that_having_keeps_out_is_counted_as_well() -> None:
+    out = [(("Alien",), None)] * 2
+    records = {("Aliens",): 2, ("Die Hard",): 3, ("Alien",): 2}
+    assert sink_history_legal(evidence(history([*UPDATES, *out]), records=records)).verdict is (
+        Verdict.VALID
+    )
+    records[("Alien",)] = 1
+    assert sink_history_legal(evidence(history([*UPDATES, *out]), records=records)).verdict is (
+        Verdict.INVALID
+    )
 
 
 def test_a_comparison_of_nothing_is_not_valid() -> None:
     assert vacuous(evidence(input_records=0)).verdict is Verdict.UNKNOWN
     assert vacuous(evidence(history([]))).verdict is Verdict.UNKNOWN
-    empty = evidence(history([]), {}, changelog_rows=0, changelog_rows_min=0, changelog_rows_max=0)
+    empty = evidence(history([]), {}, changelog=changelog(rows_min=0))
     assert worst(f.verdict for f in judge(empty, TABLE_CHECKERS)) is Verdict.UNKNOWN
-
-
-def windowed(updates: dict[tuple[str, int], int], dropped: int | None) -> TableEvidence:
-    records = [(k, {"SOLD": n}) for k, n in updates.items()]
-    return evidence(history(records), WINDOWS, windowed=True, dropped_late=dropped)
-
-
-def test_late_records_excuse_a_missing_window_as_far_as_they_reach() -> None:
-    one = {("AA", 3_600_000): 2}
-    assert lost_keys(windowed(one, 0)).verdict is Verdict.INVALID
-    assert lost_keys(windowed(one, 1)).verdict is Verdict.UNKNOWN
-    assert lost_keys(windowed(one, None)).verdict is Verdict.UNKNOWN
-    assert lost_keys(windowed({}, 1)).verdict is Verdict.INVALID
-
-
-def test_late_records_excuse_a_smaller_count_and_never_a_larger_one() -> None:
-    assert diverged_values(windowed({("AA", 0): 4}, 1)).verdict is Verdict.UNKNOWN
-    assert diverged_values(windowed({("AA", 0): 6}, 1)).verdict is Verdict.INVALID
-    assert diverged_values(windowed({("AA", 0): 4}, 0)).verdict is Verdict.INVALID
-
-
-def test_late_records_excuse_no_phantom_and_nothing_outside_windows() -> None:
-    assert phantom_keys(windowed({("BB", 0): 1}, 9)).verdict is Verdict.INVALID
-    assert lost_keys(evidence(history(UPDATES[1:2]), dropped_late=9)).verdict is Verdict.INVALID
 
 
 def test_doubtful_input_turns_a_difference_into_unknown() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
+from holdfast.chaos.checkers_places import group_agrees, hanging_transactions, markers_agree
 from holdfast.chaos.checkers_stream import (
     STREAM_CHECKERS,
     duplicated_records,
     lost_records,
-    open_transactions,
     phantom_records,
     vacuous_stream,
 )
-from holdfast.chaos.evidence import Key, OpenTransaction, StreamEvidence
+from holdfast.chaos.evidence import Key, OpenTransaction, Progress, StreamEvidence
 from holdfast.chaos.verdict import Verdict
 
 A: Key = ("a", 1)
@@ -53,7 +53,7 @@ def test_a_record_from_nowhere_is_a_phantom_and_not_duplicated() -> None:
 
 def test_an_open_transaction_is_invalid() -> None:
     hanging = stream(A, A, B, open_transactions=[OpenTransaction("S", 0, 1, 2)])
-    assert open_transactions(hanging).verdict is Verdict.INVALID
+    assert hanging_transactions(hanging).verdict is Verdict.INVALID
 
 
 def test_nothing_compared_is_unknown() -> None:
@@ -68,3 +68,10 @@ def test_what_was_not_recomputed_is_unknown_with_the_reason() -> None:
 
 def test_doubtful_input_turns_a_difference_into_unknown() -> None:
     assert lost_records(stream(A, doubtful="odd")).verdict is Verdict.UNKNOWN
+
+
+def test_a_source_partition_without_its_marker_is_invalid() -> None:
+    progress = Progress(ends={0: 2}, group={0: 2}, unlevel=["source partition 0"])
+    unmarked = stream(A, A, B, progress=progress)
+    assert markers_agree(unmarked).verdict is Verdict.INVALID
+    assert group_agrees(unmarked).verdict is Verdict.INVALID

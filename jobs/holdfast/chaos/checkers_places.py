@@ -1,0 +1,101 @@
+"""One function per disagreement between the places that tell of a query.
+
+Sink, changelog, commit markers, stores and the consumer group must tell the same story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.chaos.changelog_fold import FoldedPartition
+from holdfast.chaos.checking import finding, open_finding, unjudged
+from holdfast.chaos.evidence import StreamEvidence, TableEvidence
+from holdfast.chaos.late import doubt, explained
+from holdfast.chaos.verdict import Finding, Verdict
+from holdfast.types.stores import StoreDigest
+
+__all__ = [
+    "changelog_agrees",
+    "group_agrees",
+    "hanging_transactions",
+    "markers_agree",
+    "stores_agree",
+]
+
+
+def changelog_agrees(table: TableEvidence) -> Finding:
+    """The changelog holds as many live rows as the input has groups."""
+    name, changelog = "changelog_agrees", table.changelog
+    if changelog is None:
+        return unjudged(name, "the changelog was not read")
+    if table.expected is None:
+        return unjudged(name, table.unjudged)
+    rows, least, most = changelog.rows, changelog.rows_min, changelog.rows_max
+    span = f"{least}" if least == most else f"{least} to {most}"
+    fact = f"{rows} live rows in the changelog, {span} expected"
+    if least <= rows <= most:
+        return Finding(name, Verdict.VALID, fact)
+    excuse = doubt(table) if rows > most else explained(table, least - rows)
+    return Finding(name, excuse.verdict, fact + excuse.words)
+
+
+def stores_agree(table: TableEvidence) -> Finding:
+    """Every store holds exactly the rows of its changelog partition."""
+    name, changelog = "stores_agree", table.changelog
+    if changelog is None or changelog.stores is None:
+        return unjudged(name, "the stores were not read")
+    written = {p: folded for p, folded in changelog.folded.items() if folded.last_offset >= 0}
+    absent = [p for p in written if p not in changelog.stores]
+    read = [(folded, changelog.stores[p]) for p, folded in written.items() if p not in absent]
+    bad = [text for folded, store in read for text in _disagreement(folded, store)]
+    compared = sum(store.digest is not None for _, store in read)
+    fact = f"{len(bad)} of {len(read)} stores differ from their changelog, {compared} row by row"
+    if bad:
+        return finding(name, Verdict.INVALID, fact, bad)
+    missing = [f"state partition {p}: its store could not be read" for p in absent]
+    return finding(name, Verdict.UNKNOWN if missing else Verdict.VALID, fact, missing)
+
+
+def markers_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """Every commit marker says that the input is taken in to its end."""
+    unlevel = evidence.progress.unlevel
+    fact = f"{len(unlevel)} commit markers that are not at the input's end"
+    verdict = Verdict.INVALID if unlevel else Verdict.VALID
+    return finding("markers_agree", verdict, fact, unlevel)
+
+
+def group_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """The group's offsets show lag tools what is committed: never more, in the end no less."""
+    progress = evidence.progress
+    ahead, behind = [], []
+    for partition, end in sorted(progress.ends.items()):
+        group, taken = progress.group.get(partition), progress.taken_in.get(partition, 0)
+        place = f"topic partition {partition}: group {group}, commit markers {taken}, end {end}"
+        if group is not None and group > taken:
+            ahead.append(place)
+        elif group is None or group < end:
+            behind.append(place)
+    fact = (
+        f"{len(ahead)} topic partitions where the group is ahead of the commit markers, "
+        f"{len(behind)} where it is behind the input's end"
+    )
+    if ahead:
+        return finding("group_agrees", Verdict.INVALID, fact, ahead)
+    # Lag tools are misled; no record is.
+    verdict = Verdict.UNKNOWN if behind else Verdict.VALID
+    return finding("group_agrees", verdict, fact, behind)
+
+
+def hanging_transactions(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """No transaction stays open once the job has caught up."""
+    return open_finding("hanging_transactions", evidence.open_transactions)
+
+
+def _disagreement(folded: FoldedPartition, store: StoreDigest) -> Iterator[str]:
+    name = f"state partition {store.partition}"
+    if store.position <= folded.last_offset:
+        yield f"{name}: store at {store.position}, last changelog record at {folded.last_offset}"
+    elif store.rows != folded.rows:
+        yield f"{name}: {store.rows} rows in the store, {folded.rows} in the changelog"
+    elif store.digest not in (None, folded.digest):
+        yield f"{name}: as many rows ({folded.rows}), but other ones"

@@ -1,0 +1,196 @@
+"""Gathers the evidence about one query: from its topics, its stores, and its statement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.chaos.changelog_fold import ChangelogFold, ProgressFold
+from holdfast.chaos.decode import InputDecoder, SinkDecoder
+from holdfast.chaos.evidence import (
+    ChangelogEvidence,
+    Key,
+    OpenTransaction,
+    Progress,
+    SinkHistory,
+    StreamEvidence,
+    TableEvidence,
+)
+from holdfast.chaos.observe import Observer
+from holdfast.chaos.recompute import InputTable, Recomputed, recompute_stream, recompute_table
+from holdfast.chaos.translate import BatchQuery, translate
+from holdfast.types.ids import changelog_topic, progress_topic
+from holdfast.types.stores import StoreDigest
+from holdfast.types.topology import AggregateStep, Query
+
+__all__ = ["Gatherer", "Snapshot"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One query's topics at a moment when none of them moved."""
+
+    input_bounds: Mapping[int, tuple[int, int]]
+    sink_bounds: Mapping[int, tuple[int, int]]
+    open_transactions: tuple[OpenTransaction, ...]
+    group: Mapping[int, int]
+
+
+class Gatherer:
+    """Reads what there is of one job.
+
+    Args:
+        application_id: names the job's changelogs.
+    """
+
+    def __init__(self, application_id: str, observer: Observer) -> None:
+        self._application_id = application_id
+        self._observer = observer
+
+    def snapshot(self, query: Query, deadline: float) -> Snapshot:
+        """The query's topics once no transaction is open, or at `deadline` (monotonic s)."""
+        observer = self._observer
+        input_bounds = observer.bounds(query.source.topic)
+        still_open = [
+            t for topic in (query.sink.topic, self._progress_topic(query)) if observer.exists(topic)
+            for t in observer.await_quiet(topic, deadline)
+        ]  # fmt: skip
+        return Snapshot(
+            input_bounds,
+            observer.bounds(query.sink.topic),
+            tuple(still_open),
+            observer.group_offsets(query),
+        )
+
+    def table(
+        self, query: Query, snapshot: Snapshot, stores: Mapping[int, StoreDigest] | None
+    ) -> TableEvidence:
+        """Everything about a table; `stores` by state partition, None when nobody could read them.
+
+        Raises:
+            Untranslatable: the judge cannot recompute the statement.
+        """
+        batch = translate(query, sorted(snapshot.input_bounds))
+        history = self._history(query, batch, snapshot)
+        changelog = self._changelog(query)
+        table, decoder = self._input(query, batch, snapshot)
+        recomputed = recompute_table(batch, query.sink, table)
+        kept = _kept(query, recomputed)
+        return TableEvidence(
+            name=query.sink.name,
+            input_records=table.records,
+            history=history,
+            expected=recomputed.rows,
+            matches=batch.matches,
+            counts=(*batch.growing, *batch.never_shrinking),
+            records=recomputed.records,
+            record_count=batch.growing[0] if batch.growing and not batch.having else "",
+            windowed=batch.window is not None,
+            changelog=ChangelogEvidence(
+                changelog.partitions(), kept, len(recomputed.records), stores
+            ),
+            progress=_progress(snapshot, changelog),
+            dropped_late=changelog.dropped_late(),
+            open_transactions=snapshot.open_transactions,
+            doubtful=_doubts(snapshot, decoder),
+        )
+
+    def stream(self, query: Query, snapshot: Snapshot) -> StreamEvidence:
+        """Everything about a query without state.
+
+        Raises:
+            Untranslatable: the judge cannot recompute the statement.
+        """
+        sink = query.sink
+        batch = translate(query, sorted(snapshot.input_bounds))
+        formats = (sink.key_format, sink.value_format)
+        decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=False)
+        actual: Counter[Key] = Counter()
+        for record in self._observer.records(sink.topic, snapshot.sink_bounds):
+            row = decoder.row(record.value) or {}
+            actual[(*decoder.key(record.key), *(row.get(name) for name in batch.values))] += 1
+        table, inputs = self._input(query, batch, snapshot)
+        columns = (*sink.key_columns, *sink.value_columns)
+        return StreamEvidence(
+            name=sink.name,
+            input_records=table.records,
+            actual=actual,
+            expected=recompute_stream(batch, columns, table),
+            progress=_progress(snapshot, self._source_progress(query)),
+            open_transactions=snapshot.open_transactions,
+            doubtful=_doubts(snapshot, inputs),
+        )
+
+    def _progress_topic(self, query: Query) -> str:
+        stateful = isinstance(query.step, AggregateStep)
+        return (changelog_topic if stateful else progress_topic)(self._application_id, query.id)
+
+    def _history(self, query: Query, batch: BatchQuery, snapshot: Snapshot) -> SinkHistory:
+        sink = query.sink
+        decoder = SinkDecoder(
+            sink.key_columns,
+            sink.value_columns,
+            (sink.key_format, sink.value_format),
+            windowed=batch.window is not None,
+        )
+        history = SinkHistory(batch.growing, batch.never_shrinking)
+        for record in self._observer.records(sink.topic, snapshot.sink_bounds):
+            history.update(decoder.key(record.key), decoder.row(record.value))
+        return history
+
+    def _changelog(self, query: Query) -> ChangelogFold:
+        topic = self._progress_topic(query)
+        bounds = self._observer.bounds(topic)
+        fold = ChangelogFold(bounds)
+        for record in self._observer.records(topic, bounds):
+            fold.update(record.partition, record.key, record.value, record.offset)
+        return fold
+
+    def _source_progress(self, query: Query) -> ProgressFold:
+        topic = self._progress_topic(query)
+        fold = ProgressFold()
+        for record in self._observer.records(topic, self._observer.bounds(topic)):
+            fold.update(record.key, record.value)
+        return fold
+
+    def _input(
+        self, query: Query, batch: BatchQuery, snapshot: Snapshot
+    ) -> tuple[InputTable, InputDecoder]:
+        decoder = InputDecoder(query.source, batch.needed)
+        table = InputTable(decoder)
+        for r in self._observer.records(query.source.topic, snapshot.input_bounds):
+            table.add(r.partition, r.offset, r.key, r.value, r.timestamp_ms)
+        return table, decoder
+
+
+def _progress(snapshot: Snapshot, fold: ChangelogFold | ProgressFold) -> Progress:
+    return Progress(
+        ends={p: end for p, (start, end) in snapshot.input_bounds.items() if end > start},
+        taken_in=fold.taken_in(),
+        group=snapshot.group,
+        unlevel=tuple(fold.unlevel(snapshot.input_bounds)),
+    )
+
+
+def _kept(query: Query, recomputed: Recomputed) -> int:
+    """Groups whose rows no retention can have removed from the changelog."""
+    window = query.step.window if isinstance(query.step, AggregateStep) else None
+    if window is None:
+        return len(recomputed.records)
+    oldest = recomputed.newest_ms - window.retention_ms
+    return sum(1 for key in recomputed.records if key[-1] >= oldest)
+
+
+def _doubts(snapshot: Snapshot, decoder: InputDecoder) -> str:
+    """What lets more than one answer be right, in words; empty when nothing does."""
+    doubts = []
+    deleted = sum(start for start, _ in snapshot.input_bounds.values())
+    if deleted:
+        doubts.append(f"{deleted} input offsets are deleted by retention and cannot be recomputed")
+    gone = sum(start for start, _ in snapshot.sink_bounds.values())
+    if gone:
+        doubts.append(f"{gone} sink offsets are deleted by retention")
+    if decoder.doubtful:
+        doubts.append(f"{decoder.doubtful} input values are not of their column's JSON type")
+    return "; ".join(doubts)

@@ -1,0 +1,89 @@
+"""Judges a whole run: its tables by the oracle, the run itself by its history."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from holdfast.chaos.checking import judge
+from holdfast.chaos.history import read_history
+from holdfast.chaos.observe import Observer
+from holdfast.chaos.oracle import Oracle, OracleOptions
+from holdfast.chaos.report import verdict_as_json
+from holdfast.chaos.run_checkers import RUN_CHECKERS, RunEvidence
+from holdfast.chaos.run_history import RunHistory, injection_of, recovery_seconds, summarize
+from holdfast.chaos.verdict import RunVerdict
+from holdfast.config.settings import Settings
+from holdfast.types.stores import StoreDigest
+from holdfast.types.topology import Topology
+
+__all__ = ["HEADER", "judge_run", "quiet_seconds"]
+
+HEADER = "holdfast-chaos"
+"""Record header of the workload: `<run>/<number>`."""
+
+_CATCH_UP_S = 120.0
+
+
+def judge_run(
+    folder: Path,
+    topology: Topology,
+    settings: Settings,
+    *,
+    stores: Callable[[], Mapping[tuple[str, int], StoreDigest]] | None,
+    tell: Callable[[str], None],
+) -> RunVerdict:
+    """The verdict on a run that has been healed and is quiet; also written to `verdict.json`.
+
+    Args:
+        folder: of the run, with `run.json` and the history.
+        stores: reads the stores, by (query id, state partition); see `newest_stores`.  None:
+            they cannot be read here, so they are not compared.
+        tell: gets a line now and then.
+
+    Raises:
+        KafkaUnavailable, TopicMissing: the input topics cannot be read.
+    """
+    asked: dict[str, Any] = orjson.loads((folder / "run.json").read_bytes())
+    observer = Observer(settings.client(), settings.application_id)
+    options = OracleOptions(_CATCH_UP_S, quiet_seconds(settings))
+    oracle = Oracle(settings.application_id, observer, options=options, stores=stores, tell=tell)
+    job = oracle.judge(topology)
+    tell("counting the workload's records in the input topics")
+    planned = tuple(map(injection_of, asked["schedule"]))
+    history = summarize(read_history(folder))
+    found = _numbers(observer, topology, folder.name)
+    findings = judge(RunEvidence(planned, history, found), RUN_CHECKERS)
+    verdict = RunVerdict(folder.name, job, findings, _by_kind(history))
+    (folder / "verdict.json").write_text(verdict_as_json(verdict), encoding="utf-8")
+    return verdict
+
+
+def quiet_seconds(settings: Settings) -> float:
+    """How long to wait for open transactions: a killed producer's ends by itself."""
+    return settings.transaction_timeout_ms / 1000 + 30
+
+
+def _numbers(observer: Observer, topology: Topology, run: str) -> array[int]:
+    """The workload's number of every record of the run in the topology's input topics."""
+    found = array("q")
+    sinks = {query.sink.topic for query in topology.queries}
+    prefix = f"{run}/".encode()
+    for topic in sorted({query.source.topic for query in topology.queries} - sinks):
+        for value in observer.header_values(topic, HEADER):
+            if value.startswith(prefix):
+                found.append(int(value[len(prefix) :]))
+    return found
+
+
+def _by_kind(history: RunHistory) -> dict[str, tuple[float, ...]]:
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for strike, seconds in zip(history.strikes, recovery_seconds(history), strict=True):
+        if seconds is not None and strike.landed:
+            found[strike.kind].append(round(seconds, 3))
+    return {kind: tuple(seconds) for kind, seconds in sorted(found.items())}

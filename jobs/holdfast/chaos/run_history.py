@@ -1,0 +1,227 @@
+"""What a run's history says, put together: strikes, samples, load, operations without an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from holdfast.chaos.faults import Fault, Injection, Moment
+from holdfast.chaos.history import Event, Kind
+from holdfast.chaos.recovery import longest_silence
+
+__all__ = [
+    "Load",
+    "RunHistory",
+    "Sample",
+    "Strike",
+    "injection_of",
+    "recovery_seconds",
+    "summarize",
+]
+
+_AFTER_THE_RUN = frozenset({"verify", "report"})  # phases that read the history themselves
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One injection as it went; times are wall seconds since the epoch.
+
+    Attributes:
+        at_s: when the fault struck, else when it was begun.
+        outcome: None: the nemesis ended in the middle of it.
+        did: what was done, `evidence`: what shows that it happened, both in words.
+        held_step: the commit step a state task was held at, empty when nothing was held.
+        recovered_s: when the job had recovered; None: it was not seen to.
+        waited_s: how long a recovery that did not come was waited for.
+    """
+
+    injection: Injection
+    victims: tuple[str, ...]
+    at_s: float
+    outcome: Kind | None = None
+    landed: bool = False
+    did: str = ""
+    evidence: str = ""
+    lag_before: int | None = None
+    held_step: str = ""
+    recovered_s: float | None = None
+    waited_s: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """What is compared with its like: component and fault."""
+        return f"{self.injection.component} {self.injection.fault.value}"
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        number = f"{self.injection.count} × " if self.injection.count > 1 else ""
+        return f"{number}{self.kind}"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One look at the job from outside.
+
+    Attributes:
+        input_end: offsets of all input topics together, read committed.
+        stable: last stable offsets of all changelogs together: grows with every commit.
+        lag: input offsets not yet dealt with; None when unknown.
+        restoring: state partitions whose store is being restored; None when the driver is silent.
+        driver: its state; empty when it is silent.
+    """
+
+    at_s: float
+    input_end: int
+    stable: int
+    lag: int | None = None
+    restoring: int | None = None
+    driver: str = ""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The workload's totals: record numbers `first` to `last` were sent, each once."""
+
+    sent: int
+    acked: int
+    failed: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """A run, in the order of time.
+
+    Attributes:
+        load: None when the workload did not come to its end.
+        unfinished: operations of unknown outcome, in words; injections are not among them.
+        failed_phases: phases that failed, with their reason.
+    """
+
+    strikes: tuple[Strike, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    load: Load | None = None
+    unfinished: tuple[str, ...] = ()
+    failed_phases: tuple[str, ...] = ()
+
+
+def injection_of(fields: Mapping[str, Any]) -> Injection:
+    """An injection from its JSON form."""
+    kinds = {"fault": Fault(fields["fault"]), "moment": Moment(fields["moment"])}
+    return Injection(**{**fields, **kinds})
+
+
+def summarize(events: Sequence[Event]) -> RunHistory:
+    """Puts a history together; `events` as `read_history` gives them."""
+    outcomes = {(e.source, e.op): e for e in events if e.kind not in (Kind.INVOKE, Kind.STATE)}
+    begun = [(e, outcomes.get((e.source, e.op))) for e in events if e.kind is Kind.INVOKE]
+    strikes = [_strike(e, end) for e, end in begun if e.what == "inject"]
+    recoveries = [(e, end) for e, end in begun if e.what == "recover"]
+    phases = [p for p in begun if p[0].what == "phase" and _name(p[0]) not in _AFTER_THE_RUN]
+    others = [p for p in begun if p[0].what not in ("inject", "phase")]
+    return RunHistory(
+        strikes=tuple(_recovered(strike, recoveries) for strike in strikes),
+        samples=tuple(_sample(e) for e in events if e.what == "sample"),
+        load=_load(events),
+        unfinished=tuple(_unfinished([*others, *phases])),
+        failed_phases=tuple(_failed(phases)),
+    )
+
+
+def recovery_seconds(history: RunHistory) -> list[float | None]:
+    """For each strike the longest silence of commits before the next; None: no commit seen."""
+    commits = [(s.at_s, s.stable) for s in history.samples]
+    ends: list[float | None] = [s.at_s for s in history.strikes[1:]]
+    silences = (
+        longest_silence(commits, strike.at_s, end)
+        for strike, end in zip(history.strikes, [*ends, None], strict=False)
+    )
+    return [s or None for s in silences]
+
+
+def _strike(begun: Event, ended: Event | None) -> Strike:
+    data, end = begun.data, ended.data if ended is not None else {}
+    return Strike(
+        injection=injection_of(data["injection"]),
+        victims=tuple(str(v["name"]) for v in data.get("victims", ())),
+        at_s=float(end.get("struck_s") or begun.wall_s),
+        outcome=ended.kind if ended is not None else None,
+        landed=bool(end.get("landed")),
+        did=_words(end.get("did")),
+        evidence=_words(end.get("evidence")),
+        lag_before=end.get("lag_before"),
+        held_step=str((data.get("moment_held") or {}).get("step", "")),
+    )
+
+
+def _recovered(strike: Strike, recoveries: Iterable[tuple[Event, Event | None]]) -> Strike:
+    """The strike with the recovery that was waited for, its own or, overlapped, a later one's."""
+    for begun, ended in recoveries:
+        number = int(begun.data.get("injection", -1))
+        if ended is None or number < strike.injection.number:
+            continue
+        if ended.kind is Kind.OK:
+            return replace(strike, recovered_s=ended.wall_s)
+        if number == strike.injection.number:
+            return replace(strike, waited_s=float(ended.data.get("waited_s", 0.0)))
+    return strike
+
+
+def _sample(event: Event) -> Sample:
+    data = event.data
+    driver = data.get("driver") or {}
+    return Sample(
+        at_s=event.wall_s,
+        input_end=_total(data.get("input_end")),
+        stable=_total(data.get("stable")),
+        lag=data.get("lag"),
+        restoring=_total(driver.get("restoring")) if driver else None,
+        driver=str(driver.get("state", "")),
+    )
+
+
+def _load(events: Iterable[Event]) -> Load | None:
+    totals = [e.data for e in events if e.what == "produced"]
+    if not totals:
+        return None
+    last = totals[-1]
+    names = ("sent", "acked", "failed", "first", "last")
+    return Load(**{name: int(last.get(name) or 0) for name in names})
+
+
+def _unfinished(operations: Iterable[tuple[Event, Event | None]]) -> Iterable[str]:
+    for begun, ended in operations:
+        if ended is None or ended.kind is Kind.UNKNOWN:
+            state = "has no outcome" if ended is None else "ended with an unknown outcome"
+            yield f"{begun.what} {_name(begun)} of {begun.source} {state}".replace("  ", " ")
+
+
+def _failed(phases: Iterable[tuple[Event, Event | None]]) -> Iterable[str]:
+    """The last try of each phase counts: a step may be run again."""
+    last = {_name(begun): ended for begun, ended in phases}
+    for name, ended in last.items():
+        if ended is not None and ended.kind is Kind.FAIL:
+            reason = _words(ended.data.get("reason") or ended.data.get("error"))
+            yield f"{name}: {reason}" if reason else name
+
+
+def _name(event: Event) -> str:
+    return str(event.data.get("name", event.data.get("injection", "")))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "; ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _total(value: Any) -> int:
+    """A number, or the sum of a mapping's; what is not said counts as 0."""
+    if isinstance(value, Mapping):
+        return sum(map(_total, value.values()))
+    if isinstance(value, list | tuple):
+        return len(value)
+    return int(value or 0)
