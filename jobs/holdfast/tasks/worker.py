@@ -12,13 +12,14 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import psutil
 
-from holdfast.errors import HoldfastError, NotOwner
+from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap
 from holdfast.state import survey_positions
 from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
@@ -94,7 +95,12 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
 
 
 def open_partition(plan: QueryPlan, partition: int, assigned_volume: int) -> Answer:
-    """Step 0 for one state partition; an already open task answers with its marker."""
+    """Step 0 for one state partition.
+
+    A task that is open already is opened anew: another executor may have owned the state partition
+    in between, and only step 0 tells how far it is.
+    """
+    _close((plan.settings.application_id, plan.query.id, partition))
     return _answer(plan, partition, assigned_volume, lambda task: task.describe())
 
 
@@ -122,9 +128,11 @@ def _answer(
         if volume.ordinal != assigned_volume:
             _close(key)
             return _not_owner(plan, partition, assigned_volume, volume.ordinal)
-        task = _state_tasks.get(key)
-        if task is not None:
-            return work(task)
+        open_task = _state_tasks.get(key)
+        if open_task is not None:
+            with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
+                return work(open_task)
+            _close(key)
         task = StateTask(plan, partition, volume, _where(volume.ordinal))
         _state_tasks[key] = task
         return _with_restore(task.open(), work(task))
@@ -173,14 +181,21 @@ def process_stream(
     """One topic partition's share of a stateless batch."""
     key = (plan.settings.application_id, plan.query.id, topic_partition)
     try:
-        task = _stream_tasks.get(key)
-        if task is None:
-            task = StreamTask(plan, topic_partition, _where(_NO_VOLUME))
-            _stream_tasks[key] = task
-            task.open()
+        open_task = _stream_tasks.get(key)
+        if open_task is not None:
+            with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
+                return open_task.process(start, end, payload)
+            _close_stream(key)
+        task = StreamTask(plan, topic_partition, _where(_NO_VOLUME))
+        _stream_tasks[key] = task
+        task.open()
         return task.process(start, end, payload)
     except HoldfastError as error:
-        gone = _stream_tasks.pop(key, None)
-        if gone is not None:
-            gone.close()
+        _close_stream(key)
         return error
+
+
+def _close_stream(key: tuple[str, str, int]) -> None:
+    task = _stream_tasks.pop(key, None)
+    if task is not None:
+        task.close()

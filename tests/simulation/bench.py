@@ -1,0 +1,39 @@
+"""A few executors on the fakes without a driver: tests call their workers by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from holdfast.runtime.spark_internals import Executor as Known
+from tests.simulation.clock import VirtualTime
+from tests.simulation.fake_disk import Disk, FakeVolume
+from tests.simulation.fake_kafka import FakeKafka
+from tests.simulation.fake_spark import Executor, FakeSpark
+from tests.simulation.faults import Injector
+from tests.simulation.install import install
+from tests.simulation.job import settings_of
+
+__all__ = ["Bench"]
+
+
+class Bench:
+    """Owns the fakes of one test."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        rng = random.Random(0)
+        self.clock = VirtualTime()
+        self.kafka = FakeKafka(self.clock, rng)
+        self.settings = settings_of(rng, 1, 2)
+        self.ordinal = 0
+        disk = Disk(rng)
+        injector = Injector(())
+        self._spark = FakeSpark(2, self.clock, rng, self.kafka, disk, injector)
+        install(patch, self.clock, self.kafka, disk, self._spark, injector)
+        self._executors = [Executor(Known(str(n), "host"), FakeVolume(disk, n)) for n in range(2)]
+
+    def on(self, executor: int) -> None:
+        """From here on this executor's worker runs."""
+        self.ordinal = executor
+        self._spark._enter(self._executors[executor], None)

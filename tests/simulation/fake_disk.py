@@ -1,0 +1,160 @@
+"""Volumes in memory.  A killed process loses nothing, a crashed machine what was not yet synced.
+
+process killed   every batch is still there
+machine crashed  batches after the last one the kernel had written back may be gone, whole
+volume lost      nothing is there
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.errors import StoreCorrupted, StoreLocked
+from tests.simulation.fake_kafka import Process
+
+__all__ = ["Disk", "FakeStore", "FakeVolume"]
+
+_WRITTEN_BACK = 0.3  # chance that the kernel writes everything back after a batch
+
+_Rows = dict[bytes, bytes]
+
+
+@dataclass
+class _File:
+    """One store on disk: what is synced, and the states after each later batch."""
+
+    rows: _Rows = field(default_factory=dict)
+    unsynced: list[_Rows] = field(default_factory=list)
+    opener: FakeStore | None = None
+
+
+class Disk:
+    """Owns the files of all volumes."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._files: dict[Path, _File] = {}
+
+    def open(self, path: Path, process: Process | None) -> FakeStore:
+        """The store in a folder, empty when there is none.
+
+        Raises:
+            StoreLocked: a living process has it open.
+        """
+        file = self._files.setdefault(path, _File())
+        if file.opener is not None and file.opener.holds:
+            raise StoreLocked(f"The store at {path} is open.", action="wait for its process.")
+        file.opener = FakeStore(file, process, self._rng)
+        return file.opener
+
+    def peek(self, path: Path, key: bytes) -> bytes | None:
+        """One value of a store that may be open.
+
+        Raises:
+            StoreCorrupted: there is none.
+        """
+        if path not in self._files:
+            raise StoreCorrupted(f"There is no store at {path}.", action="restore it.")
+        return _latest(self._files[path]).get(key)
+
+    def paths(self, folder: Path) -> list[Path]:
+        """Folders of stores below a folder, sorted."""
+        return sorted(p for p in self._files if p.is_relative_to(folder))
+
+    def delete(self, folder: Path) -> None:
+        """Everything below a folder is gone."""
+        for path in self.paths(folder):
+            del self._files[path]
+
+    def crash(self, folder: Path) -> None:
+        """The machine of a volume crashes."""
+        for path in self.paths(folder):
+            file = self._files[path]
+            left = self._rng.randint(0, len(file.unsynced))
+            file.rows = file.unsynced[left - 1] if left else file.rows
+            file.unsynced = []
+
+
+class FakeStore:
+    """A `KeyValueStore` whose batches lie in a `Disk`."""
+
+    durable = True
+
+    def __init__(self, file: _File, process: Process | None, rng: random.Random) -> None:
+        self._file = file
+        self._process = process
+        self._rng = rng
+        self._rows = dict(_latest(file))
+        self._closed = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether nobody else may open it."""
+        return not self._closed and (self._process is None or self._process.alive)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self._check()
+        return [self._rows.get(key) for key in keys]
+
+    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+        self._check()
+        for key in deletes:
+            self._rows.pop(key, None)
+        self._rows.update(puts)
+        self._keep()
+
+    def scan(
+        self, start: bytes, end: bytes | None, limit: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        self._check()
+        inside = sorted(k for k in self._rows if k >= start and (end is None or k < end))
+        rows = [(k, self._rows[k]) for k in inside[:limit]]
+        return iter(rows)
+
+    def bytes_on_disk(self) -> int:
+        return sum(len(k) + len(v) for k, v in self._rows.items())
+
+    def wipe(self) -> None:
+        self._check()
+        self._rows.clear()
+        self._keep()
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _keep(self) -> None:
+        self._file.unsynced.append(dict(self._rows))
+        if self._rng.random() < _WRITTEN_BACK:
+            self._file.rows, self._file.unsynced = self._file.unsynced[-1], []
+
+    def _check(self) -> None:
+        if not self.holds or self._file.opener is not self:
+            raise StoreLocked("The store is closed.", action="open the state partition anew.")
+
+
+class FakeVolume:
+    """`Volume`: the folder of one executor's stores."""
+
+    root: Path | None = None  # no progress files: nobody reads them here
+
+    def __init__(self, disk: Disk, ordinal: int) -> None:
+        self.ordinal = ordinal
+        self.path = Path(str(ordinal))
+        self._disk = disk
+
+    def store_path(self, application_id: str, query_id: str, state_partition: int) -> Path:
+        return self.path / application_id / query_id / str(state_partition)
+
+    def stores(self) -> list[tuple[str, str, int]]:
+        found = (path.parts[1:] for path in self._disk.paths(self.path))
+        return [(application, query, int(p)) for application, query, p in found]
+
+    def delete_store(self, application_id: str, query_id: str, state_partition: int) -> None:
+        self._disk.delete(self.store_path(application_id, query_id, state_partition))
+
+
+def _latest(file: _File) -> _Rows:
+    return file.unsynced[-1] if file.unsynced else file.rows

@@ -1,0 +1,265 @@
+"""Spark without Spark: executors with volumes, tasks that are run again when theirs dies.
+
+Takes the place of the functions of `holdfast.runtime.spark_internals`; whatever the engine does
+around them is the engine.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.spark_internals import Executor as Known
+from holdfast.tasks import worker
+from tests.simulation.clock import VirtualTime
+from tests.simulation.coroutine import Coroutine
+from tests.simulation.fake_disk import Disk, FakeVolume
+from tests.simulation.fake_kafka import FakeKafka
+from tests.simulation.faults import Fault, Injector, Kind
+
+__all__ = ["Crash", "Driver", "DriverDied", "Executor", "FakeSpark", "Rdd"]
+
+_Work = Callable[[int, Iterable[Any]], Iterable[Any]]
+
+_HEARTBEAT_S = 20.0  # a stopped executor is given up after so long
+
+
+class Crash(BaseException):  # not an Exception: nothing may catch it and go on
+    """The process that runs is gone; unwinds it."""
+
+
+class DriverDied(BaseException):
+    """The driver is gone; unwinds it."""
+
+
+@dataclass(eq=False)
+class Driver:
+    """The driver's process."""
+
+    alive: bool = True
+
+
+@dataclass(eq=False)
+class Executor:
+    """An executor's process: what it has in memory, and the volume it holds."""
+
+    known: Known
+    volume: FakeVolume
+    alive: bool = True
+    state_tasks: dict[Any, Any] = field(default_factory=dict)
+    stream_tasks: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Rdd:
+    """One element per partition, each with the place it should go to."""
+
+    elements: list[Any]
+    locations: list[str] = field(default_factory=list)
+
+    def getNumPartitions(self) -> int:  # noqa: N802 - Spark's name
+        return len(self.elements)
+
+    def zip(self, other: Rdd) -> Rdd:
+        return Rdd(list(zip(self.elements, other.elements, strict=True)), self.locations)
+
+
+@dataclass
+class _Zombie:
+    executor: Executor
+    call: Coroutine
+    tasks_left: int  # of others, before it goes on
+
+
+class FakeSpark:
+    """Owns the executors, dead and alive, and who runs now."""
+
+    def __init__(
+        self, count: int, clock: VirtualTime, rng: random.Random, kafka: FakeKafka,
+        disk: Disk, injector: Injector,
+    ) -> None:  # fmt: skip
+        self._count = count
+        self._clock = clock
+        self._rng = rng
+        self._kafka = kafka
+        self._disk = disk
+        self._injector = injector
+        self._made = 0
+        self.alive: list[Executor] = []
+        self._ghosts: list[tuple[Known, float]] = []  # dead, and until when the driver thinks not
+        self._births_s: list[float] = []
+        self._zombies: list[_Zombie] = []
+        self._running: tuple[Executor, Coroutine | None] | None = None
+        self._driver_dies = False
+        self.driver = Driver()
+        injector.strike = self.strike
+
+    # -- what the engine calls -----------------------------------------------------------------
+
+    def executors(self, context: object) -> list[Known]:
+        self._be_born()
+        self._ghosts = [(k, until) for k, until in self._ghosts if until > self._clock.time()]
+        return sorted([e.known for e in self.alive] + [k for k, _ in self._ghosts])
+
+    def located(self, context: object, locations: Sequence[str]) -> Rdd:
+        return Rdd(list(range(len(locations))), list(locations))
+
+    def on_state_workers(self, rdd: Rdd, work: _Work, partitions: Sequence[int]) -> list[Any]:
+        order = list(partitions)
+        self._rng.shuffle(order)
+        answers = []
+        for p in order:
+            self._wake_zombies()
+            call = partial(_run_to_its_end, work, p, rdd.elements[p])
+            answers += self._run_task(rdd.locations[p], call)
+        self._die_if_told()
+        return answers
+
+    # -- life and death ------------------------------------------------------------------------
+
+    def start_driver(self) -> None:
+        """A new driver, with new executors on the volumes that are free."""
+        self.driver = Driver()
+        self._driver_dies = False
+        self._births_s = [self._clock.time()] * self._count
+        self._as_driver()
+
+    def strike(self, fault: Fault) -> None:
+        """A fault hits the executor that runs now, right after a step."""
+        assert self._running is not None, "steps are reached inside a task"
+        executor, call = self._running
+        if fault.kind is Kind.PAUSE:
+            assert call is not None, "a task that may be stopped runs in a coroutine"
+            call.pause()
+            if not executor.alive:
+                raise Crash
+            return
+        if fault.kind is Kind.DRIVER_LATER:
+            self._driver_dies = True
+            return
+        self._driver_dies |= fault.kind is Kind.DRIVER
+        every = fault.kind in {Kind.KILL_ALL, Kind.DRIVER}
+        for victim in list(self.alive) if every else [executor]:
+            self.kill(victim)
+        if fault.kind is Kind.MACHINE:
+            self._disk.crash(executor.volume.path)
+        elif fault.kind is Kind.LOSE_VOLUME:
+            self._disk.delete(executor.volume.path)
+        raise Crash
+
+    def kill(self, executor: Executor, away_s: float | None = None) -> None:
+        """A process is gone; another one takes the lowest free volume after a while."""
+        executor.alive = False
+        if executor in self.alive:
+            self._lose(executor, away_s)
+
+    def kill_all(self) -> None:
+        """The driver has died, and its executors with it; zombies do not notice."""
+        self.driver.alive = False
+        for executor in self.alive:
+            executor.alive = False
+        self.alive, self._ghosts, self._births_s = [], [], []
+
+    def end_zombies(self) -> None:
+        """Lets every stopped process go on to its end."""
+        while self._zombies:
+            self._wake(self._zombies.pop())
+
+    def _lose(self, executor: Executor, away_s: float | None = None) -> None:
+        self.alive.remove(executor)
+        now, rng = self._clock.time(), self._rng
+        self._ghosts.append((executor.known, now + rng.choice((0.0, 0.0, 2.0))))
+        self._births_s.append(now + (away_s or rng.choice((0.5, 4.0, 20.0))))
+
+    def _be_born(self) -> None:
+        due = [b for b in self._births_s if b <= self._clock.time()]
+        self._births_s = [b for b in self._births_s if b > self._clock.time()]
+        for _ in due:
+            held = {e.volume.ordinal for e in self.alive}
+            held |= {z.executor.volume.ordinal for z in self._zombies}
+            ordinal = next(n for n in range(len(held) + 1) if n not in held)
+            self._made += 1
+            known = Known(f"{self._made:04d}", "host")
+            self.alive.append(Executor(known, FakeVolume(self._disk, ordinal)))
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def _run_task(self, location: str, call: Callable[[], list[Any]]) -> list[Any]:
+        while True:
+            try:
+                return self._attempt(self._placed(location), call)
+            except Crash:
+                self._as_driver()
+                self._die_if_told()
+
+    def _placed(self, location: str) -> Executor:
+        """The executor a task should go to, or another one that is alive."""
+        self._be_born()
+        while not self.alive:
+            self._clock.sleep(min(self._births_s) - self._clock.time())
+            self._be_born()
+        wanted = [e for e in self.alive if e.known.location == location]
+        return wanted[0] if wanted else self._rng.choice(self.alive)
+
+    def _attempt(self, executor: Executor, call: Callable[[], list[Any]]) -> list[Any]:
+        answers: list[Any]
+        if not self._injector.may_pause:
+            self._enter(executor, None)
+            answers = call()
+        else:
+            coroutine = Coroutine(call)
+            self._enter(executor, coroutine)
+            if not coroutine.resume():
+                self._zombies.append(_Zombie(executor, coroutine, self._rng.randint(0, 12)))
+                self._clock.sleep(self._rng.uniform(0, 2 * _HEARTBEAT_S))
+                self._lose(executor)
+                raise Crash
+            answers = coroutine.outcome()
+        self._as_driver()
+        self._die_if_told()
+        return answers
+
+    def _die_if_told(self) -> None:
+        if self._driver_dies:
+            self.kill_all()
+            raise DriverDied
+
+    def _wake_zombies(self) -> None:
+        for zombie in list(self._zombies):
+            zombie.tasks_left -= 1
+            if zombie.tasks_left < 0:
+                self._zombies.remove(zombie)
+                self._wake(zombie)
+
+    def _wake(self, zombie: _Zombie) -> None:
+        """Goes on to the end of its task; nobody hears the answer, and then it is gone."""
+        armed, self._injector.armed = self._injector.armed, False
+        self._enter(zombie.executor, zombie.call)
+        assert zombie.call.resume(), "a zombie is not stopped twice"
+        self._injector.armed = armed
+        zombie.executor.alive = False
+        self._as_driver()
+        for answer in zombie.call.outcome():
+            if isinstance(answer, HoldfastError):
+                self._injector.hits["zombie", type(answer).__name__] += 1
+
+    def _enter(self, executor: Executor, call: Coroutine | None) -> None:
+        """From here on this executor's Python worker runs."""
+        self._running = (executor, call)
+        self._kafka.current = executor
+        worker._state_tasks = executor.state_tasks
+        worker._stream_tasks = executor.stream_tasks
+        worker._volume = lambda *_: executor.volume  # type: ignore[assignment]
+        worker._processes = lambda: (executor.known.id, 0, 0)  # type: ignore[assignment]
+
+    def _as_driver(self) -> None:
+        self._running = None
+        self._kafka.current = self.driver
+
+
+def _run_to_its_end(work: _Work, partition: int, element: Any) -> list[Any]:
+    return list(work(partition, [element]))

@@ -1,0 +1,150 @@
+"""Faults of a simulated history: what, after which step or request, and a schedule from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.tasks.steps import Step
+from tests.simulation.fake_kafka import Op, Trouble
+
+__all__ = ["Fault", "Injector", "Kind", "schedule"]
+
+
+class Kind(StrEnum):
+    """What happens.
+
+    | kind         | when            | what                                                   |
+    |--------------|-----------------|--------------------------------------------------------|
+    | KILL         | after a step    | the executor's process is gone                         |
+    | KILL_ALL     | after a step    | so are all others                                      |
+    | MACHINE      | after a step    | its volume loses what was not synced, too              |
+    | LOSE_VOLUME  | after a step    | its volume is lost, too                                |
+    | PAUSE        | after a step    | it stops, is replaced, and goes on later: a zombie     |
+    | DRIVER       | after a step    | driver and all executors are gone                      |
+    | DRIVER_LATER | after a step    | the task ends, then the driver and all executors do    |
+    | KAFKA        | at a request    | one of the fake broker's troubles                      |
+    | ABSENCE      | before a round  | an executor dies and is long replaced when it is back  |
+    """
+
+    KILL = "kill"
+    KILL_ALL = "kill-all"
+    MACHINE = "machine"
+    LOSE_VOLUME = "lose-volume"
+    PAUSE = "pause"
+    DRIVER = "driver"
+    DRIVER_LATER = "driver-later"
+    KAFKA = "kafka"
+    ABSENCE = "absence"
+
+
+_AT_STEPS = (
+    Kind.KILL, Kind.KILL, Kind.KILL_ALL, Kind.MACHINE, Kind.LOSE_VOLUME, Kind.PAUSE, Kind.PAUSE,
+    Kind.DRIVER, Kind.DRIVER_LATER,
+)  # fmt: skip
+_AT_COMMIT = (
+    Trouble.UNKNOWN_APPLIED, Trouble.UNKNOWN_LOST, Trouble.UNKNOWN_LATE, Trouble.UNAVAILABLE,
+    Trouble.OUTAGE,
+)  # fmt: skip
+_ANYWHERE = (Trouble.UNAVAILABLE, Trouble.OUTAGE)
+# State tasks are opened once per driver and after faults; the rest happens in every batch.
+_RARE = frozenset({Step.RESTORING, Step.OPENED})
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        at: name of the step, value of the request, or "round".
+        nth: at its n-th visit, from 1, or at the next one after that.
+        trouble: the broker's, of KAFKA faults.
+        seconds: of an outage or an absence.
+    """
+
+    kind: Kind
+    at: str
+    nth: int
+    trouble: Trouble | None = None
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        what = f"{self.kind} {self.trouble}" if self.trouble else str(self.kind)
+        lasting = f" for {self.seconds:.0f} s" if self.seconds else ""
+        return f"{what} at {self.at} {self.nth}{lasting}"
+
+
+def schedule(rng: random.Random, rounds: int, partitions: int) -> tuple[Fault, ...]:
+    """Faults of one history; one in eight histories has none."""
+    count = rng.choice((0, 1, 1, 2, 2, 3, 4, 6))
+    return tuple(_fault(rng, rounds, partitions) for _ in range(count))
+
+
+def _fault(rng: random.Random, rounds: int, partitions: int) -> Fault:
+    draw = rng.random()
+    often = rounds * partitions
+    if draw < 0.65:
+        step = rng.choice(list(Step))
+        nth = rng.randint(1, 2 * partitions if step in _RARE else often)
+        return Fault(rng.choice(_AT_STEPS), step.name, nth)
+    if draw < 0.8:
+        trouble = rng.choice(_AT_COMMIT)
+        nth = rng.randint(1, often)
+        return Fault(Kind.KAFKA, Op.COMMIT, nth, trouble, _seconds(rng, trouble))
+    if draw < 0.93:
+        op, trouble = rng.choice([o for o in Op if o is not Op.COMMIT]), rng.choice(_ANYWHERE)
+        nth = rng.randint(1, often)
+        return Fault(Kind.KAFKA, op, nth, trouble, _seconds(rng, trouble))
+    return Fault(Kind.ABSENCE, "round", rng.randint(1, rounds), seconds=rng.uniform(30, 200))
+
+
+def _seconds(rng: random.Random, trouble: Trouble) -> float:
+    return rng.uniform(1, 90) if trouble is Trouble.OUTAGE else 0.0
+
+
+class Injector:
+    """Owns which faults are still to come, and counts what was visited and hit.
+
+    Attributes:
+        visits: of steps by name and of requests by value.
+        hits: faults that landed right after a step, by (step, kind).
+    """
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self._pending = list(faults)
+        self.visits: Counter[str] = Counter()
+        self.hits: Counter[tuple[str, str]] = Counter()
+        self.strike: Callable[[Fault], None] = lambda _: None
+        self.armed = False  # nothing happens before the job runs, nor while it is judged
+
+    @property
+    def may_pause(self) -> bool:
+        return any(f.kind is Kind.PAUSE for f in self._pending)
+
+    def step(self, step: Step, query_id: str, partition: int) -> None:
+        """The observer of the commit order."""
+        fault = self._due(step.name)
+        if fault is not None:
+            self.hits[step.name, fault.kind] += 1
+            self.strike(fault)
+
+    def request(self, op: Op) -> Fault | None:
+        """The fault, if one is due at this request."""
+        return self._due(op)
+
+    def round(self) -> Fault | None:
+        """The fault, if one is due before this round of input."""
+        return self._due("round")
+
+    def _due(self, at: str) -> Fault | None:
+        if not self.armed:
+            return None
+        self.visits[at] += 1
+        for fault in self._pending:
+            if fault.at == at and fault.nth <= self.visits[at]:
+                self._pending.remove(fault)
+                return fault
+        return None

@@ -1,0 +1,152 @@
+"""A driver in miniature: the real `QueryRun` on the fake Spark, one query, one life.
+
+Spark's streaming query is the loop in `advance`: it takes what is there up to some offset, and
+starts again from the commit markers after an error, as `runtime.keep_going` has it.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+from pyspark.sql import DataFrame
+
+from holdfast.config.settings import PlacementSettings, Settings, StateSettings
+from holdfast.errors import Retriable
+from holdfast.runtime import micro_batch
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.health import Health
+from holdfast.runtime.query_run import QueryRun, Services
+from holdfast.runtime.topics import ensure_topics
+from holdfast.tasks.plan import Batch
+from holdfast.types.ids import OffsetRange
+from holdfast.types.topology import Query
+from tests.simulation.clock import VirtualTime
+from tests.simulation.fake_clients import FakeAdmin
+from tests.simulation.fake_kafka import FakeKafka
+from tests.simulation.fake_spark import Rdd
+from tests.simulation.statements import decode, partials, projected
+
+__all__ = ["Job", "install_frames", "settings_of"]
+
+APPLICATION = "app"
+_PAUSE_S = 1.0
+_BATCH_MAX = 12  # offsets of one topic partition
+_ATTEMPTS = 60  # errors in a row that are retried; more is a job that hangs
+DELETE_RETENTION_MS = 60_000
+
+
+class Frame:
+    """A batch as the fake Spark knows it: a range of source offsets, and who can read them."""
+
+    def __init__(self, kafka: FakeKafka, source: OffsetRange) -> None:
+        self.kafka = kafka
+        self.source = source
+        self.sparkSession = self
+        self.sparkContext = None
+
+    def records(self, partition: int) -> list[Any]:
+        start, end = self.source.starts()[partition], self.source.ends()[partition]
+        entries = self.kafka.log(self.source.topic, partition).visible(start, end, 1 << 30)
+        return decode(partition, entries)
+
+
+def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
+    records = [r for p in frame.source.ends() for r in frame.records(p)]
+    return Rdd(partials(query, records, partitions))
+
+
+def _project_frame(frame: Frame, query: Query) -> Rdd:
+    starts = frame.source.starts()
+    ranges = [p for p, end in frame.source.end if starts[p] < end]
+    return Rdd([projected(query, frame.records(p)) for p in ranges])
+
+
+def install_frames(patch: Any) -> None:
+    """What Spark SQL would compute."""
+    patch.setattr(micro_batch, "aggregate_frame", _aggregate_frame)
+    patch.setattr(micro_batch, "project_frame", _project_frame)
+    patch.setattr(micro_batch, "payload", lambda rdd: rdd)
+
+
+def settings_of(rng: random.Random, partitions: int, executors: int) -> Settings:
+    state = StateSettings(
+        partitions=partitions,
+        delete_retention_ms=DELETE_RETENTION_MS,
+        restore_batch_records=rng.choice((2, 5, 50_000)),
+        acceptable_recovery_lag=rng.choice((0, 10, 10_000)),
+    )
+    placement = PlacementSettings(executors=executors, wait_ms=3_000)
+    return Settings(APPLICATION, "fake:1", state=state, placement=placement)
+
+
+class _Run(QueryRun):
+    kafka: FakeKafka
+
+    def _bounded(self, source: OffsetRange) -> DataFrame:
+        return cast("DataFrame", Frame(self.kafka, source))
+
+
+class Job:
+    """One driver, from its start to its death or the end of the input."""
+
+    def __init__(
+        self, settings: Settings, query: Query, kafka: FakeKafka, admin: FakeAdmin,
+        clock: VirtualTime, rng: random.Random,
+    ) -> None:  # fmt: skip
+        self._kafka, self._admin = kafka, admin
+        self._clock, self._rng = clock, rng
+        self._topic = query.source.topic
+        frames = cast("Any", Frame(kafka, OffsetRange.of(self._topic, {}, {})))
+        any_admin = cast("Any", admin)
+        services = Services(
+            session=frames,
+            settings=settings,
+            admin=any_admin,
+            cluster=Cluster(frames.sparkContext, settings, "state"),
+            state_dir="state",
+            on_reports=lambda *_: None,
+            health=Health((query.id,), 300.0, clock.monotonic),
+        )
+        self.run = _Run(services, query, ensure_topics(any_admin, settings, query))
+        self.run.kafka = kafka
+        self._prepared = False
+
+    def advance(self) -> None:
+        """Takes in what the input holds now.
+
+        Raises:
+            HoldfastError: for good, or too often in a row.
+        """
+        failures = 0
+        while True:
+            try:
+                if not self._prepared:
+                    self.run.prepare()
+                    self._prepared = True
+                if not self._batch():
+                    return
+                failures = 0
+            except Retriable:
+                failures += 1
+                if failures > _ATTEMPTS:
+                    raise
+                self._prepared = False
+                self._clock.sleep(_PAUSE_S)
+
+    def _batch(self) -> bool:
+        """One micro-batch; false when there is nothing to read."""
+        bounds = self._admin.bounds(self._topic)
+        start = {p: self.run.done.get(p, low) for p, (low, _) in bounds.items()}
+        end = {p: self._upto(start[p], high) for p, (_, high) in bounds.items()}
+        if end == start:
+            return not self.run.show_progress()
+        source = OffsetRange.of(self._topic, start, end)
+        frame = cast("DataFrame", Frame(self._kafka, source))
+        self.run._guarded(frame, Batch(self.run.batch_id, source))
+        return True
+
+    def _upto(self, start: int, high: int) -> int:
+        # Often all there is, so that whole rounds are batches, too.
+        wanted = start + self._rng.randint(1, _BATCH_MAX)
+        return high if self._rng.random() < 0.5 else max(start, min(high, wanted))

@@ -1,0 +1,79 @@
+"""Judges a simulated history with the real oracle, and its stores against their changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import duckdb
+import pytest
+
+from holdfast.chaos import recompute
+from holdfast.chaos.observe import Observer
+from holdfast.chaos.oracle import Oracle, OracleOptions
+from holdfast.chaos.verdict import JobVerdict
+from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY
+from holdfast.tasks.state_task import StateTask
+from holdfast.types.ids import changelog_topic
+from holdfast.types.topology import Query, Topology
+from tests.simulation.fake_kafka import FakeKafka
+from tests.simulation.fake_spark import Executor
+from tests.simulation.job import APPLICATION
+
+__all__ = ["judged", "store_faults"]
+
+
+class _OneEngine:
+    """DuckDB for the judge: connecting takes longer than all of its work on so small an input."""
+
+    def __init__(self) -> None:
+        self._engine = duckdb.connect(config={"threads": 1})
+
+    def connect(self, config: object) -> duckdb.DuckDBPyConnection:
+        return self._engine.cursor()
+
+
+_ENGINE = cache(_OneEngine)
+
+
+def judged(application_id: str, topology: Topology) -> JobVerdict:
+    """The oracle's verdict; its clients must be the fake ones by now."""
+    oracle = Oracle(application_id, Observer({}, application_id), options=OracleOptions(60.0, 60.0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recompute, "duckdb", _ENGINE())
+        return oracle.judge(topology)
+
+
+def store_faults(
+    kafka: FakeKafka, query: Query, executors: Sequence[Executor], partitions: int
+) -> str:
+    """What is wrong with the open stores, in words; empty when nothing is.
+
+    Every state partition's owner holds what its changelog holds at its end.  An executor that was
+    the owner before may still have it open, but cannot commit: the store that is furthest counts.
+    """
+    tasks: dict[int, StateTask] = {}
+    for executor in executors:
+        for (_, _, p), task in executor.state_tasks.items():
+            if p not in tasks or task.position > tasks[p].position:
+                tasks[p] = task
+    if sorted(tasks) != list(range(partitions)):
+        return f"open state partitions: {sorted(tasks)} of {partitions}"
+    wrong = [_wrong(kafka, query, tasks[p], p) for p in range(partitions)]
+    return "; ".join(filter(None, wrong))
+
+
+def _wrong(kafka: FakeKafka, query: Query, task: StateTask, partition: int) -> str:
+    log = kafka.log(changelog_topic(APPLICATION, query.id), partition)
+    last = {e.key: e.value for e in log.visible(log.start, log.stable_end, 1 << 30)}
+    marker = last.pop(MARKER_KEY, None)
+    want = {k.removeprefix(DATA_PREFIX): v for k, v in last.items() if k and v is not None}
+    store = task._opened()[1]
+    rows = dict(store.scan())
+    if rows != want:
+        return f"store {partition}: {len(rows)} rows, its changelog {len(want)}, or they differ"
+    if store.rows != len(rows):
+        return f"store {partition}: {len(rows)} rows, counted {store.rows}"
+    if (task.marker and task.marker.to_bytes()) != marker:
+        return f"store {partition}: another commit marker than its changelog"
+    return ""

@@ -1,0 +1,87 @@
+"""A state partition goes to another executor and comes back to one that still has it open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.tasks import worker
+from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
+from holdfast.types.ids import OffsetRange, changelog_topic, progress_topic
+from tests.simulation.bench import Bench
+from tests.simulation.statements import Record, partials, projected, topology
+
+Apply = Callable[[int], worker.Answer]
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Bench(patch)
+
+
+def _records(batch: int) -> list[Record]:
+    return [Record(0, batch, "k", 1, 1000)]
+
+
+@pytest.fixture
+def stateful(bench: Bench) -> tuple[QueryPlan, Apply]:
+    query = topology("totals").queries[0]
+    changelog = changelog_topic(bench.settings.application_id, query.id)
+    topic = bench.kafka.make_topic(changelog, 1, {})
+    bench.kafka.make_topic(query.sink.topic, 1, {})
+    plan = QueryPlan(bench.settings, query, changelog, topic.topic_id, 1, "state")
+
+    def apply(batch: int) -> worker.Answer:
+        source = OffsetRange.of("s", {0: batch}, {0: batch + 1})
+        payload = partials(query, _records(batch), 1)[0]
+        return worker.process_partition(plan, 0, bench.ordinal, Batch(batch, source), payload)
+
+    return plan, apply
+
+
+def test_it_is_opened_anew_when_a_batch_comes_back(
+    bench: Bench, stateful: tuple[QueryPlan, Apply]
+) -> None:
+    _, apply = stateful
+    bench.on(0)
+    assert isinstance(apply(0), TaskReport)
+    bench.on(1)
+    assert isinstance(apply(1), TaskReport)
+    bench.on(0)
+    back = apply(2)
+    assert isinstance(back, TaskReport), back
+    assert back.opened
+    assert back.marker is not None
+    assert back.marker.records == 3
+
+
+def test_asked_where_it_stands_it_does_not_answer_from_memory(
+    bench: Bench, stateful: tuple[QueryPlan, Apply]
+) -> None:
+    plan, apply = stateful
+    for executor, batch in ((0, 0), (1, 1)):
+        bench.on(executor)
+        assert isinstance(apply(batch), TaskReport)
+    bench.on(0)
+    answer = worker.open_partition(plan, 0, 0)
+    assert isinstance(answer, TaskReport), answer
+    assert answer.marker is not None
+    assert answer.marker.records == 2
+
+
+def test_a_topic_partition_of_a_stateless_query_is_opened_anew_too(bench: Bench) -> None:
+    query = topology("filter").queries[0]
+    progress = progress_topic(bench.settings.application_id, query.id)
+    for name in (query.sink.topic, progress):
+        bench.kafka.make_topic(name, 1, {})
+    plan = StreamPlan(bench.settings, query, 1, progress, 1)
+    for executor, batch in ((0, 0), (1, 1), (0, 2)):
+        bench.on(executor)
+        payload = projected(query, _records(batch))
+        answer = worker.process_stream(plan, 0, batch, batch + 1, payload)
+        assert isinstance(answer, TaskReport), answer
+    bench.kafka.settle()
+    log = bench.kafka.log(query.sink.topic, 0)
+    assert len(log.visible(0, log.stable_end, 10)) == 3
