@@ -1,0 +1,208 @@
+"""Broken engines: each mutant takes one promise of the commit order away.
+
+A proof of exactly-once that does not find every one of them proves nothing.  They are switched on
+by tests only: `apply` changes the engine of this process for good, `patches` tells what it would
+change.
+
+| mutant              | what is broken                                                          |
+|---------------------|-------------------------------------------------------------------------|
+| commit-skipped      | every third transaction is aborted and taken for committed              |
+| write-before-commit | rows are in the store before the transaction is committed               |
+| marker-left-out     | every second transaction has no commit marker                           |
+| fencing-left-out    | every producer has a transactional id of its own and fences nobody      |
+| skip-rule-off-by-one| a batch that ends where the commit marker does is applied again         |
+| stale-restore       | the rows of a changelog's tail are not replayed, its commit marker is   |
+| tombstone-ignored   | records without a value are not written                                 |
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from holdfast.state.changelog import MARKER_KEY, CommitMarker
+from holdfast.state.source_progress import SourceProgress
+from holdfast.state.table_store import TableStore
+from holdfast.tasks import state_task, stream_task
+from holdfast.tasks.plan import TaskReport
+from holdfast.tasks.processor import Changes
+from holdfast.tasks.state_task import StateTask
+from holdfast.tasks.stream_task import StreamTask
+from holdfast.transport.reader import Chunk
+from holdfast.types.ids import OffsetRange
+
+__all__ = ["MUTANTS", "Patch", "apply", "patches"]
+
+Patch = tuple[object, str, Any]
+"""Whose attribute, its name, its new value."""
+
+_PRODUCER = "TransactionalProducer"
+_instances = itertools.count()
+
+
+def _commit_skipped() -> list[Patch]:
+    def mutant(base: Any) -> Any:
+        class Skipping(base):  # type: ignore[misc]  # of whatever is there now, real or fake
+            commits = 0
+            known = 0
+
+            def commit(self) -> int | None:
+                self.commits += 1
+                if self.commits % 3 == 0:
+                    self.abort()
+                    return self.known
+                offset: int | None = super().commit()
+                self.known = self.known if offset is None else offset
+                return offset
+
+        return Skipping
+
+    return _producers(mutant)
+
+
+def _write_before_commit() -> list[Patch]:
+    produce, apply_ = StateTask._produce, StateTask._apply
+
+    def early(self: StateTask, producer: Any, changes: Changes, expired: list[bytes]) -> None:
+        produce(self, producer, changes, expired)
+        _, store = self._opened()
+        assert store.position is not None, "an open store has a position"
+        store.apply(
+            changes.keys, changes.rows, created=changes.created, removed=0,
+            position=store.position, marker=store.marker,
+        )  # fmt: skip
+
+    def late(
+        self: StateTask, store: TableStore, changes: Changes, expired: list[bytes],
+        marker: CommitMarker, offset: int | None,
+    ) -> None:  # fmt: skip
+        apply_(self, store, replace(changes, created=[]), expired, marker, offset)
+
+    return [(StateTask, "_produce", early), (StateTask, "_apply", late)]
+
+
+def _marker_left_out() -> list[Patch]:
+    def mutant(base: Any) -> Any:
+        class Unmarked(base):  # type: ignore[misc]  # see above
+            markers = 0
+            known = 0
+
+            def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
+                self.markers += 1
+                if self.markers % 2:
+                    super().send_marker(topic, partition, key, value)
+
+            def commit(self) -> int | None:
+                offset = super().commit()
+                self.known = self.known if offset is None else offset
+                return self.known
+
+        return Unmarked
+
+    return _producers(mutant)
+
+
+def _fencing_left_out() -> list[Patch]:
+    def mutant(base: Any) -> Any:
+        class Alone(base):  # type: ignore[misc]  # see above
+            def __init__(
+                self, client: Mapping[str, str], transactional_id: str, timeout_ms: int = 60_000
+            ) -> None:
+                own = f"{transactional_id}-{os.getpid()}-{next(_instances)}"
+                super().__init__(client, own, timeout_ms)
+
+        return Alone
+
+    return _producers(mutant)
+
+
+def _skip_rule_off_by_one() -> list[Patch]:
+    covered, process = state_task.covered, StreamTask.process
+
+    def mutant(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool:
+        if marker is not None and marker.source.ends() == batch.ends():
+            return False
+        return covered(marker, batch, where)
+
+    def again(self: StreamTask, start: int, end: int, payload: Sequence[bytes]) -> TaskReport:
+        if self._last is not None and self._last.offset == end:
+            self._last = replace(self._last, offset=start)
+        return process(self, start, end, payload)
+
+    return [(state_task, "covered", mutant), (StreamTask, "process", again)]
+
+
+def _stale_restore() -> list[Patch]:
+    base: Any = vars(state_task)["PartitionReader"]
+
+    class Forgetful(base):  # type: ignore[misc]  # see above
+        def read(self, start: int, end: int, chunk_records: int = 50_000) -> Iterator[Chunk]:
+            for chunk in super().read(start, end, chunk_records):
+                yield _markers_of(chunk) if start > 0 else chunk
+
+    def nothing(*_: object) -> SourceProgress | None:
+        return None
+
+    return [(state_task, "PartitionReader", Forgetful), (stream_task, "progress_of", nothing)]
+
+
+def _markers_of(chunk: Chunk) -> Chunk:
+    kept = [i for i, key in enumerate(chunk.keys) if key == MARKER_KEY]
+    columns = (chunk.keys, chunk.values, chunk.offsets, chunk.timestamps)
+    keys, values, offsets, times = ([column[i] for i in kept] for column in columns)
+    return Chunk(keys, values, offsets, times, chunk.position)  # type: ignore[arg-type]
+
+
+def _tombstone_ignored() -> list[Patch]:
+    produce = StateTask._produce
+
+    def mutant(self: StateTask, producer: Any, changes: Changes, expired: list[bytes]) -> None:
+        kept = [i for i, value in enumerate(changes.sink_values) if value is not None]
+        living = replace(
+            changes,
+            sink_keys=[changes.sink_keys[i] for i in kept],
+            sink_values=[changes.sink_values[i] for i in kept],
+            sink_timestamps=[changes.sink_timestamps[i] for i in kept],
+        )
+        produce(self, producer, living, [])
+
+    return [(StateTask, "_produce", mutant)]
+
+
+def _producers(mutant: Callable[[Any], Any]) -> list[Patch]:
+    modules = (state_task, stream_task)
+    return [(module, _PRODUCER, mutant(vars(module)[_PRODUCER])) for module in modules]
+
+
+_MUTANTS: dict[str, Callable[[], list[Patch]]] = {
+    "commit-skipped": _commit_skipped,
+    "write-before-commit": _write_before_commit,
+    "marker-left-out": _marker_left_out,
+    "fencing-left-out": _fencing_left_out,
+    "skip-rule-off-by-one": _skip_rule_off_by_one,
+    "stale-restore": _stale_restore,
+    "tombstone-ignored": _tombstone_ignored,
+}
+MUTANTS = tuple(_MUTANTS)
+
+
+def patches(name: str) -> list[Patch]:
+    """What a mutant changes in the engine as it is now.
+
+    Raises:
+        KeyError: there is no such mutant.
+    """
+    return _MUTANTS[name]()
+
+
+def apply(name: str) -> None:
+    """Breaks the engine of this process.
+
+    Raises:
+        KeyError: there is no such mutant.
+    """
+    for owner, attribute, value in patches(name):
+        setattr(owner, attribute, value)
