@@ -134,12 +134,18 @@ class FakeProducer:
 
 
 class FakeReader:
-    """`PartitionReader`: committed records only; what is compacted meanwhile is not seen."""
+    """`PartitionReader` of records that never have headers; what is compacted is not seen."""
 
     kafka: ClassVar[FakeKafka]
 
     def __init__(
-        self, client: Mapping[str, str], topic: str, partition: int, *, timeout_s: float = 30.0
+        self,
+        client: Mapping[str, str],
+        topic: str,
+        partition: int,
+        *,
+        timeout_s: float = 30.0,
+        headers: bool = False,
     ) -> None:
         self.topic = topic
         self.partition = partition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 from functools import cache
@@ -27,6 +28,7 @@ __all__ = ["install"]
 _LAYERS = ("holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.chaos")
 # It holds no data between calls, but a connection that takes longer to make than a batch to run.
 _processor = cache(AggregateProcessor)
+atexit.register(_processor.cache_clear)
 
 
 def install(

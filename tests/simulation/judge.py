@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 from functools import cache
 
@@ -13,8 +14,10 @@ from holdfast.chaos.observe import Observer
 from holdfast.chaos.oracle import Oracle, OracleOptions
 from holdfast.chaos.verdict import JobVerdict
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY
+from holdfast.state.digest import _numbers
 from holdfast.tasks.state_task import StateTask
 from holdfast.types.ids import changelog_topic
+from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import Query, Topology
 from tests.simulation.fake_kafka import FakeKafka
 from tests.simulation.fake_spark import Executor
@@ -28,6 +31,7 @@ class _OneEngine:
 
     def __init__(self) -> None:
         self._engine = duckdb.connect(config={"threads": 1})
+        atexit.register(self._engine.close)
 
     def connect(self, config: object) -> duckdb.DuckDBPyConnection:
         return self._engine.cursor()
@@ -36,9 +40,18 @@ class _OneEngine:
 _ENGINE = cache(_OneEngine)
 
 
-def judged(application_id: str, topology: Topology) -> JobVerdict:
+def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
     """The oracle's verdict; its clients must be the fake ones by now."""
-    oracle = Oracle(application_id, Observer({}, application_id), options=OracleOptions(60.0, 60.0))
+
+    def stores() -> dict[tuple[str, int], StoreDigest]:
+        return {(topology.queries[0].id, p): _digest(t, p) for p, t in _owners(executors).items()}
+
+    oracle = Oracle(
+        APPLICATION,
+        Observer({}, APPLICATION),
+        options=OracleOptions(60.0, 60.0),
+        stores=stores,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recompute, "duckdb", _ENGINE())
         return oracle.judge(topology)
@@ -49,18 +62,35 @@ def store_faults(
 ) -> str:
     """What is wrong with the open stores, in words; empty when nothing is.
 
-    Every state partition's owner holds what its changelog holds at its end.  An executor that was
-    the owner before may still have it open, but cannot commit: the store that is furthest counts.
+    Every state partition's owner holds what its changelog holds at its end.
+    """
+    tasks = _owners(executors)
+    if sorted(tasks) != list(range(partitions)):
+        return f"open state partitions: {sorted(tasks)} of {partitions}"
+    wrong = [_wrong(kafka, query, tasks[p], p) for p in range(partitions)]
+    return "; ".join(filter(None, wrong))
+
+
+def _owners(executors: Sequence[Executor]) -> dict[int, StateTask]:
+    """The open task of each state partition.
+
+    An executor that was the owner before may still have it open, but cannot commit: the store that
+    is furthest counts.
     """
     tasks: dict[int, StateTask] = {}
     for executor in executors:
         for (_, _, p), task in executor.state_tasks.items():
             if p not in tasks or task.position > tasks[p].position:
                 tasks[p] = task
-    if sorted(tasks) != list(range(partitions)):
-        return f"open state partitions: {sorted(tasks)} of {partitions}"
-    wrong = [_wrong(kafka, query, tasks[p], p) for p in range(partitions)]
-    return "; ".join(filter(None, wrong))
+    return tasks
+
+
+def _digest(task: StateTask, partition: int) -> StoreDigest:
+    store = task._opened()[1]
+    total = sum(_numbers(store)) % (1 << 128)
+    return StoreDigest(
+        APPLICATION, task._plan.query.id, partition, store.rows, task.position, f"{total:032x}"
+    )
 
 
 def _wrong(kafka: FakeKafka, query: Query, task: StateTask, partition: int) -> str:

@@ -25,7 +25,7 @@ from tests.simulation.fake_log import Fate, Transaction
 from tests.simulation.fake_spark import DriverDied, FakeSpark
 from tests.simulation.faults import Fault, Injector, schedule
 from tests.simulation.install import install
-from tests.simulation.job import APPLICATION, Job, install_frames, settings_of
+from tests.simulation.job import Job, install_frames, settings_of
 from tests.simulation.judge import judged, store_faults
 
 __all__ = ["History", "Outcome", "history_of", "simulate"]
@@ -110,7 +110,7 @@ class _World:
         try:
             self._live()
             self._heal()
-            verdict = judged(APPLICATION, self._topology)
+            verdict = judged(self._topology, self._spark.alive)
             failure = "" if verdict.verdict is Verdict.VALID else _told(verdict)
         except HoldfastError as error:
             verdict, failure = None, f"the engine gave up: {type(error).__name__}: {error}"
