@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -17,8 +18,9 @@ from holdfast.chaos.oracle import Oracle, OracleOptions
 from holdfast.chaos.verdict import TableVerdict, Verdict
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import Producer, TransactionalProducer
-from holdfast.types.ids import changelog_topic, consumer_group
+from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
 from holdfast.types.schema import BIGINT, STRING, Column
+from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import (
     AggregateStep,
     ProjectStep,
@@ -48,7 +50,8 @@ class Job:
         self.application_id = f"app-{uuid.uuid4().hex[:8]}"
         self.windowed = windowed
         self.query = self._query(stateless)
-        self.changelog = changelog_topic(self.application_id, self.query.id)
+        name = progress_topic if stateless else changelog_topic
+        self.changelog = name(self.application_id, self.query.id)
         self.admin = Admin(self.client)
         self.producer = Producer(self.client)
         for topic in (self.query.source.topic, self.query.sink.topic, self.changelog):
@@ -99,6 +102,14 @@ class Job:
             self.producer.send(self.changelog, b"\x00holdfast", value, partition=partition)
         self.producer.flush()
 
+    def mark_sources(self, behind: int = 0) -> None:
+        """A stateless query's commit markers, the second one short of the end by `behind`."""
+        for partition, end in self.admin.end_offsets(self.query.source.topic).items():
+            key = b"\x00holdfast.commit.%d" % partition
+            value = json.dumps({"offset": end - behind * partition}).encode()
+            self.producer.send(self.changelog, key, value, partition=partition)
+        self.producer.flush()
+
     def emit(self, title: str, count: int, changelog: bool = True) -> None:
         """One update of the table, in sink and changelog."""
         key = title.encode() + (struct.pack(">q", 0) if self.windowed else b"")
@@ -114,11 +125,15 @@ class Job:
             counts[title] += 1
             self.emit(title, counts[title])
 
-    def judged(self, catch_up_s: float = 10.0) -> TableVerdict:
+    def judged(
+        self, catch_up_s: float = 10.0, stores: Mapping[int, StoreDigest] | None = None
+    ) -> TableVerdict:
+        found = {(self.query.id, p): store for p, store in (stores or {}).items()}
         oracle = Oracle(
             self.application_id,
             Observer(self.client, self.application_id),
             options=OracleOptions(catch_up_s, quiet_s=1.0),
+            stores=None if stores is None else lambda: found,
         )
         return oracle.judge(Topology((self.query,))).tables[0]
 
@@ -168,13 +183,34 @@ def test_a_lost_update_is_diverged(job: Job) -> None:
 def test_an_update_written_twice_is_found_though_the_table_ends_right(job: Job) -> None:
     job.emit_all()
     job.emit("Aliens", 3)
-    assert bad(job.judged()) == {"duplicated_updates": Verdict.INVALID}
+    wrong = ("duplicated_updates", "sink_history_legal")
+    assert bad(job.judged()) == dict.fromkeys(wrong, Verdict.INVALID)
 
 
 def test_a_state_partition_that_is_not_level_is_found(job: Job) -> None:
     job.emit_all()
     job.mark(behind=1)
-    assert bad(job.judged()) == {"markers_agree": Verdict.INVALID}
+    # The group shows the end, so it claims more than the markers do.
+    assert bad(job.judged()) == {"markers_agree": Verdict.INVALID, "group_agrees": Verdict.INVALID}
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [(b"row", {}), (b"other", {"stores_agree": Verdict.INVALID})],
+)
+def test_a_store_is_compared_with_the_changelog(
+    job: Job, row: bytes, wrong: dict[str, Any]
+) -> None:
+    job.emit_all()
+    keys = [title.encode() for title in set(TITLES)]
+    numbers = (hashlib.sha256(struct.pack(">I", len(k)) + k + row).digest()[:16] for k in keys)
+    digest = f"{sum(int.from_bytes(n, 'big') for n in numbers) % 2**128:032x}"
+    ends = job.admin.end_offsets(job.changelog)
+    first = StoreDigest(job.application_id, job.query.id, 0, len(keys), ends[0], digest)
+    second = StoreDigest(job.application_id, job.query.id, 1, 0, ends[1], f"{0:032x}")
+    assert bad(job.judged(stores={0: first, 1: second})) == wrong
+    unread = {"stores_agree": Verdict.UNKNOWN}
+    assert bad(job.judged(stores={0: first})) == (wrong or unread)
 
 
 def test_a_sink_without_its_changelog_is_found(job: Job) -> None:
@@ -205,18 +241,24 @@ def test_a_job_that_has_not_caught_up_is_unknown(servers: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dropped", "verdict"), [(0, Verdict.INVALID), (2, Verdict.UNKNOWN), (None, Verdict.UNKNOWN)]
+    ("dropped", "wrong"),
+    [
+        (0, {"diverged_values": Verdict.INVALID, "late_records": Verdict.INVALID}),
+        (1, {}),
+        (None, {"diverged_values": Verdict.UNKNOWN}),
+    ],
 )
 def test_a_window_that_misses_late_records(
-    servers: str, dropped: int | None, verdict: Verdict
+    servers: str, dropped: int | None, wrong: dict[str, Verdict]
 ) -> None:
+    """Two records of one window are missing; each of two state partitions counts its drops."""
     job = Job(servers, windowed=True)
     job.read()
     job.emit("Aliens", 1)
     job.emit("Die Hard", 1)
     job.emit("Alien", 1)
     job.mark(dropped)
-    assert bad(job.judged()) == {"diverged_values": verdict}
+    assert bad(job.judged()) == wrong
     job.producer.close()
 
 
@@ -234,7 +276,18 @@ def test_a_stateless_query(servers: str, titles: list[str], wrong: dict[str, Any
     job.read()
     for title in titles:
         job.producer.send(job.query.sink.topic, None, json.dumps({"TITLE": title}).encode())
-    job.producer.flush()
+    job.mark_sources()
+    assert bad(job.judged()) == wrong
+    job.producer.close()
+
+
+def test_a_stateless_query_whose_marker_is_not_at_the_end(servers: str) -> None:
+    job = Job(servers, stateless=True)
+    job.read()
+    for title in TITLES:
+        job.producer.send(job.query.sink.topic, None, json.dumps({"TITLE": title}).encode())
+    job.mark_sources(behind=1)
+    wrong = dict.fromkeys(("markers_agree", "group_agrees"), Verdict.INVALID)
     assert bad(job.judged()) == wrong
     job.producer.close()
 
