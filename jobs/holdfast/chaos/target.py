@@ -80,6 +80,9 @@ class Target(Protocol):
     def hook(self) -> Hook | None:
         """None: aimed moments are not possible here."""
 
+    def is_dev_namespace(self) -> bool:
+        """May anything be broken here without anybody's confirmation?"""
+
     def victims(self, component: str) -> list[Victim]:
         """Those alive now, in a fixed order; only what is labelled as the job's (or allowed).
 

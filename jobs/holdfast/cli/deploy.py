@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from holdfast.deploy.deployment import Deployment
 
-__all__ = ["command"]
+__all__ = ["command", "deploy_local"]
 
 
 @click.command("deploy")
@@ -87,7 +87,7 @@ def command(
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         job = load_job(sql, config, overrides, home, name=name)
         if target == "local":
-            found = _local(name, job, sql, config, overrides, timeout, tell, wait=not no_wait)
+            found = deploy_local(name, job, sql, config, overrides, timeout, tell, wait=not no_wait)
         else:
             given = named_properties(config, overrides)
             found = _kubernetes(
@@ -96,7 +96,7 @@ def command(
     click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_line())
 
 
-def _local(
+def deploy_local(
     name: str,
     job: Job,
     sql: Sql,
@@ -107,6 +107,7 @@ def _local(
     *,
     wait: bool,
 ) -> Deployment:
+    """Checks the job and deploys it on this machine; see `LocalDeployment.deploy`."""
     from holdfast.deploy.local import LocalDeployment
     from holdfast.deploy.preflight import check
     from holdfast.deploy.revisions import JobFiles

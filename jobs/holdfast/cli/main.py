@@ -32,6 +32,7 @@ _COMMANDS = {
     "inspect": "holdfast.cli.inspect",
     "verify": "holdfast.cli.verify",
     "stores": "holdfast.cli.stores",
+    "chaos": "holdfast.cli.chaos",
     "check": "holdfast.cli.check",
     "topics": "holdfast.cli.topics",
     "deploy": "holdfast.cli.deploy",

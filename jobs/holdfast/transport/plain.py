@@ -80,7 +80,7 @@ class Producer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
         *,
-        headers: dict[str, bytes] | None = None,
+        headers: dict[str, str | bytes | None] | None = None,
     ) -> None:
         """Queue one record, waiting when the queue is full.
 

@@ -1,0 +1,271 @@
+"""Carries out a schedule: strike, look whether it landed, take back, wait for the recovery.
+
+    group of faults that follow each other closely
+      for each: wait → (aimed: order a hold, wait until held) → choose victims → strike
+                → look until it landed → release what is held
+      take back what lasts, each after its time
+      wait until the victims have successors and every query commits again
+
+Every fault is written down before and after it happens; see `holdfast.chaos.history`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+
+from holdfast.chaos.faults import BROKER, EXECUTOR, Injection, Moment
+from holdfast.chaos.history import HistoryWriter, Kind
+from holdfast.chaos.recovery import longest_silence
+from holdfast.chaos.sampler import Sampler
+from holdfast.chaos.schedule import groups
+from holdfast.chaos.target import Held, Landing, Target, Victim
+from holdfast.errors import HoldfastError, Retriable
+
+__all__ = ["Nemesis", "Patience"]
+
+_POLL_S = 0.1
+_CHANCES = 5  # to find victims that do not end by themselves before they are struck
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long the nemesis waits, in seconds.
+
+    Attributes:
+        held: for a state task to get to the moment that is aimed at.
+        landed: for a fault to show.
+        recovered: for the job to go on.
+    """
+
+    held: float = 60.0
+    landed: float = 15.0
+    recovered: float = 240.0
+
+
+@dataclass
+class _Struck:
+    """A fault under way; `ends_at` (monotonic s) is when it is taken back."""
+
+    injection: Injection
+    victims: tuple[Victim, ...]
+    at: float  # wall seconds
+    ends_at: float
+    landed: bool
+    healed: bool = False
+
+
+@dataclass
+class _Group:
+    """What a group of faults has done so far, and the order a later one of it waits for."""
+
+    struck: list[_Struck] = field(default_factory=list)
+    ordered: str | None = None
+
+
+class Nemesis:
+    """Owns the faults it has brought about until they are taken back.
+
+    Args:
+        tell: gets a line for people now and then.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        history: HistoryWriter,
+        sampler: Sampler,
+        tell: Callable[[str], None],
+        patience: Patience | None = None,
+    ) -> None:
+        self._target, self._history, self._sampler, self._tell = target, history, sampler, tell
+        self._patience = patience or Patience()
+
+    def run(self, schedule: Sequence[Injection]) -> bool:
+        """Carries it out; False when the job did not go on, which ends the schedule.
+
+        Raises:
+            KeyboardInterrupt: after taking back what lasts.
+        """
+        total = len(schedule)
+        for group in groups(schedule):
+            state = _Group()
+            try:
+                for injection, later in zip(group, (*group[1:], None), strict=True):
+                    self._tell(f"fault {injection.number + 1} of {total}: {_words(injection)}")
+                    self._inject(state, injection, later)
+                self._sleep(state, max((s.ends_at for s in state.struck), default=0.0))
+            finally:
+                self._heal_due(state, float("inf"))
+            if not self._recover(state):
+                return False
+        return True
+
+    # -- one fault ---------------------------------------------------------------------------
+
+    def _inject(self, state: _Group, injection: Injection, later: Injection | None) -> None:
+        self._wait(state, injection)
+        hook, step = self._target.hook, injection.moment.step
+        order = state.ordered
+        if step is not None and order is None:
+            order = self._order(injection)
+        state.ordered = None
+        held = self._await_held(state, order) if order is not None else None
+        if step is not None and held is None:
+            self._missed(
+                injection, f"no state task got past {step.name} in {self._patience.held} s"
+            )
+        else:
+            if later is not None and later.moment.step is not None:
+                state.ordered = self._order(later)
+            self._strike(state, injection, held)
+        if hook is not None and order is not None:
+            hook.release(order)
+
+    def _wait(self, state: _Group, injection: Injection) -> None:
+        start = time.monotonic()
+        if injection.moment is Moment.RECOVERY and state.struck:
+            start -= time.time() - state.struck[-1].at
+        self._sleep(state, start + injection.delay_s)
+
+    def _order(self, injection: Injection) -> str | None:
+        hook, step = self._target.hook, injection.moment.step
+        if hook is None or step is None:
+            return None
+        order = f"{injection.number}"
+        hook.order(order, step, self._patience.held + injection.duration_s)
+        return order
+
+    def _await_held(self, state: _Group, order: str) -> Held | None:
+        hook = self._target.hook
+        assert hook is not None, "an order has a hook"
+        deadline = time.monotonic() + self._patience.held
+        while time.monotonic() < deadline:
+            held = hook.held(order)
+            if held is not None:
+                return held
+            self._heal_due(state, time.monotonic())
+            time.sleep(_POLL_S / 2)
+        return None
+
+    def _missed(self, injection: Injection, why: str) -> None:
+        op = self._history.invoke(
+            "inject", injection=asdict(injection), victims=[], moment_held=None
+        )
+        self._history.outcome(Kind.FAIL, "inject", op, landed=False, evidence=why, did="nothing",
+                              lag_before=self._sampler.lag, struck_s=time.time())  # fmt: skip
+
+    def _strike(self, state: _Group, injection: Injection, held: Held | None) -> None:
+        victims = self._victims(state, injection, held)
+        if not victims:
+            self._missed(injection, f"there was no {injection.component} to hit")
+            return
+        op = self._history.invoke(
+            "inject",
+            injection=asdict(injection),
+            victims=[asdict(v) for v in victims],
+            moment_held=None if held is None else {**asdict(held), "step": held.step.name},
+        )
+        lag, at = self._sampler.lag, time.time()
+        try:
+            did = "; ".join(self._target.strike(v, injection.fault) for v in victims)
+            landing = self._landing(victims, injection)
+        except HoldfastError as error:
+            did, landing = "tried, in vain", Landing(False, error.fact)
+        ends_at = time.monotonic() + injection.duration_s
+        state.struck.append(_Struck(injection, victims, at, ends_at, landing.landed))
+        kind = Kind.OK if landing.landed else Kind.FAIL
+        self._history.outcome(kind, "inject", op, landed=landing.landed, did=did, struck_s=at,
+                              evidence=landing.evidence, lag_before=lag)  # fmt: skip
+
+    def _victims(
+        self, state: _Group, injection: Injection, held: Held | None
+    ) -> tuple[Victim, ...]:
+        """Those to hit; waits for them while an earlier fault is recovered from."""
+        deadline = time.monotonic() + self._patience.recovered
+        while True:
+            alive = self._target.victims(injection.component)
+            if held is not None and injection.component == EXECUTOR:
+                chosen = tuple(v for v in alive if v.name == held.victim)
+            else:
+                chosen = _choose(alive, injection)
+            if chosen or time.monotonic() >= deadline:
+                return chosen
+            self._heal_due(state, time.monotonic())
+            time.sleep(_POLL_S)
+
+    def _landing(self, victims: Sequence[Victim], injection: Injection) -> Landing:
+        deadline = time.monotonic() + self._patience.landed
+        while True:
+            found = [self._target.landed(v, injection.fault) for v in victims]
+            landed = all(f.landed for f in found)
+            if landed or time.monotonic() >= deadline:
+                return Landing(landed, "; ".join(f.evidence for f in found))
+            time.sleep(_POLL_S / 4)
+
+    # -- taking back -------------------------------------------------------------------------
+
+    def _sleep(self, state: _Group, until: float) -> None:
+        while (now := time.monotonic()) < until:
+            self._heal_due(state, now)
+            time.sleep(min(_POLL_S, max(0.0, until - now)))
+
+    def _heal_due(self, state: _Group, now: float) -> None:
+        for one in state.struck:
+            if not one.healed and one.ends_at <= now:
+                self._heal(one)
+
+    def _heal(self, one: _Struck) -> None:
+        one.healed = True
+        for victim in one.victims:
+            self._target.heal(victim, one.injection.fault)
+            if one.injection.fault.lasts or victim.component == BROKER:
+                self._history.state("heal", fault=one.injection.fault, victim=asdict(victim))
+
+    # -- recovery ----------------------------------------------------------------------------
+
+    def _recover(self, state: _Group) -> bool:
+        """Waits until the job goes on after every fault of the group."""
+        ops = [(one, self._history.invoke("recover", injection=one.injection.number))
+               for one in state.struck]  # fmt: skip
+        began = time.monotonic()
+        good = self._await_recovery(state.struck, began + self._patience.recovered)
+        samples = self._sampler.samples()
+        for (one, op), later in zip(ops, [*state.struck[1:], None], strict=True):
+            if good:
+                before = None if later is None else later.at
+                seconds = longest_silence(samples, one.at, before)
+                self._history.outcome(Kind.OK, "recover", op, seconds=seconds)
+            else:
+                waited = time.monotonic() - began
+                self._history.outcome(Kind.FAIL, "recover", op, waited_s=waited)
+        return good
+
+    def _await_recovery(self, struck: Sequence[_Struck], deadline: float) -> bool:
+        seen_at: float | None = None
+        while time.monotonic() < deadline:
+            if seen_at is None and self._all_recovered(struck):
+                seen_at = time.time()
+            if seen_at is not None and self._sampler.advanced(seen_at):
+                return True
+            time.sleep(_POLL_S)
+        return False
+
+    def _all_recovered(self, struck: Sequence[_Struck]) -> bool:
+        try:
+            return all(self._target.recovered(one.victims) for one in struck)
+        except Retriable:
+            return False
+
+
+def _choose(alive: Sequence[Victim], injection: Injection) -> tuple[Victim, ...]:
+    if len(alive) < injection.count:
+        return ()
+    first = int(injection.choice * len(alive))
+    return tuple(alive[(first + i) % len(alive)] for i in range(injection.count))
+
+
+def _words(injection: Injection) -> str:
+    several = f"{injection.count} " if injection.count > 1 else ""
+    return f"{injection.fault.value} {several}{injection.component}, {injection.moment.value}"

@@ -1,0 +1,112 @@
+"""`run.json`: all that a run was asked to do, so that every step of it starts from one file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast import __version__
+from holdfast.chaos.faults import Injection
+from holdfast.chaos.records import LoadShape
+from holdfast.errors import Refused
+
+__all__ = ["RunFile", "run_folder", "source_commit"]
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """One run.
+
+    Attributes:
+        name: of the deployment or release.
+        target: local or kubernetes.
+        sql: the job's statements.
+        config: text of its YAML file of properties, empty without one.
+        overrides: its properties as `key=value`, the broker's address among them.
+        rate: records per second over all input topics.
+        load: what the records are like.
+        own: Kafka and the deployment are the run's own and go with it.
+        version: of Holdfast; `commit` of its source, where that is known.
+        created_s: seconds since the epoch.
+    """
+
+    run: str
+    name: str
+    target: str
+    namespace: str
+    sql: str
+    config: str
+    overrides: tuple[str, ...]
+    seed: int
+    schedule: tuple[Injection, ...]
+    rate: int
+    load: LoadShape = field(default_factory=LoadShape)
+    own: bool = False
+    version: str = __version__
+    commit: str = ""
+    created_s: float = 0.0
+
+    def write(self, folder: Path) -> None:
+        """Writes `<folder>/run.json`.
+
+        Raises:
+            Refused: there is a run in the folder already.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f".run.json.{os.getpid()}"
+        beside.write_bytes(_ADAPTER.dump_json(self, indent=1))
+        try:
+            # A link, not a rename: it does not replace the file of another run.
+            (folder / "run.json").hardlink_to(beside)
+        except FileExistsError as error:
+            raise Refused(
+                f"There is a run in {folder} already.",
+                action="give this one another name (--run), or remove that folder",
+            ) from error
+        finally:
+            beside.unlink()
+
+    @staticmethod
+    def read(folder: Path) -> RunFile:
+        """Reads it again.
+
+        Raises:
+            Refused: it is not there, or cannot be read.
+        """
+        try:
+            return _ADAPTER.validate_json((folder / "run.json").read_bytes())
+        except (OSError, ValidationError) as error:
+            raise Refused(
+                f"There is no run in {folder}: {error}.",
+                action="begin with `holdfast chaos precheck`; --home and --run say where",
+            ) from error
+
+
+_ADAPTER = TypeAdapter(RunFile)
+
+
+def run_folder(home: str | Path, run: str) -> Path:
+    """Where a run's files are.
+
+    Raises:
+        Refused: the name is not fit for a folder.
+    """
+    if not run or run != Path(run).name or run.startswith("."):
+        raise Refused(
+            f"{run!r} is no name for a run.", action="take letters, digits, dots and dashes"
+        )
+    return Path(home).absolute() / "chaos" / run
+
+
+def source_commit() -> str:
+    """The commit of the source that this is run from; empty where it is not a checkout."""
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return told.stdout.strip() if told.returncode == 0 else ""

@@ -1,0 +1,138 @@
+"""The load of a run: numbered records into the job's real input topics, at a steady pace.
+
+The producer is idempotent and waits for a broker that is away, so that every record is in its
+topic once and the topics themselves are the truth.  The header `holdfast-chaos` of a record is
+`<run>/<number>`, numbers from 0 over all topics of a run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.chaos.history import Event, HistoryWriter
+from holdfast.chaos.records import LoadShape, RecordMaker
+from holdfast.transport.plain import Producer
+from holdfast.types.topology import Source, Topology
+
+__all__ = ["HEADER", "Load", "Sent", "Workload", "input_sources", "sent_before"]
+
+HEADER = "holdfast-chaos"
+# Longer than any broker is away: a record that was given up would be missing in the numbers.
+_PATIENCE_MS = 900_000
+_TICK_S = 0.05
+_TELL_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is produced.
+
+    Attributes:
+        run: name of the run, for the header.
+        rate: records per second over all topics.
+    """
+
+    run: str
+    seed: int
+    rate: int
+    shape: LoadShape
+
+
+def input_sources(topology: Topology) -> tuple[Source, ...]:
+    """The declared sources that the job reads and does not write itself, one per topic."""
+    written = {q.sink.topic for q in topology.queries}
+    read = {q.source.topic: q.source for q in topology.queries}
+    return tuple(source for topic, source in read.items() if topic not in written)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Counts of a run's records; the next one gets number `sent`."""
+
+    sent: int = 0
+    acked: int = 0
+    failed: int = 0
+
+
+def sent_before(history: Iterable[Event]) -> Sent:
+    """What an earlier workload of the same run has told of itself last."""
+    told = [e.data for e in history if e.what in ("produce", "produced")]
+    if not told:
+        return Sent()
+    last = told[-1]
+    return Sent(int(last["last"]) + 1, int(last["acked"]), int(last["failed"]))
+
+
+class Workload:
+    """Owns the numbers of the records it sends and what became of them.
+
+    Args:
+        history: gets a "produce" state every second, with the counts of the run so far and the
+            numbers of that second, and "produced" at the end.
+        before: what an earlier workload of the same run has sent.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        sources: Sequence[Source],
+        client: Mapping[str, str],
+        history: HistoryWriter,
+        before: Sent | None = None,
+    ) -> None:
+        """Raises `Refused`: no records can be made for a source."""
+        self._load = load
+        self._makers = [(s.topic, RecordMaker(s, load.shape)) for s in sources]
+        self._producer = Producer(client, _PATIENCE_MS)
+        self._history = history
+        self._before = before or Sent()
+        self._next = self._before.sent
+
+    def run(self, done: Callable[[], bool], limit_s: float) -> int:
+        """Sends until `done()` says so or time is over; returns how many were sent.
+
+        Raises:
+            KafkaUnavailable: records could not be delivered in a quarter of an hour.
+        """
+        began = told = time.monotonic()
+        tell_from = self._next
+        try:
+            while not done() and time.monotonic() - began < limit_s:
+                self._send_due(time.monotonic() - began)
+                if time.monotonic() - told >= _TELL_EVERY_S:
+                    told = time.monotonic()
+                    self._tell("produce", tell_from)
+                    tell_from = self._next
+                time.sleep(_TICK_S)
+            self._producer.flush()
+        finally:
+            self._tell("produced", 0)
+            self._producer.close()
+        return self._next - self._before.sent
+
+    def _send_due(self, seconds: float) -> None:
+        due = self._before.sent + int(seconds * self._load.rate)
+        now_ms = int(time.time() * 1000)
+        while self._next < due:
+            topic, maker = self._makers[self._next % len(self._makers)]
+            record = maker.make(self._next, self._load.seed, now_ms)
+            self._producer.send(
+                topic,
+                record.key,
+                record.value,
+                record.timestamp_ms,
+                headers={HEADER: f"{self._load.run}/{self._next}"},
+            )
+            self._next += 1
+
+    def _tell(self, what: str, first: int) -> None:
+        self._history.state(
+            what,
+            sent=self._next,
+            acked=self._before.acked + self._producer.delivered(),
+            failed=self._before.failed + self._producer.failed(),
+            first=first,
+            last=self._next - 1,
+        )

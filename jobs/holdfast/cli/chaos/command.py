@@ -1,0 +1,102 @@
+"""The group `holdfast chaos`, and `run`: every step in one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.chaos import steps, verdicts
+from holdfast.cli.chaos.opening import open_run
+from holdfast.cli.chaos.options import JobOptions, PlanOptions, job_and_plan_options
+from holdfast.cli.chaos.own import own_job
+from holdfast.cli.chaos.precheck import command as precheck
+from holdfast.cli.chaos.precheck import plan_run, schedule_lines
+from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
+from holdfast.cli.progress import reporter
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.chaos.run import Run
+
+__all__ = ["command"]
+
+
+@click.group("chaos")
+def command() -> None:
+    """Break a running job on purpose, and prove that its tables are exact.
+
+    `run` does it all. The other commands are its steps, in this order: precheck, baseline,
+    workload and nemesis side by side, heal, quiesce, verify, report.
+    """
+
+
+@command.command("run")
+@job_and_plan_options
+@click.option(
+    "--own",
+    is_flag=True,
+    help="Start a Kafka in --home, deploy SQL_FILE as NAME, and clear both away in the end.",
+)
+@json_option
+@click.pass_context
+def _run(ctx: click.Context, job: JobOptions, plan: PlanOptions, own: bool, as_json: bool) -> None:
+    """Load the job NAME, break it, let it recover, and judge its tables.
+
+    Exits with 0 (valid), 1 (invalid), 3 (unknown) or 2 (refused: nothing was broken).
+    """
+    with (
+        sigterm_interrupts(),
+        json_errors(as_json),
+        reporter() as tell,
+        own_job(job, tell) if own else nullcontext(),
+    ):
+        _, asked = plan_run(job, plan, own=own)
+        click.echo("\n".join(schedule_lines(asked)), err=True)
+        opened = open_run(asked.run, job.home, tell)
+        opened.baseline()
+        _break(opened)
+        status = verdicts.finish(opened, as_json=as_json)
+    ctx.exit(status)
+
+
+for _step in (precheck, steps.baseline, steps.workload, steps.nemesis, steps.heal, steps.quiesce,
+              verdicts.verify, verdicts.report):  # fmt: skip
+    command.add_command(_step)
+
+
+def _break(run: Run) -> None:
+    """Workload and nemesis side by side, then heal and quiesce.
+
+    A step that fails is told and written down: the verdict says what it means.
+    """
+    failed: list[HoldfastError] = []
+
+    def load() -> None:
+        try:
+            run.workload()
+        except HoldfastError as error:
+            failed.append(error)
+
+    loader = threading.Thread(target=load, name="workload")
+    loader.start()
+    try:
+        _told(run.nemesis)
+    finally:
+        loader.join()
+    for error in failed:
+        click.echo(f"workload: {error.fact}", err=True)
+    if _told(run.heal):
+        _told(run.quiesce)
+
+
+def _told(step: Callable[[], object]) -> bool:
+    try:
+        step()
+    except HoldfastError as error:
+        click.echo(error.fact, err=True)
+        return False
+    return True

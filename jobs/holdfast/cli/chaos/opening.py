@@ -1,0 +1,112 @@
+"""A run's folder, its job and the place where that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from holdfast.cli.options import Job, Sql, load_job
+from holdfast.errors import Refused
+
+if TYPE_CHECKING:
+    from holdfast.chaos.run import Run
+    from holdfast.chaos.run_file import RunFile
+    from holdfast.chaos.target import Target
+    from holdfast.cli.chaos.options import JobOptions
+    from holdfast.config.settings import Settings
+
+__all__ = ["asked_job", "open_run", "target_of"]
+
+
+def target_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
+    """Where the job runs."""
+    if target == "local":
+        from holdfast.deploy.nemesis_local import LocalTarget
+
+        return LocalTarget(name, settings)
+    from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+
+    return KubernetesTarget(namespace, name)
+
+
+def open_run(run: str, home: str | None, tell: Callable[[str], None]) -> Run:
+    """A run that `precheck` has written down.
+
+    Raises:
+        Refused: there is none of that name.
+    """
+    from holdfast.chaos.run import Run
+    from holdfast.chaos.run_file import RunFile, run_folder
+
+    folder = run_folder(_home(home), run)
+    asked = RunFile.read(folder)
+    job = job_of(asked, folder, home)
+    target = target_of(asked.target, asked.namespace, asked.name, job.settings)
+    return Run(folder, asked, job.topology, job.settings, target, tell)
+
+
+def job_of(asked: RunFile, folder: Path, home: str | None) -> Job:
+    """The job as it is in the run's file."""
+    config = folder / "config.yaml" if asked.config else None
+    if config is not None and not config.exists():
+        config.write_text(asked.config, encoding="utf-8")
+    return load_job(Sql(given=asked.sql), config, asked.overrides, home, name=asked.name)
+
+
+def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
+    """(job, its statements, the text of its YAML file, its properties as `key=value`).
+
+    Without statements of its own the job is taken as it was deployed; properties given here come
+    on top in any case.
+
+    Raises:
+        Refused: there is no such deployment.
+    """
+    sql, config, overrides = _deployed(options) if options.sql is None else (
+        options.sql, options.config, ())  # fmt: skip
+    overrides = (*overrides, *options.overrides)
+    job = load_job(sql, config, overrides, options.home, name=options.name)
+    servers = f"bootstrap.servers={job.settings.bootstrap_servers}"
+    text = config.read_text(encoding="utf-8") if config is not None else ""
+    if job.settings.application_id != options.name and options.target == "kubernetes":
+        raise Refused(
+            f"The job's application.id is {job.settings.application_id}, its release "
+            f"{options.name}.",
+            action="leave application.id out: on Kubernetes the release's name is the job's",
+        )
+    # The broker may be away when a later step looks for it.
+    return replace(job), sql.text(), text, (*overrides, servers)
+
+
+def _deployed(options: JobOptions) -> tuple[Sql, Path | None, tuple[str, ...]]:
+    if options.target == "kubernetes":
+        from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+
+        text, properties = KubernetesTarget(options.namespace, options.name).job_files()
+        return Sql(given=text), None, tuple(f"{k}={_text(v)}" for k, v in properties.items())
+    from holdfast.deploy.revisions import Revisions
+
+    folder = _home(options.home) / "deploy" / options.name
+    revisions = Revisions(folder)
+    if not revisions.current:
+        raise Refused(
+            f"There is no deployment {options.name} in {folder.parent}.",
+            action="deploy it first (`holdfast deploy`), or give `run` --own and an SQL_FILE",
+        )
+    files = revisions.files(revisions.current)
+    config = folder / f"revision-{revisions.current}.yaml" if files.config else None
+    return Sql(given=files.sql), config, files.overrides
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _home(home: str | None) -> Path:
+    from holdfast.cli.options import load_settings
+
+    return Path(load_settings(None, (), home).home)

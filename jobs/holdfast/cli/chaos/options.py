@@ -1,0 +1,163 @@
+"""The options by which a run is asked for, and those that name a run that is there."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from holdfast.chaos.faults import Fault, Moment
+from holdfast.chaos.records import LoadShape
+from holdfast.cli.options import Sql, home_option
+from holdfast.cli.targets import namespace_option, target_option
+
+__all__ = ["JobOptions", "PlanOptions", "job_and_plan_options", "run_options"]
+
+_R = TypeVar("_R")
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """The job that is asked for; `sql` None: the statements it was deployed with."""
+
+    name: str
+    sql: Sql | None
+    target: str
+    namespace: str
+    config: Path | None
+    overrides: tuple[str, ...]
+    home: str | None
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What is asked of the run; empty tuples mean all that is possible."""
+
+    run: str
+    seed: int
+    components: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    moments: tuple[Moment, ...]
+    rounds: int
+    rate: int
+    load: LoadShape
+    confirm: str
+
+
+def run_options(function: _F) -> _F:
+    """Adds --run and --home to a command about a run that is there."""
+    run = click.option("--run", required=True, metavar="RUN", help="Name of the run.")
+    return run(home_option(function))
+
+
+def job_and_plan_options(function: Callable[..., _R]) -> Callable[..., _R]:
+    """Adds all that a run is asked for with, as `job` and `plan`."""
+
+    @functools.wraps(function)
+    def command(**given: Any) -> _R:
+        job, plan = _job(given), _plan(given)
+        return function(job=job, plan=plan, **given)
+
+    for option in reversed(_options()):
+        command = option(command)
+    return namespace_option(target_option(home_option(command)))
+
+
+def _options() -> list[Callable[[Any], Any]]:
+    return [
+        click.argument("name"),
+        click.argument("sql_file", required=False, type=click.Path(path_type=Path)),
+        click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead."),
+        click.option("--config", type=click.Path(path_type=Path), help="YAML file of properties."),
+        click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A property."),
+        click.option("--run", metavar="RUN", help="Name of the run.  [default: the time]"),
+        click.option("--seed", type=click.IntRange(min=0), help="[default: a random one]"),
+        click.option("--components", metavar="A,B", help="driver, executor, broker …"),
+        click.option("--faults", metavar="A,B", help=f"Of: {', '.join(Fault)}."),
+        click.option("--moments", metavar="A,B", help=f"Of: {', '.join(Moment)}."),
+        click.option(
+            "--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Faults."
+        ),
+        click.option(
+            "--rate", type=click.IntRange(min=1), default=200, show_default=True,
+            help="Records per second, over all input topics.",
+        ),
+        click.option("--keys", type=click.IntRange(min=1), default=200, show_default=True),
+        click.option(
+            "--distribution", type=click.Choice(["uniform", "zipf"]), default="uniform",
+            show_default=True, help="Of the keys.",
+        ),
+        _share("--out-of-order", 0.2, "with an event time some seconds old"),
+        _share("--late", 0.0, "with an event time two days old"),
+        _share("--tombstones", 0.0, "without a value"),
+        _share("--garbage", 0.0, "that cannot be decoded"),
+        click.option(
+            "--confirm", default="", metavar="NAME",
+            help="The job's name once more, outside of a namespace for development.",
+        ),
+    ]  # fmt: skip
+
+
+def _share(name: str, default: float, what: str) -> Callable[[Any], Any]:
+    return click.option(
+        name,
+        type=click.FloatRange(0, 1),
+        default=default,
+        show_default=True,
+        metavar="SHARE",
+        help=f"Share of records {what}.",
+    )
+
+
+def _job(given: dict[str, Any]) -> JobOptions:
+    file, text = given.pop("sql_file"), given.pop("sql_text")
+    if file is not None and text is not None:
+        raise click.UsageError("Give either SQL_FILE or --sql TEXT.")
+    sql = Sql(file, text or "") if file is not None or text is not None else None
+    names = ("name", "target", "namespace", "config", "overrides", "home")
+    return JobOptions(sql=sql, **{name: given.pop(name) for name in names})
+
+
+def _plan(given: dict[str, Any]) -> PlanOptions:
+    load = LoadShape(
+        keys=given.pop("keys"),
+        distribution=given.pop("distribution"),
+        out_of_order=given.pop("out_of_order"),
+        late=given.pop("late"),
+        tombstones=given.pop("tombstones"),
+        garbage=given.pop("garbage"),
+    )
+    seed = given.pop("seed")
+    return PlanOptions(
+        run=given.pop("run") or time.strftime("%Y%m%d-%H%M%S"),
+        seed=secrets.randbelow(1 << 31) if seed is None else seed,
+        components=_words(given.pop("components")),
+        faults=tuple(_word(Fault, w) for w in _words(given.pop("faults"))),
+        moments=tuple(_word(Moment, w) for w in _words(given.pop("moments"))),
+        rounds=given.pop("rounds"),
+        rate=given.pop("rate"),
+        load=load,
+        confirm=given.pop("confirm"),
+    )
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(w.strip() for w in (text or "").split(",") if w.strip()))
+
+
+_E = TypeVar("_E", Fault, Moment)
+
+
+def _word(kind: type[_E], text: str) -> _E:
+    try:
+        return kind(text)
+    except ValueError:
+        told = f"{text!r} is no {kind.__name__.lower()}; there are: {', '.join(kind)}."
+        raise click.UsageError(told) from None

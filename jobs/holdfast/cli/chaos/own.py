@@ -1,0 +1,68 @@
+"""A Kafka and a deployment of the run's own, which are gone when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import Refused
+
+if TYPE_CHECKING:
+    from holdfast.cli.chaos.options import JobOptions
+
+__all__ = ["own_job"]
+
+_READY_S = 300.0
+
+
+@contextmanager
+def own_job(options: JobOptions, tell: Callable[[str], None]) -> Iterator[None]:
+    """Starts both and clears both away; the run's folder and the job's log stay.
+
+    Raises:
+        Refused: no statements were given, or the home holds a Kafka already.
+    """
+    from holdfast.cli.options import load_settings
+    from holdfast.local.broker import LocalKafka
+
+    if options.target != "local" or options.sql is None:
+        raise Refused(
+            "--own deploys a job of its own, on this machine and from statements.",
+            action="give an SQL_FILE (or --sql) and leave --target kubernetes out",
+        )
+    home = Path(load_settings(None, (), options.home).home)
+    kafka = LocalKafka(home)
+    if kafka.folder.exists():
+        raise Refused(
+            f"There is a Kafka in {kafka.folder}, which --own would delete in the end.",
+            cause="another job uses this home, or a run before was killed",
+            action="give another --home; `holdfast kafka stop` and remove the folder if it is "
+            "what a run has left",
+        )
+    try:
+        tell("starting a Kafka of the run's own")
+        kafka.start(port=0)
+        _deploy(options, tell)
+        yield
+    finally:
+        _clear(home, options.name, kafka.wipe)
+
+
+def _deploy(options: JobOptions, tell: Callable[[str], None]) -> None:
+    from holdfast.cli.deploy import deploy_local
+    from holdfast.cli.options import load_job
+
+    assert options.sql is not None, "own_job has refused that"
+    job = load_job(options.sql, options.config, options.overrides, options.home, name=options.name)
+    deploy_local(options.name, job, options.sql, options.config, options.overrides, _READY_S,
+                 tell, wait=True)  # fmt: skip
+
+
+def _clear(home: Path, name: str, wipe: Callable[[], None]) -> None:
+    from holdfast.deploy.local import LocalDeployment
+
+    with suppress(Refused):  # it was never deployed
+        LocalDeployment(home, name).undeploy(delete_state=True)
+    wipe()

@@ -1,0 +1,198 @@
+"""`holdfast chaos precheck`: may this be done here, and what comes when?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from holdfast.cli.chaos.opening import asked_job, target_of
+from holdfast.cli.chaos.options import JobOptions, PlanOptions, job_and_plan_options
+from holdfast.cli.options import Job, json_errors, json_option
+from holdfast.errors import Refused
+
+if TYPE_CHECKING:
+    from holdfast.chaos.faults import Fault, Moment
+    from holdfast.chaos.run_file import RunFile
+    from holdfast.chaos.schedule import Asked
+    from holdfast.chaos.target import Target
+
+__all__ = ["command", "plan_run", "schedule_lines"]
+
+
+@click.command("precheck")
+@job_and_plan_options
+@click.option("--dry-run", is_flag=True, help="Write nothing.")
+@json_option
+def command(job: JobOptions, plan: PlanOptions, dry_run: bool, as_json: bool) -> None:
+    """Check that NAME can be broken here as asked, and write down what will come.
+
+    Without SQL_FILE the job is taken as it was deployed. Prints the seed and the schedule; the
+    same seed and the same options give the same schedule.
+    """
+    with json_errors(as_json):
+        folder, asked = plan_run(job, plan, dry_run=dry_run)
+    if as_json:
+        told = {**asdict(asked), "folder": str(folder)}
+        click.echo(orjson.dumps(told).decode())
+        return
+    click.echo("\n".join(schedule_lines(asked)))
+    click.echo(f"run {asked.run}: nothing is written" if dry_run else f"run {asked.run}: {folder}")
+
+
+def plan_run(
+    options: JobOptions, plan: PlanOptions, *, own: bool = False, dry_run: bool = False
+) -> tuple[Path, RunFile]:
+    """Checks everything, and writes `run.json` unless `dry_run`.
+
+    Raises:
+        Refused: the job is not ready, must not be touched, or cannot be broken as asked here.
+    """
+    from holdfast.chaos.run_file import RunFile, run_folder, source_commit
+    from holdfast.chaos.schedule import schedule
+
+    job, sql, config, overrides = asked_job(options)
+    target = target_of(options.target, options.namespace, options.name, job.settings)
+    _refuse_unconfirmed(options, plan, target)
+    _refuse_unready(options.name, target)
+    _refuse_load(job, plan)
+    folder = run_folder(job.settings.home, plan.run)
+    asked = RunFile(
+        run=plan.run,
+        name=options.name,
+        target=options.target,
+        namespace=options.namespace if options.target == "kubernetes" else "",
+        sql=sql,
+        config=config,
+        overrides=overrides,
+        seed=plan.seed,
+        schedule=schedule(plan.seed, asked_faults(job, plan, target)),
+        rate=plan.rate,
+        load=plan.load,
+        own=own,
+        commit=source_commit(),
+        created_s=round(time.time(), 3),
+    )
+    if not dry_run:
+        asked.write(folder)
+    return folder, asked
+
+
+def schedule_lines(asked: RunFile) -> list[str]:
+    """The schedule for people."""
+    lines = [f"seed {asked.seed}, {len(asked.schedule)} faults to {asked.name} ({asked.target})"]
+    for i in asked.schedule:
+        several = f"{i.count} x " if i.count > 1 else ""
+        lasts = f" for {i.duration_s:.0f} s" if i.fault.lasts else ""
+        lines.append(f"{i.number + 1:4}  {i.moment.value:10} {several}{i.component} "
+                     f"{i.fault.value}{lasts}")  # fmt: skip
+    return lines
+
+
+def asked_faults(job: Job, plan: PlanOptions, target: Target) -> Asked:
+    """What the schedule is made from: the plan, and what the target can do."""
+    from holdfast.chaos.faults import Fault, Moment
+    from holdfast.chaos.schedule import Asked
+
+    possible, aimed = target.faults, target.hook is not None
+    components = plan.components or tuple(sorted(possible))
+    _refuse_impossible(components, plan.faults, possible.keys(),
+                       {f for c in components for f in possible.get(c, ())})  # fmt: skip
+    _refuse_unaimed(plan.moments, aimed=aimed)
+    moments = plan.moments or tuple(m for m in Moment if aimed or m.step is None)
+    timeout_s = job.settings.transaction_timeout_ms / 1000
+    return Asked(
+        components=components,
+        faults=plan.faults or tuple(Fault),
+        moments=moments,
+        possible=possible,
+        rounds=plan.rounds,
+        executors=job.settings.placement.executors,
+        aimed=aimed,
+        lasting_s=timeout_s * 1.2 + 2,
+    )
+
+
+def _refuse_unconfirmed(options: JobOptions, plan: PlanOptions, target: Target) -> None:
+    if plan.confirm == options.name or target.is_dev_namespace():
+        return
+    raise Refused(
+        f"{options.name} is in the namespace {options.namespace}, which is not labelled as one "
+        "for development.",
+        cause="breaking a job there is something a person has to want",
+        action=f"add --confirm {options.name} if you do",
+    )
+
+
+def _refuse_unready(name: str, target: Target) -> None:
+    status = target.job_status()
+    if status is None or not status.get("ready"):
+        why = "its driver does not answer" if status is None else str(status.get("reason"))
+        raise Refused(
+            f"{name} is not ready: {why}.",
+            cause="it is not deployed, or still starts",
+            action="deploy it, wait until `holdfast status` says that it is ready",
+        )
+
+
+def _refuse_load(job: Job, plan: PlanOptions) -> None:
+    """Records must be known how to make, and tables how to compute again."""
+    from holdfast.chaos.decode import InputDecoder
+    from holdfast.chaos.records import RecordMaker
+    from holdfast.chaos.statement import Untranslatable
+    from holdfast.chaos.translate import translate
+    from holdfast.chaos.workload import input_sources
+
+    if plan.load.garbage and job.settings.ingest.on_undecodable == "fail":
+        raise Refused(
+            "The job stops at records that cannot be decoded (deserialization.error=fail).",
+            action="leave --garbage out",
+        )
+    for source in input_sources(job.topology):
+        RecordMaker(source, plan.load)
+    for query in job.topology.queries:
+        try:
+            InputDecoder(query.source, translate(query, [0]).needed)
+        except Untranslatable as unknown:
+            raise Refused(
+                f"Nobody could judge {query.sink.name} afterwards: {unknown}.",
+                cause="the judge recomputes tables by itself and does not know this statement",
+                action="leave it out of the job that is broken",
+            ) from unknown
+
+
+def _refuse_impossible(
+    components: Iterable[str], faults: Iterable[Fault], known: Iterable[str], can: set[Fault]
+) -> None:
+    known = set(known)
+    strange = [c for c in components if c not in known]
+    if strange:
+        raise Refused(
+            f"There is no {', no '.join(strange)} to hit here; there are: "
+            f"{', '.join(sorted(known))}.",
+            cause="the job has no such part here, or it is not labelled as a target",
+            action="leave it out of --components",
+        )
+    cannot = [f for f in faults if f not in can]
+    if cannot:
+        raise Refused(
+            f"{', '.join(cannot)} cannot be done to {', '.join(components)} here.",
+            cause="this place has no way to do it to them (see the table of faults in the README)",
+            action="leave it out of --faults, or ask for other components",
+        )
+
+
+def _refuse_unaimed(moments: Iterable[Moment], *, aimed: bool) -> None:
+    wanted = [m.value for m in moments if m.step is not None]
+    if wanted and not aimed:
+        raise Refused(
+            f"Faults cannot be aimed at {', '.join(wanted)} here: no process of the job has the "
+            "tests' hook.",
+            cause="the hook is part of the tests and never of a job that is in use",
+            action="take the moments random and recovery, or run `make chaos`",
+        )

@@ -1,0 +1,310 @@
+"""The target `local` of the nemesis: processes of one deployment of this machine, and its broker.
+
+| component | its processes                                | main process |
+|-----------|----------------------------------------------|--------------|
+| driver    | the supervised command and its JVM           | the command  |
+| executor  | a JVM of the driver's session, its Python    | the JVM      |
+|           | daemon and workers                           |              |
+| broker    | the Kafka of the same home                   | the JVM      |
+
+Who is a victim is found out by looking: nothing outside the deployment's own session and the
+home's own broker is ever touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault
+from holdfast.chaos.hook_files import HookFiles
+from holdfast.chaos.target import Held, Hook, Landing, Victim
+from holdfast.config.settings import Settings
+from holdfast.deploy.deployment import fetch_status
+from holdfast.deploy.local_processes import (
+    JobProcesses,
+    Member,
+    full_disk,
+    identity_of,
+    is_stopped,
+    signal_all,
+    tree_of,
+    volume_of,
+)
+from holdfast.errors import HoldfastError, Refused
+from holdfast.local.broker import LocalKafka
+from holdfast.local.probe import HOST, serves_producers
+from holdfast.state.files import read_json
+from holdfast.state.volume import claim_ordinal
+from holdfast.types.status import JobStatus, status_path
+
+__all__ = ["LocalTarget"]
+
+_FAULTS: Mapping[str, frozenset[Fault]] = {
+    DRIVER: frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW, Fault.PAUSE, Fault.SLOW}),
+    EXECUTOR: frozenset(Fault) - {Fault.CUT_OFF},
+    BROKER: frozenset({Fault.KILL, Fault.DELETE, Fault.CUT_OFF, Fault.SLOW}),
+}
+_STOP_S, _GO_S = 0.20, 0.05  # SLOW: stopped four fifths of the time
+_VOLUME_WAIT_S = 10.0
+
+
+class LocalTarget:
+    """Owns nothing but the threads that keep processes slow: all else is seen anew each time.
+
+    Args:
+        name: of the deployment that may be hit.
+        settings: of its job; the broker may be hit only if it is the one of the same home.
+    """
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self._settings = settings
+        home = Path(settings.home).absolute()
+        self._processes = JobProcesses(home / "deploy" / name)
+        self._status = status_path(home, settings.application_id)
+        self._port = int(settings.bootstrap_servers.rpartition(":")[2])
+        self._kafka = _own_kafka(home, settings.bootstrap_servers)
+        self._state_dir = Path(settings.state.dir or Path(settings.home, "state")).absolute()
+        self._slowing: dict[str, threading.Event] = {}
+
+    @property
+    def faults(self) -> Mapping[str, frozenset[Fault]]:
+        """By component; the broker only where it belongs to the job's home."""
+        return {c: f for c, f in _FAULTS.items() if c != BROKER or self._kafka is not None}
+
+    @property
+    def hook(self) -> Hook | None:
+        """There when the driver was started with the tests' hook and a worker with it lives."""
+        folder = self._processes.hook_folder()
+        if folder is None:
+            return None
+        files = HookFiles(folder)
+        alive = any(map(psutil.pid_exists, files.pids()))
+        return _LocalHook(files, self._processes) if alive else None
+
+    def is_dev_namespace(self) -> bool:
+        """A home of this machine is its user's own."""
+        return True
+
+    def victims(self, component: str) -> list[Victim]:
+        """Those alive now: driver, executors by number, broker.
+
+        Raises:
+            Refused: the component is unknown here.
+        """
+        return [member.victim for member in self._members(component)]
+
+    def strike(self, victim: Victim, fault: Fault) -> str:
+        """Does it with signals, limits and, for LOSE_VOLUME, by removing the job's stores.
+
+        Raises:
+            HoldfastError: the victim is gone, or the fault is not possible for it.
+        """
+        member = self._find(victim)
+        if fault not in self.faults[victim.component]:
+            raise Refused(f"{fault.value} cannot be done to a {victim.component} on this machine.")
+        return self._strike(member, fault)
+
+    def landed(self, victim: Victim, fault: Fault) -> Landing:
+        """Looks at the processes: gone, stopped, or under a limit that refuses every write."""
+        pid = _pid(victim)
+        lives = identity_of(pid) == victim.identity
+        if fault.kills or fault is Fault.DELETE:
+            return Landing(
+                not lives, f"{victim.name} (pid {pid}) {'lives' if lives else 'is gone'}"
+            )
+        if not lives:
+            return Landing(False, f"{victim.name} (pid {pid}) ended by itself")
+        if fault is Fault.SLOW:
+            running = victim.identity in self._slowing
+            return Landing(running, f"{victim.name} is stopped {_STOP_S / (_STOP_S + _GO_S):.0%}")
+        if fault is Fault.DISK_FULL:
+            workers = [p for p in tree_of(pid) if p.pid != pid]
+            full = bool(workers) and all(map(full_disk, workers))
+            return Landing(full, f"{len(workers)} processes of {victim.name} can write no file")
+        stopped = all(map(is_stopped, self._all_of(victim)))
+        return Landing(stopped, f"{victim.name} (pid {pid}) is {'' if stopped else 'not '}stopped")
+
+    def heal(self, victim: Victim, fault: Fault) -> None:
+        """Takes it back; a broker that is gone is started again on its port."""
+        slow = self._slowing.pop(victim.identity, None)
+        if slow is not None:
+            slow.set()
+        if victim.component == BROKER and (fault.kills or fault is Fault.DELETE):
+            self._start_broker()
+        elif identity_of(_pid(victim)) == victim.identity:
+            self._take_back(self._all_of(victim))
+
+    def heal_all(self) -> list[str]:
+        """Lets every stopped process go, lifts limits, starts the broker, releases who is held."""
+        done = []
+        for event in self._slowing.values():
+            event.set()
+        self._slowing.clear()
+        for component in self.faults:
+            for member in self._members(component):
+                done += self._take_back(tree_of(member.pid) if component != DRIVER
+                                        else self._processes.of_driver())  # fmt: skip
+        if self._kafka is not None and self._kafka.status() is None:
+            self._start_broker()
+            done.append(f"Kafka started again on port {self._port}")
+        folder = self._processes.hook_folder()
+        if folder is not None:
+            HookFiles(folder).clear()
+        return done
+
+    def recovered(self, victims: Sequence[Victim]) -> bool:
+        """Is all there again that there should be, and ready?"""
+        if any(v.component == BROKER for v in victims) and not serves_producers(self._port):
+            return False
+        executors = self._members(EXECUTOR)
+        status = self.job_status()
+        enough = len(executors) >= self._settings.placement.executors
+        return enough and status is not None and bool(status.get("ready"))
+
+    def job_status(self) -> dict[str, Any] | None:
+        """What the present driver's /status says."""
+        told, record = JobStatus.read(self._status), self._processes.driver()
+        if told is None or record is None or told.pid != record.driver_pid or not told.metrics_url:
+            return None  # the file is of a predecessor
+        return fetch_status(told.metrics_url.removesuffix("metrics") + "status", timeout_s=2.0)
+
+    # -- what is done ------------------------------------------------------------------------
+
+    def _strike(self, member: Member, fault: Fault) -> str:
+        everyone = self._all_of(member.victim)
+        main = [psutil.Process(member.pid)]
+        deeds: Mapping[Fault, Callable[[], str]] = {
+            Fault.DELETE: lambda: _signalled(main, signal.SIGTERM),
+            Fault.DELETE_NOW: lambda: _signalled(everyone, signal.SIGKILL),
+            Fault.KILL: lambda: _signalled(main, signal.SIGKILL),
+            Fault.LOSE_VOLUME: lambda: self._lose_volume(member, everyone),
+            Fault.DISK_FULL: lambda: _fill_disk(everyone[1:]),
+            Fault.SLOW: lambda: self._slow(member.victim, everyone),
+            Fault.PAUSE: lambda: _signalled(everyone, signal.SIGSTOP),
+            Fault.CUT_OFF: lambda: _signalled(everyone, signal.SIGSTOP),
+        }
+        return deeds[fault]()
+
+    def _lose_volume(self, member: Member, everyone: list[psutil.Process]) -> str:
+        ordinal = volume_of(everyone, self._state_dir)
+        if ordinal is None:
+            raise HoldfastError(f"{member.victim.name} has claimed no volume yet.")
+        did = _signalled(everyone, signal.SIGKILL)
+        # The lock keeps its successor away until the stores are gone.
+        volume = claim_ordinal(self._state_dir, ordinal, _VOLUME_WAIT_S)
+        try:
+            stores = self._state_dir / str(ordinal) / "stores" / self._settings.application_id
+            shutil.rmtree(stores, ignore_errors=True)
+        finally:
+            volume.release()
+        return f"{did}; stores of volume {ordinal} removed"
+
+    def _slow(self, victim: Victim, everyone: list[psutil.Process]) -> str:
+        end = threading.Event()
+        self._slowing[victim.identity] = end
+
+        def work() -> None:
+            while not end.is_set():
+                signal_all(everyone, signal.SIGSTOP)
+                end.wait(_STOP_S)
+                signal_all(everyone, signal.SIGCONT)
+                end.wait(_GO_S)
+
+        threading.Thread(target=work, name=f"slow {victim.name}", daemon=True).start()
+        return f"{len(everyone)} processes stopped and let go, again and again"
+
+    def _start_broker(self) -> None:
+        if self._kafka is not None:
+            self._kafka.start(self._port)
+
+    @staticmethod
+    def _take_back(everyone: Sequence[psutil.Process]) -> list[str]:
+        stopped = [p for p in everyone if is_stopped(p)]
+        limited = [p for p in everyone if full_disk(p)]
+        signal_all(stopped, signal.SIGCONT)
+        for process in limited:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+        told = [f"pid {p.pid} goes on" for p in stopped]
+        return told + [f"pid {p.pid} may write again" for p in limited]
+
+    # -- who there is ------------------------------------------------------------------------
+
+    def _members(self, component: str) -> list[Member]:
+        if component == DRIVER:
+            return self._processes.drivers()
+        if component == EXECUTOR:
+            return self._processes.executors()
+        if component == BROKER and self._kafka is not None:
+            running = self._kafka.status()
+            return [Member(BROKER, "broker", running.pid)] if running is not None else []
+        known = ", ".join(sorted(self.faults))
+        raise Refused(
+            f"There is no {component} to hit on this machine; there are: {known}.",
+            cause="on this machine a job has no such part, or its Kafka belongs to somebody else",
+            action="leave it out, or use the target kubernetes",
+        )
+
+    def _find(self, victim: Victim) -> Member:
+        for member in self._members(victim.component):
+            if member.victim.identity == victim.identity:
+                return member
+        raise HoldfastError(f"{victim.name} ({victim.identity}) is gone already.")
+
+    def _all_of(self, victim: Victim) -> list[psutil.Process]:
+        if victim.component == DRIVER:
+            return self._processes.of_driver()
+        return tree_of(_pid(victim))
+
+
+class _LocalHook:
+    """The hook's files, with executors by their names as victims."""
+
+    def __init__(self, files: HookFiles, processes: JobProcesses) -> None:
+        self._files, self._processes = files, processes
+        self.order, self.release = files.order, files.release
+
+    def held(self, order: str) -> Held | None:
+        found = self._files.held(order)
+        if found is None:
+            return None
+        for member in self._processes.executors():
+            if any(p.pid == found.pid for p in tree_of(member.pid)):
+                return Held(order, member.victim.name, found.pid, found.step, found.query_id,
+                            found.partition)  # fmt: skip
+        return None
+
+
+def _own_kafka(home: Path, servers: str) -> LocalKafka | None:
+    """The home's broker, running or not, if it is the one that the job talks to."""
+    kafka = LocalKafka(home)
+    last = read_json(kafka.folder / "broker.json")
+    return kafka if last is not None and servers == f"{HOST}:{last.get('port')}" else None
+
+
+def _pid(victim: Victim) -> int:
+    return int(victim.identity.partition("@")[0])
+
+
+def _signalled(processes: Sequence[psutil.Process], number: signal.Signals) -> str:
+    reached = signal_all(processes, number)
+    if not reached:
+        raise HoldfastError(f"No process was there to take {number.name}.")
+    return f"{number.name} to pid {', '.join(map(str, reached))}"
+
+
+def _fill_disk(processes: Sequence[psutil.Process]) -> str:
+    """No file of theirs may grow any more, or be written at all: every write fails (EFBIG)."""
+    for process in processes:
+        process.rlimit(psutil.RLIMIT_FSIZE, (0, psutil.RLIM_INFINITY))
+    if not processes:
+        raise HoldfastError("The executor has no Python worker yet whose writes could fail.")
+    return f"writes to files refused to pid {', '.join(str(p.pid) for p in processes)}"
