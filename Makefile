@@ -17,6 +17,8 @@ AIRFLOW_STAMP := $(AIRFLOW_VENV)/.installed
 AIRFLOW_DEV_STAMP := $(AIRFLOW_VENV)/.installed-dev
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 PYTEST_ARGS ?=
+# Test files at a time: tests of whole jobs wait as much as they compute.
+TEST_WORKERS ?= 2
 # `-k …` may choose tests of one environment only.
 NO_TEST_IS_FINE = $(if $(PYTEST_ARGS),|| (( $$? == 5 )))
 
@@ -34,7 +36,7 @@ demo: setup setup-airflow ## run the main job on real input, kill processes, pro
 
 .PHONY: test
 test: check ## lint, types, layers and every test that needs no cluster
-	@$(BIN)/python -m pytest -m "not cluster" $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
+	@$(BIN)/python -m pytest -m "not cluster" -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
 	@$(AIRFLOW_BIN)/python -m pytest -c tests/dags/pytest.ini tests/dags $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
 
 ##@ Environment
