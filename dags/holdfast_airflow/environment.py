@@ -7,6 +7,8 @@ from pathlib import Path
 
 __all__ = [
     "bootstrap_servers",
+    "chaos_confirm",
+    "chaos_job",
     "child_environment",
     "command",
     "image",
@@ -16,13 +18,15 @@ __all__ = [
 ]
 
 _BOOTSTRAP_SERVERS = "HOLDFAST_BOOTSTRAP_SERVERS"
+_CHAOS_CONFIRM = "HOLDFAST_CHAOS_CONFIRM"
+_CHAOS_JOB = "HOLDFAST_CHAOS_JOB"
 _COMMAND = "HOLDFAST_COMMAND"
 _IMAGE = "HOLDFAST_IMAGE"
 _NAMESPACE = "HOLDFAST_NAMESPACE"
 _SQL_FOLDER = "HOLDFAST_SQL_FOLDER"
 _STATUS_URL = "HOLDFAST_STATUS_URL"
 # The command line takes what starts with HOLDFAST_ for a property and refuses unknown ones.
-_OURS = {_COMMAND, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL}
+_OURS = {_CHAOS_CONFIRM, _CHAOS_JOB, _COMMAND, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL}
 
 
 def image() -> str:
@@ -49,6 +53,16 @@ def status_url(name: str, in_namespace: str) -> str:
 def command() -> str:
     """The executable that runs Holdfast's command line on this machine."""
     return os.environ.get(_COMMAND, "holdfast")
+
+
+def chaos_job() -> str | None:
+    """The job that is broken every night; None without one."""
+    return os.environ.get(_CHAOS_JOB) or None
+
+
+def chaos_confirm() -> str | None:
+    """Its name once more, where its namespace is not one for development."""
+    return os.environ.get(_CHAOS_CONFIRM) or None
 
 
 def sql_folder() -> Path:

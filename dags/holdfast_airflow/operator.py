@@ -37,7 +37,7 @@ def request_of(context: Context) -> Request:
         AirflowFailException: it makes no sense.
     """
     try:
-        return Request.of(context["params"])
+        return Request.of(context["params"], context.get("run_id") or "")
     except InvalidRequest as error:
         raise _failure(context, str(error), final=True) from error
 
@@ -59,7 +59,7 @@ class HoldfastOperator(KubernetesPodOperator):
         super().__init__(
             do_xcom_push=True,
             service_account_name=step.service_account,
-            automount_service_account_token=step.deployer,
+            automount_service_account_token=step.token,
             security_context=pods.pod_security(),
             container_security_context=pods.container_security(),
             xcom_sidecar_container_security_context=pods.container_security(),

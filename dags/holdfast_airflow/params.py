@@ -8,13 +8,16 @@ from airflow.sdk import Param
 
 from holdfast_airflow import environment
 
-__all__ = ["deploy_params", "undeploy_params"]
+__all__ = ["chaos_params", "deploy_params", "undeploy_params"]
 
 _WHAT, _WHERE, _SIZE, _LIMITS = "The table", "Where it runs", "Size", "Time limits"
+_FAULTS, _LOAD = "What is broken", "Load meanwhile"
 
 
-def _name() -> Param:
+def _name(default: str | None = None) -> Param:
+    given: dict[str, Any] = {} if default is None else {"default": default}
     return Param(
+        **given,
         type="string",
         title="Name",
         description_md="Name of the job: its Helm release and its `application.id`, which prefixes "
@@ -192,4 +195,130 @@ def undeploy_params() -> dict[str, Any]:
             "stores from their changelogs.",
             section=_LIMITS,
         ),
+    }
+
+
+def _some_of(title: str, choices: list[str], description: str, *, others: bool = False) -> Param:
+    items = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"}
+    return Param(
+        [],
+        type="array",
+        items=items if others else {"type": "string", "enum": choices},
+        examples=choices,
+        uniqueItems=True,
+        title=title,
+        description=description,
+        section=_FAULTS,
+    )
+
+
+def _what_is_broken(rounds: int, confirm: str | None) -> dict[str, Any]:
+    return {
+        "components": _some_of(
+            "Components",
+            ["driver", "executor", "broker", "scheduler"],
+            "Parts that are hit. Empty: all that can be. On Kubernetes also any other value of "
+            "the label app.kubernetes.io/component of the job's pods, or holdfast/chaos-target "
+            "of the platform's.",
+            others=True,
+        ),
+        "faults": _some_of(
+            "Faults",
+            ["delete", "delete-now", "kill", "pause",
+             "lose-volume", "cut-off", "disk-full", "slow"],
+            "What is done to them. Empty: all that can be done here.",
+        ),
+        "moments": _some_of(
+            "Moments",
+            ["random", "recovery", "restoring", "opened", "checked", "begun", "produced",
+             "marked", "committed", "written"],
+            "When. Empty: all that can be. Those after `recovery` need the tests' hook in the "
+            "job's image.",
+        ),
+        "rounds": Param(
+            rounds,
+            type="integer",
+            minimum=1,
+            maximum=10000,
+            title="Rounds",
+            description="Faults, one after the other.",
+            section=_FAULTS,
+        ),
+        "seed": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            title="Seed",
+            description="The same seed gives the same schedule. Empty: a random one, printed.",
+            section=_FAULTS,
+        ),
+        "confirm": Param(
+            confirm,
+            type=["null", "string"],
+            title="Confirmation",
+            description="The job's name once more, where the namespace is not labelled "
+            "holdfast/environment=dev.",
+            section=_FAULTS,
+        ),
+    }  # fmt: skip
+
+
+def _share(title: str, default: float, description: str) -> Param:
+    return Param(
+        default,
+        type="number",
+        minimum=0,
+        maximum=1,
+        title=title,
+        description=description,
+        section=_LOAD,
+    )
+
+
+def _load() -> dict[str, Any]:
+    return {
+        "rate": Param(
+            200,
+            type="integer",
+            minimum=1,
+            title="Records per second",
+            description="Over all input topics of the job, until the last fault is recovered from.",
+            section=_LOAD,
+        ),
+        "keys": Param(
+            200,
+            type="integer",
+            minimum=1,
+            title="Keys",
+            description="How many different ones.",
+            section=_LOAD,
+        ),
+        "distribution": Param(
+            "uniform", type="string", enum=["uniform", "zipf"], title="Keys are", section=_LOAD
+        ),
+        "out_of_order": _share("Out of order", 0.2, "Share with an event time some seconds old."),
+        "late": _share("Late", 0.0, "Share with an event time two days old."),
+        "tombstones": _share("Tombstones", 0.0, "Share without a value."),
+        "garbage": _share("Garbage", 0.0, "Share that cannot be decoded."),
+    }
+
+
+def chaos_params(
+    job: str | None = None, confirm: str | None = None, rounds: int = 10
+) -> dict[str, Any]:
+    """Params of `chaos_exactly_once`, and with defaults those of `chaos_daily`."""
+    where = {name: param for name, param in _where().items() if name != "bootstrap_servers"}
+    return {
+        "name": _name(job),
+        **where,
+        "values": Param(
+            {},
+            type="object",
+            title="Chart values",
+            description_md="Those under `kafka` that the job was deployed with, if its Kafka "
+            "wants credentials. Target kubernetes only.",
+            section=_WHERE,
+        ),
+        **_what_is_broken(rounds, confirm),
+        **_load(),
     }

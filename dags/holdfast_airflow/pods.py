@@ -6,20 +6,38 @@ from typing import Any
 
 from kubernetes.client import models as k8s
 
-__all__ = ["SCRATCH", "container_security", "kafka_access", "pod_security", "resources", "scratch"]
+__all__ = [
+    "CHAOS",
+    "CHAOS_LABEL",
+    "SCRATCH",
+    "chaos_affinity",
+    "chaos_volume",
+    "container_security",
+    "kafka_access",
+    "pod_security",
+    "resources",
+    "scratch",
+]
 
 SCRATCH = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
 """The only folder of a pod that can be written to."""
 
+CHAOS = "holdfast-chaos"
+"""The volume claim of chaos runs."""
+
+CHAOS_LABEL = "holdfast/volume"
+"""Label of the pods that mount it."""
+
 _TLS_FOLDER = "/etc/holdfast/tls"  # where the chart mounts it, too
 
 
-def pod_security() -> k8s.V1PodSecurityContext:
+def pod_security(fs_group: int | None = None) -> k8s.V1PodSecurityContext:
     """Of every pod: what the pod security standard `restricted` asks for."""
     return k8s.V1PodSecurityContext(
         run_as_non_root=True,
         run_as_user=10001,
         run_as_group=0,
+        fs_group=fs_group,
         seccomp_profile=k8s.V1SeccompProfile(type="RuntimeDefault"),
     )
 
@@ -45,6 +63,24 @@ def scratch() -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
     """A folder to write to, gone with the pod."""
     volume = k8s.V1Volume(name="tmp", empty_dir=k8s.V1EmptyDirVolumeSource(size_limit="256Mi"))
     return volume, k8s.V1VolumeMount(name="tmp", mount_path=SCRATCH)
+
+
+def chaos_volume(folder: str) -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
+    """The claim that all pods of a chaos run share."""
+    source = k8s.V1PersistentVolumeClaimVolumeSource(claim_name=CHAOS)
+    volume = k8s.V1Volume(name="chaos", persistent_volume_claim=source)
+    return volume, k8s.V1VolumeMount(name="chaos", mount_path=folder)
+
+
+def chaos_affinity() -> k8s.V1Affinity:
+    """On one node with the others: the claim may be one that a single node mounts."""
+    term = k8s.V1PodAffinityTerm(
+        label_selector=k8s.V1LabelSelector(match_labels={CHAOS_LABEL: CHAOS}),
+        topology_key="kubernetes.io/hostname",
+    )
+    return k8s.V1Affinity(
+        pod_affinity=k8s.V1PodAffinity(required_during_scheduling_ignored_during_execution=[term])
+    )
 
 
 def kafka_access(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,16 @@ from typing import Any
 
 from holdfast_airflow import environment
 
-__all__ = ["InvalidRequest", "Request"]
+__all__ = ["CHAOS_FOLDER", "InvalidRequest", "Request"]
+
+CHAOS_FOLDER = "/var/lib/holdfast-chaos"
+"""Where task pods of chaos runs have their volume."""
+
+
+_CHAOS_OPTIONS = (
+    *("components", "faults", "moments", "rounds", "seed", "confirm"),
+    *("rate", "keys", "distribution", "out_of_order", "late", "tombstones", "garbage"),
+)
 
 
 class InvalidRequest(ValueError):
@@ -21,23 +31,26 @@ class InvalidRequest(ValueError):
 class Request:
     """The params of a run, checked as far as their schema cannot.
 
-    `sql` is empty for a run that has no statements (undeploy).
+    `sql` is empty for a run that has no statements (undeploy, chaos).  `run` names the run in
+    Airflow, in characters that are fit for a folder.
     """
 
     name: str
     target: str
     sql: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
+    run: str = ""
 
     @staticmethod
-    def of(params: Mapping[str, Any]) -> Request:
+    def of(params: Mapping[str, Any], run: str = "") -> Request:
         """The request in a run's params.
 
         Raises:
             InvalidRequest: both or neither of `sql` and `sql_file`, or the file cannot be read.
         """
         sql = _statements(params) if "sql" in params else ""
-        return Request(params["name"], params["target"], sql, dict(params))
+        plain = re.sub("[^A-Za-z0-9.-]+", "-", run).strip(".-")
+        return Request(params["name"], params["target"], sql, dict(params), plain)
 
     @property
     def local(self) -> bool:
@@ -80,6 +93,21 @@ class Request:
         """For `undeploy`."""
         more = ["--delete-state"] if self.params["delete_state"] else []
         return [*self.release_arguments(), *more]
+
+    def precheck_arguments(self) -> list[str]:
+        """For `chaos precheck`; what is empty is left out and means all there is."""
+        where = [] if self.local else [f"--namespace={self.namespace}"]
+        return [
+            *(self.name, f"--target={self.target}", *where),
+            *self.chaos_arguments(),
+            *(f"--{name.replace('_', '-')}={_listed(self.params[name])}"
+              for name in _CHAOS_OPTIONS if self.params[name] not in (None, [], "")),
+        ]  # fmt: skip
+
+    def chaos_arguments(self) -> list[str]:
+        """For the other commands of `chaos`, which find the rest in the run's folder."""
+        home = self._home() if self.local else [f"--home={CHAOS_FOLDER}"]
+        return [f"--run={self.run}", *home]
 
     def chart_values(self) -> str:
         """More values of the chart as JSON, which YAML readers take; empty for none."""
@@ -137,6 +165,10 @@ def _text(path: Path) -> str:
 
 def _settings(properties: Mapping[str, Any]) -> list[str]:
     return [f"--set={key}={_plain(value)}" for key, value in properties.items()]
+
+
+def _listed(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _plain(value: object) -> str:

@@ -12,10 +12,26 @@ from dataclasses import dataclass
 
 from holdfast_airflow.request import Request
 
-__all__ = ["CHECK", "DEPLOY", "ROLL_BACK", "SMOKE", "TOPICS", "UNDEPLOY", "Step"]
+__all__ = [
+    "BASELINE",
+    "CHECK",
+    "DEPLOY",
+    "HEAL",
+    "NEMESIS",
+    "PRECHECK",
+    "QUIESCE",
+    "REPORT",
+    "ROLL_BACK",
+    "SMOKE",
+    "TOPICS",
+    "UNDEPLOY",
+    "VERIFY",
+    "WORKLOAD",
+    "Step",
+]
 
 _REFUSED, _NO_PROGRAM, _STOPPED = 2, (126, 127), 143
-_DEPLOYER, _PLAIN = "holdfast-deployer", "holdfast-task"
+_DEPLOYER, _BREAKER, _PLAIN = "holdfast-deployer", "holdfast-chaos", "holdfast-task"
 
 
 @dataclass(frozen=True)
@@ -27,6 +43,7 @@ class Step:
         script: bash; see the module.
         arguments: of the script.
         deployer: whether it runs helm, and so needs the right to change the cluster.
+        breaker: whether it looks at, breaks or heals the pods of a job.
         once: whether any failure of the script is final, not only a refusal.
     """
 
@@ -34,12 +51,20 @@ class Step:
     script: str
     arguments: Callable[[Request], list[str]]
     deployer: bool = False
+    breaker: bool = False
     once: bool = False
 
     @property
     def service_account(self) -> str:
         """The account that its pod runs as."""
+        if self.breaker:
+            return _BREAKER
         return _DEPLOYER if self.deployer else _PLAIN
+
+    @property
+    def token(self) -> bool:
+        """Whether its pod may talk to Kubernetes."""
+        return self.deployer or self.breaker
 
     def final(self, exit_status: int) -> bool:
         """Whether it is of no use to run the script again."""
@@ -98,4 +123,40 @@ UNDEPLOY = Step(
     _PRELUDE + 'run undeploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.undeploy_arguments,
     deployer=True,
+)
+
+
+def _chaos(command: str, *, breaker: bool = False, once: bool = False) -> Step:
+    script = f'run chaos {command} "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n'
+    return Step(command, _PRELUDE + script, Request.chaos_arguments, breaker=breaker, once=once)
+
+
+# Seed and schedule are for people, so they are in the log and no JSON.
+PRECHECK = Step(
+    "precheck",
+    _PRELUDE + 'run chaos precheck "$@"\necho \'{"ok": true}\' > "$OUTCOME"\n',
+    Request.precheck_arguments,
+    breaker=True,
+    once=True,
+)
+BASELINE = _chaos("baseline", breaker=True)
+WORKLOAD = _chaos("workload")
+# A second time would be a second run.
+NEMESIS = _chaos("nemesis", breaker=True, once=True)
+HEAL = _chaos("heal", breaker=True)
+QUIESCE = _chaos("quiesce")
+# Exit status 0 means valid, 1 invalid, 3 unknown; the log says why.
+VERIFY = Step(
+    "verify",
+    _PRELUDE + 'run chaos verify "$@"\necho \'{"verdict": "valid"}\' > "$OUTCOME"\n',
+    Request.chaos_arguments,
+    once=True,
+)
+# It ends as `verify` did; what it wrote is its outcome all the same.
+REPORT = Step(
+    "report",
+    _PRELUDE
+    + 'status=0\nrun chaos report "$@" --json > "$OUTCOME" || status=$?\ncat "$OUTCOME"\n'
+    + 'case $status in 0|1|3) ;; *) exit "$status" ;; esac\n',
+    Request.chaos_arguments,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import yaml
@@ -30,6 +31,7 @@ Object = dict[str, Any]
 
 _T = TypeVar("_T")
 _TIMEOUT_S = 10.0
+_PATIENCE_S, _PAUSE_S = 20.0, 0.5
 _NOT_FOUND, _CONFLICT, _FORBIDDEN, _UNAUTHORIZED = 404, 409, 403, 401
 
 
@@ -47,17 +49,27 @@ class Executed:
 
 
 class KubeClient:
-    """One connection to the API, fit for several threads.
+    """One connection to the API, made when it is needed, fit for several threads.
 
     Every method raises `Refused` when the account may not do it, `Retriable` when the API does not
     answer, `HoldfastError` for any other refusal of the API.
     """
 
-    def __init__(self) -> None:
-        self._configuration = _configuration()
-        self._api: Any = client.ApiClient(self._configuration)
-        self._core = client.CoreV1Api(self._api)
-        self._network = client.NetworkingV1Api(self._api)
+    @cached_property
+    def _configuration(self) -> client.Configuration:
+        return _configuration()
+
+    @cached_property
+    def _api(self) -> Any:
+        return client.ApiClient(self._configuration)
+
+    @cached_property
+    def _core(self) -> client.CoreV1Api:
+        return client.CoreV1Api(self._api)
+
+    @cached_property
+    def _network(self) -> client.NetworkingV1Api:
+        return client.NetworkingV1Api(self._api)
 
     def namespace_labels(self, namespace: str) -> dict[str, str]:
         """Labels of a namespace; none when it is not there."""
@@ -141,11 +153,18 @@ class KubeClient:
         return _finish(socket, meta["name"], timeout_s)
 
     def _ask(self, call: Callable[[], Any]) -> Object | None:
-        found = _translated(call)
-        if found is None:
-            return None
-        plain: Object = self._api.sanitize_for_serialization(found)
-        return plain
+        """A question may be asked again where the API is silent for a moment."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                found = _translated(call)
+            except Retriable:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                plain: Object | None = self._api.sanitize_for_serialization(found)
+                return plain
 
     def _did(self, call: Callable[[], Any]) -> bool:
         return _translated(call) is not None

@@ -90,8 +90,11 @@ class Inside:
         return Landing(going_on, words)
 
     def speed_up(self, pod: Object) -> bool:
-        """Ends it; was it going on?"""
-        return bool(self._run(pod, sh(SPEED_UP)).split())
+        """Ends it, and lets go what is stopped; was it going on?"""
+        going_on = bool(self._run(pod, sh(SPEED_UP)).split())
+        if going_on:
+            self.resume(pod)
+        return going_on
 
     def fill_disk(self, pod: Object) -> int:
         """Keeps an executor's Python workers from writing to files; how many there are.

@@ -33,7 +33,7 @@ class Places:
 
     def alive(self, component: str) -> list[Object]:
         """Its pods whose container runs, by name."""
-        return [pod for pod in self._all(component) if kube_pods.alive(pod)]
+        return [pod for pod in self.all(component) if kube_pods.alive(pod)]
 
     def pod(self, component: str, name: str) -> Object | None:
         """The pod of that name now, with the component's label or not; None when there is none.
@@ -49,7 +49,7 @@ class Places:
         Raises:
             Refused: nothing is labelled so, nor was.
         """
-        if component not in self._seen and not self._all(component):
+        if component not in self._seen and not self.all(component):
             raise Refused(
                 f"There is no {component} of {self._name} in {self._namespace}, and nothing in "
                 f"{self._platform} is labelled {_TARGET}={component}.",
@@ -58,7 +58,8 @@ class Places:
             )
         return self._seen[component]
 
-    def _all(self, component: str) -> list[Object]:
+    def all(self, component: str) -> list[Object]:
+        """Its pods in any state, by name."""
         for namespace, labels in self._candidates(component):
             if found := self._kube.pods(namespace, labels):
                 self._seen[component] = (namespace, labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["alive", "claims", "identity", "ready", "restarts", "seen", "uid"]
+__all__ = ["alive", "claims", "ending", "identity", "ready", "restarts", "seen", "uid"]
 
 Object = dict[str, Any]
 
@@ -28,13 +28,18 @@ def seen(pod: Object | None) -> str:
     """The same, for people."""
     if pod is None:
         return "no pod"
-    ending = ", being deleted" if pod["metadata"].get("deletionTimestamp") else ""
-    return f"pod {uid(pod)}, {restarts(pod)} restarts{ending}"
+    words = ", being deleted" if ending(pod) else ""
+    return f"pod {uid(pod)}, {restarts(pod)} restarts{words}"
+
+
+def ending(pod: Object) -> bool:
+    """Was it told to end?"""
+    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def alive(pod: Object | None) -> bool:
     """Does its container run, and is it meant to go on?"""
-    if pod is None or pod["metadata"].get("deletionTimestamp"):
+    if pod is None or ending(pod):
         return False
     return "running" in _container(pod).get("state", {})
 

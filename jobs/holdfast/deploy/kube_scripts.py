@@ -75,7 +75,7 @@ SPEED_UP = r"""
 if { read -r pid since < $slow; } 2>/dev/null && about "$pid" && [ "$start" = "$since" ]; then
   kill -TERM "$pid"; while about "$pid"; do sleep 0.1; done; echo "$pid"
 fi
-each go >/dev/null; rm -f $slow
+rm -f $slow
 """
 """Ends what `SLOW_DOWN` began; prints its pid if it still ran."""
 

@@ -70,7 +70,7 @@ class KubernetesTarget:
     @property
     def hook(self) -> Hook | None:
         """None: no executor runs the tests' hook, and aimed moments are not possible."""
-        return self._hook if self._hook.alive() else None
+        return self._hook if self._hook.known() else None
 
     def is_dev_namespace(self) -> bool:
         """Does the label of the job's namespace say that anything may be broken in it?"""
@@ -131,7 +131,9 @@ class KubernetesTarget:
         same = pod is not None and kube_pods.identity(pod) == victim.identity
         seen = f"was pod {victim.identity}, now {kube_pods.seen(pod)}"
         if fault in _DELETIONS:
-            return Landing(not same_pod, seen)
+            # With grace it takes its time; the API takes no deletion back.
+            ending = fault is Fault.DELETE and pod is not None and kube_pods.ending(pod)
+            return Landing(ending or not same_pod, seen)
         if fault is Fault.LOSE_VOLUME:
             left = [uid for uid in self._deeds.get((victim.name, fault), ()) if self._claimed(uid)]
             return Landing(not same_pod and not left, f"{seen}; {len(left)} of its claims are left")
@@ -162,8 +164,13 @@ class KubernetesTarget:
         return found
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Is there a ready pod of each victim's name, be it the same or its successor?"""
-        return all(kube_pods.ready(self._places.pod(v.component, v.name)) for v in victims)
+        """Is the job ready, and every victim's pod, be it the same or its successor?"""
+        pods = [self._places.pod(v.component, v.name) for v in victims]
+        pods += [pod for c in (DRIVER, EXECUTOR) for pod in self._places.all(c)]
+        if not all(map(kube_pods.ready, pods)):
+            return False
+        status = self.job_status()
+        return status is not None and bool(status.get("ready"))
 
     def job_status(self) -> dict[str, Any] | None:
         """What the driver's /status says; None when nobody answers."""

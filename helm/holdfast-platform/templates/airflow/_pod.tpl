@@ -9,6 +9,10 @@
 - {name: HOLDFAST_IMAGE, value: {{ include "platform.image" (list . .Values.jobs.image) | quote }}}
 - {name: HOLDFAST_NAMESPACE, value: {{ .Values.jobs.namespace | quote }}}
 - {name: HOLDFAST_BOOTSTRAP_SERVERS, value: {{ include "platform.bootstrapServers" . | quote }}}
+{{- with .Values.chaos.daily.job }}
+- {name: HOLDFAST_CHAOS_JOB, value: {{ . | quote }}}
+- {name: HOLDFAST_CHAOS_CONFIRM, value: {{ $.Values.chaos.daily.confirm | quote }}}
+{{- end }}
 - name: AIRFLOW_CONN_KUBERNETES_DEFAULT
   value: {{ dict "conn_type" "kubernetes" "extra" (dict
       "in_cluster" true
@@ -35,12 +39,16 @@
 {{/*
 The pod of an Airflow component.  Takes a list: root context, component, and a dict of
   values (of the component), database (what the init container runs once the database is there), args,
-  probes, and optionally env, ports, token (may talk to Kubernetes), logs (its claim `logs` is mounted).
+  probes, and optionally env, ports, token (may talk to Kubernetes), logs (its claim `logs` is mounted),
+  victim (chaos may break it).
 */}}
 {{- define "airflow.pod" -}}
 {{- $root := index . 0 }}{{- $component := index . 1 }}{{- $of := index . 2 -}}
 metadata:
   labels: {{- include "platform.labels" (list $root (printf "airflow-%s" $component)) | nindent 4 }}
+    {{- if and $of.victim $root.Values.chaos.enabled }}
+    holdfast/chaos-target: {{ $component }}
+    {{- end }}
   annotations:
     checksum/probes: {{ $root.Files.Get "files/heartbeat.py" | sha256sum }}
     {{- include "platform.annotations" $root.Values.airflow | nindent 4 }}

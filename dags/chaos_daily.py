@@ -1,0 +1,36 @@
+"""A small chaos run every night, of the job that Airflow's environment names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from holdfast_airflow import environment
+from holdfast_airflow.chaos import CHAOS_DOC, DEFAULTS, chaos_tasks
+from holdfast_airflow.params import chaos_params
+
+DOC = f"""
+### A small chaos run every night
+
+The same as `chaos_exactly_once` with few faults, at three o'clock, for the job in the environment
+variable `HOLDFAST_CHAOS_JOB` (value `chaos.daily.job` of the chart `holdfast-platform`); without
+it there is no schedule. Its run fails when the verdict is not valid.
+{CHAOS_DOC}"""
+
+JOB = environment.chaos_job()
+
+with DAG(
+    "chaos_daily",
+    description="A small chaos run every night; fails when the verdict is not valid.",
+    doc_md=DOC,
+    schedule="0 3 * * *" if JOB else None,
+    catchup=False,
+    max_active_runs=1,
+    dagrun_timeout=timedelta(hours=3),
+    tags=["holdfast", "chaos"],
+    params=chaos_params(JOB, environment.chaos_confirm(), rounds=5),
+    render_template_as_native_obj=False,
+    default_args=DEFAULTS,
+):
+    chaos_tasks()

@@ -1,0 +1,98 @@
+"""The tasks of a chaos run, which two DAGs share."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import TriggerRule
+from airflow.sdk.exceptions import AirflowSkipException
+
+from holdfast_airflow import pods, steps
+from holdfast_airflow.operator import HoldfastOperator
+from holdfast_airflow.request import CHAOS_FOLDER, Request
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["CHAOS_DOC", "DEFAULTS", "ChaosOperator", "chaos_tasks"]
+
+CHAOS_DOC = """
+| task | does | when it fails |
+|---|---|---|
+| `precheck` | may the job be broken here as asked? prints seed, schedule | nothing was touched |
+| `baseline` | some seconds of load, undisturbed | nothing was broken |
+| `workload` | numbered records into the job's input topics | the verdict is not valid |
+| `nemesis` | the faults, waiting for the recovery from each | the verdict is not valid |
+| `heal` | takes back what is left of any fault, also if the run was stopped | look at the job |
+| `quiesce` | waits until the input is read and no transaction is open | the verdict says so |
+| `verify` | recomputes every table from the input; judges tables and run | **not valid** |
+| `report` | HTML, PNG and JUnit XML beside the history; verdict and path are its XCom | |
+
+The run succeeds only with the verdict valid. The reason of a failure is the last line of the
+task's log, and its XCom `reason`. Only what is labelled as the job's pods, or as a target of chaos
+in the platform, is touched.
+"""
+
+DEFAULTS = {
+    "owner": "holdfast",
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "execution_timeout": timedelta(minutes=20),
+}
+_LONG = timedelta(hours=8)
+
+
+class ChaosOperator(HoldfastOperator):
+    """A step of a chaos run; all its pods share a volume, where the run's folder is.
+
+    Args:
+        begun_by: the task without whose success there is no run, and nothing to do.
+    """
+
+    def __init__(self, *, begun_by: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        volume, mount = pods.chaos_volume(CHAOS_FOLDER)
+        self.begun_by = begun_by
+        self.volumes = [*self.volumes, volume]
+        self.volume_mounts = [*self.volume_mounts, mount]
+        self.affinity = pods.chaos_affinity()
+        self.security_context = pods.pod_security(fs_group=10001)
+
+    def execute(self, context: Context) -> Any:
+        if self.begun_by and not context["ti"].xcom_pull(task_ids=self.begun_by):
+            raise AirflowSkipException(f"There is no run: {self.begun_by} has refused it.")
+        return super().execute(context)
+
+    def prepare_pod(self, request: Request) -> None:
+        super().prepare_pod(request)
+        self.labels = {**self.labels, pods.CHAOS_LABEL: pods.CHAOS}
+
+
+def chaos_tasks() -> None:
+    """Makes the tasks of a run in the DAG that is being made."""
+    # A second try would find the first one's folder.
+    precheck = ChaosOperator(task_id="precheck", step=steps.PRECHECK, retries=0)
+    baseline = ChaosOperator(task_id="baseline", step=steps.BASELINE)
+    # The scheduler may be among the victims; then both go on in their pods and are found again.
+    workload = ChaosOperator(task_id="workload", step=steps.WORKLOAD, execution_timeout=_LONG)
+    nemesis = ChaosOperator(task_id="nemesis", step=steps.NEMESIS, execution_timeout=_LONG)
+    heal = ChaosOperator(task_id="heal", step=steps.HEAL)
+    quiesce = ChaosOperator(task_id="quiesce", step=steps.QUIESCE)
+    verify, report = (
+        ChaosOperator(
+            task_id=step.name,
+            step=step,
+            begun_by=precheck.task_id,
+            trigger_rule=TriggerRule.ALL_DONE,
+        )
+        for step in (steps.VERIFY, steps.REPORT)
+    )
+    # A leaf of its own: without it, a run with a bad verdict would end with its report, in success.
+    proved = EmptyOperator(task_id="proved")
+
+    precheck >> baseline >> [workload, nemesis] >> heal >> quiesce >> verify >> report
+    [workload, nemesis, verify] >> proved
+    # Also when somebody stops the run.
+    heal.as_teardown(setups=precheck)
