@@ -22,7 +22,7 @@ from holdfast.config.settings import Settings
 from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import Topology
 
-__all__ = ["HEADER", "judge_run", "quiet_seconds"]
+__all__ = ["HEADER", "judge_run", "quiet_seconds", "recoveries_by_kind"]
 
 HEADER = "holdfast-chaos"
 """Record header of the workload: `<run>/<number>`."""
@@ -59,7 +59,7 @@ def judge_run(
     history = summarize(read_history(folder))
     found = _numbers(observer, topology, folder.name)
     findings = judge(RunEvidence(planned, history, found), RUN_CHECKERS)
-    verdict = RunVerdict(folder.name, job, findings, _by_kind(history))
+    verdict = RunVerdict(folder.name, job, findings, recoveries_by_kind(history))
     (folder / "verdict.json").write_text(verdict_as_json(verdict), encoding="utf-8")
     return verdict
 
@@ -81,7 +81,8 @@ def _numbers(observer: Observer, topology: Topology, run: str) -> array[int]:
     return found
 
 
-def _by_kind(history: RunHistory) -> dict[str, tuple[float, ...]]:
+def recoveries_by_kind(history: RunHistory) -> dict[str, tuple[float, ...]]:
+    """Seconds of the recoveries that were seen, by component and fault."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for strike, seconds in zip(history.strikes, recovery_seconds(history), strict=True):
         if seconds is not None and strike.landed:

@@ -1,17 +1,28 @@
-"""A verdict as text, JSON and JUnit XML."""
+"""A verdict as text, JSON and JUnit XML; a run's report as files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from pydantic import TypeAdapter
 
-from holdfast.chaos.verdict import JobVerdict, RunVerdict, TableVerdict, Verdict
+from holdfast.chaos.verdict import Finding, JobVerdict, RunVerdict, TableVerdict, Verdict, worst
+from holdfast.errors import Refused
 
-__all__ = ["MARKS", "as_json", "as_junit", "as_text", "verdict_as_json"]
+__all__ = [
+    "MARKS",
+    "as_json",
+    "as_junit",
+    "as_text",
+    "run_as_junit",
+    "run_as_text",
+    "verdict_as_json",
+    "write_report",
+]
 
 MARKS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 _ADAPTER = TypeAdapter(JobVerdict)
@@ -49,20 +60,76 @@ def _add_verdicts(job: JobVerdict, document: dict[str, Any]) -> None:
 
 def as_junit(job: JobVerdict) -> str:
     """One test case per table and checker: invalid is a failure, unknown an error."""
-    suite = ET.Element("testsuite", name=job.application_id, time=f"{job.seconds:.3f}")
+    cases = [(table.name, f) for table in job.tables for f in table.findings]
+    return _junit(job.application_id, job.seconds, cases)
+
+
+def run_as_junit(run: RunVerdict) -> str:
+    """The same with the run's own checkers, under its name."""
+    cases = [(table.name, f) for table in run.job.tables for f in table.findings]
+    cases += [(run.run, f) for f in run.findings]
+    return _junit(f"chaos {run.job.application_id}", run.job.seconds, cases)
+
+
+def _junit(name: str, seconds: float, cases: Iterable[tuple[str, Finding]]) -> str:
+    suite = ET.Element("testsuite", name=name, time=f"{seconds:.3f}")
     counts = dict.fromkeys(Verdict, 0)
-    for table in job.tables:
-        for finding in table.findings:
-            counts[finding.verdict] += 1
-            case = ET.SubElement(suite, "testcase", classname=table.name, name=finding.checker)
-            if finding.verdict is not Verdict.VALID:
-                tag = "failure" if finding.verdict is Verdict.INVALID else "error"
-                problem = ET.SubElement(case, tag, message=finding.fact)
-                problem.text = "\n".join(finding.examples)
+    for where, finding in cases:
+        counts[finding.verdict] += 1
+        case = ET.SubElement(suite, "testcase", classname=where, name=finding.checker)
+        if finding.verdict is not Verdict.VALID:
+            tag = "failure" if finding.verdict is Verdict.INVALID else "error"
+            problem = ET.SubElement(case, tag, message=finding.fact)
+            problem.text = "\n".join(finding.examples)
     suite.set("tests", str(sum(counts.values())))
     suite.set("failures", str(counts[Verdict.INVALID]))
     suite.set("errors", str(counts[Verdict.UNKNOWN]))
     return ET.tostring(suite, encoding="unicode")
+
+
+def run_as_text(run: RunVerdict, *, verbose: bool = False) -> str:
+    """The summary of a run: tables, run, recoveries, verdict."""
+    from holdfast.chaos.run_summary import recovery_stats
+
+    lines = [line for table in run.job.tables for line in _table_lines(table, verbose)]
+    bad = [f for f in run.findings if f.verdict is not Verdict.VALID]
+    mark = MARKS[worst(f.verdict for f in run.findings)]
+    lines.append(f"{mark} the run: {len(run.findings) - len(bad)} of {len(run.findings)} checks")
+    lines += [line for f in (run.findings if verbose else bad) for line in _finding_lines(f)]
+    lines += [
+        f"  recovery from {s.kind} ({len(s.seconds)}): median {s.median_s:.1f} s, "
+        f"p95 {s.p95_s:.1f} s, max {s.max_s:.1f} s"
+        for s in recovery_stats(run.recovery_s)
+    ]
+    lines.append(f"verdict: {run.verdict.value} (run {run.run} of {run.job.application_id})")
+    return "\n".join(lines)
+
+
+def write_report(folder: Path) -> Path:
+    """Writes `report.html`, `report.png` and `junit.xml` of a judged run; returns the page's path.
+
+    Args:
+        folder: of the run, with `run.json`, the history and `verdict.json`.
+
+    Raises:
+        Refused: the run was not judged, or matplotlib is not installed.
+    """
+    try:
+        from holdfast.chaos.report_page import page
+        from holdfast.chaos.report_plots import write_png
+    except ImportError as error:
+        raise Refused(
+            f"The report needs a package that is not installed: {error.name}.",
+            action="pip install 'holdfast[chaos]'; the verdict is in verdict.json all the same",
+        ) from error
+    from holdfast.chaos.run_summary import read_summary, recovery_stats
+
+    summary = read_summary(folder)
+    (folder / "junit.xml").write_text(run_as_junit(summary.verdict), encoding="utf-8")
+    write_png(summary, recovery_stats(summary.verdict.recovery_s), folder / "report.png")
+    html = folder / "report.html"
+    html.write_text(page(summary), encoding="utf-8")
+    return html
 
 
 def _table_lines(table: TableVerdict, verbose: bool) -> Iterator[str]:
@@ -72,5 +139,9 @@ def _table_lines(table: TableVerdict, verbose: bool) -> Iterator[str]:
     )
     for finding in table.findings:
         if verbose or finding.verdict is not Verdict.VALID:
-            yield f"    {MARKS[finding.verdict]} {finding.checker}: {finding.fact}"
-            yield from (f"        {example}" for example in finding.examples)
+            yield from _finding_lines(finding)
+
+
+def _finding_lines(finding: Finding) -> Iterator[str]:
+    yield f"    {MARKS[finding.verdict]} {finding.checker}: {finding.fact}"
+    yield from (f"        {example}" for example in finding.examples)

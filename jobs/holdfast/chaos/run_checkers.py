@@ -78,7 +78,7 @@ def moments_met(run: RunEvidence) -> Finding:
     """A fault aimed at a moment struck there, one in a recovery before its end."""
     aimed = [s for s in run.landed if s.injection.moment is not Moment.RANDOM]
     bad = [
-        f"fault {s.injection.number}, {s.title}: {why}"
+        f"fault {s.injection.number + 1}, {s.title}: {why}"
         for s in aimed
         if (why := _missed_moment(s, run.history.strikes))
     ]
@@ -90,7 +90,7 @@ def moments_met(run: RunEvidence) -> Finding:
 def operations_ended(run: RunEvidence) -> Finding:
     """Every operation has a known outcome."""
     strikes = [
-        f"fault {s.injection.number}, {s.title}: outcome not known"
+        f"fault {s.injection.number + 1}, {s.title}: outcome not known"
         for s in run.history.strikes
         if _open(s)
     ]
@@ -123,7 +123,7 @@ def kills_happened(run: RunEvidence) -> Finding:
 def recovered(run: RunEvidence) -> Finding:
     """The job came back after every fault."""
     bad = [
-        f"fault {s.injection.number}, {s.title}: {_not_back(s)}"
+        f"fault {s.injection.number + 1}, {s.title}: {_not_back(s)}"
         for s in run.landed
         if s.recovered_s is None
     ]
@@ -141,7 +141,7 @@ def load_was_enough(run: RunEvidence) -> Finding:
     records = _grown(run, "input_end", first, float("inf"))
     commits = _grown(run, "stable", first, float("inf"))
     quiet = [
-        f"fault {s.injection.number}, {s.title}: no record came and none was waiting"
+        f"fault {s.injection.number + 1}, {s.title}: no record came and none was waiting"
         for s in strikes
         if not s.lag_before and not _grown(run, "input_end", s.at_s - _NEAR_S, s.at_s + _NEAR_S)
     ]
@@ -203,7 +203,7 @@ def _open(strike: Strike) -> bool:
 
 
 def _missed(injection: Injection, strike: Strike | None) -> str:
-    what = f"fault {injection.number}, {injection.component} {injection.fault.value}"
+    what = f"fault {injection.number + 1}, {injection.component} {injection.fault.value}"
     if strike is None:
         return f"{what}: never tried"
     if _open(strike):

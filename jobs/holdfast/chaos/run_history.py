@@ -68,16 +68,16 @@ class Sample:
         input_end: offsets of all input topics together, read committed.
         stable: last stable offsets of all changelogs together: grows with every commit.
         lag: input offsets not yet dealt with; None when unknown.
-        restoring: state partitions whose store is being restored; None when the driver is silent.
-        driver: its state; empty when it is silent.
+        committed: input offsets dealt with, as a mean over the queries; None when unknown.
+        restoring: whether stores are being restored; None when the driver is silent.
     """
 
     at_s: float
     input_end: int
     stable: int
     lag: int | None = None
-    restoring: int | None = None
-    driver: str = ""
+    committed: float | None = None
+    restoring: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -172,14 +172,14 @@ def _recovered(strike: Strike, recoveries: Iterable[tuple[Event, Event | None]])
 
 def _sample(event: Event) -> Sample:
     data = event.data
-    driver = data.get("driver") or {}
+    driver, committed = data.get("driver"), data.get("committed")
     return Sample(
         at_s=event.wall_s,
         input_end=_total(data.get("input_end")),
         stable=_total(data.get("stable")),
         lag=data.get("lag"),
-        restoring=_total(driver.get("restoring")) if driver else None,
-        driver=str(driver.get("state", "")),
+        committed=_total(committed) / len(committed) if committed else None,
+        restoring=bool(driver.get("restoring")) if driver else None,
     )
 
 
@@ -220,8 +220,4 @@ def _words(value: Any) -> str:
 
 def _total(value: Any) -> int:
     """A number, or the sum of a mapping's; what is not said counts as 0."""
-    if isinstance(value, Mapping):
-        return sum(map(_total, value.values()))
-    if isinstance(value, list | tuple):
-        return len(value)
-    return int(value or 0)
+    return sum(map(int, value.values())) if isinstance(value, Mapping) else int(value or 0)

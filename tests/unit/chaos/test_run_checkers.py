@@ -45,14 +45,14 @@ def test_a_fault_that_did_not_land_is_invalid_and_blames_no_table() -> None:
     run = one_fault(landed=False, kind=Kind.FAIL, evidence="pid 4711 lives")
     finding = faults_landed(evidence(run, [KILL]))
     assert finding.verdict is Verdict.INVALID
-    assert finding.examples == ("fault 0, executor kill: did not land (pid 4711 lives)",)
+    assert finding.examples == ("fault 1, executor kill: did not land (pid 4711 lives)",)
     assert "says nothing about the tables" in finding.fact
 
 
 def test_a_planned_fault_that_was_never_tried_is_invalid() -> None:
     finding = faults_landed(evidence(one_fault(), [KILL, PAUSE]))
     assert finding.verdict is Verdict.INVALID
-    assert finding.examples == ("fault 2, driver pause: never tried",)
+    assert finding.examples == ("fault 3, driver pause: never tried",)
 
 
 @pytest.mark.parametrize("outcome", [None, Kind.UNKNOWN])
@@ -67,7 +67,7 @@ def test_an_aimed_fault_without_its_held_step_is_invalid() -> None:
     finding = moments_met(evidence(run, [KILL]))
     assert finding.verdict is Verdict.INVALID
     assert finding.examples == (
-        "fault 0, executor kill: no state task was held at PRODUCED (BEGUN)",
+        "fault 1, executor kill: no state task was held at PRODUCED (BEGUN)",
     )
 
 
@@ -97,7 +97,7 @@ def test_kills_are_missed_only_where_they_were_asked_for() -> None:
 def test_a_fault_without_recovery_is_invalid() -> None:
     finding = recovered(evidence(one_fault(back=None), [KILL]))
     assert finding.verdict is Verdict.INVALID
-    assert finding.examples == ("fault 0, executor kill: not recovered after 240 s",)
+    assert finding.examples == ("fault 1, executor kill: not recovered after 240 s",)
 
 
 def test_a_recovery_nobody_looked_for_is_invalid() -> None:
@@ -131,7 +131,7 @@ def test_a_fault_without_traffic_is_unknown() -> None:
         run.add("observer", Kind.STATE, "sample", at, **last.data)
     finding = load_was_enough(evidence(run, [KILL, late]))
     assert finding.verdict is Verdict.UNKNOWN
-    assert finding.examples == ("fault 1, driver pause: no record came and none was waiting",)
+    assert finding.examples == ("fault 2, driver pause: no record came and none was waiting",)
 
 
 def test_a_job_that_commits_nothing_is_not_under_load() -> None:

@@ -32,7 +32,10 @@ def test_totals_may_be_numbers_or_maps() -> None:
     history = summarize(good_run().ordered())
     assert history.samples[0].input_end == 10
     assert history.samples[-1].stable > history.samples[0].stable > 1_000
-    assert {s.restoring for s in history.samples} == {0, 1}
+    assert {s.restoring for s in history.samples} == {False, True}
+    assert history.samples[-1].committed == history.samples[-1].input_end - 10 - (
+        history.samples[-1].lag or 0
+    )
     assert history.load is not None
     assert history.load.last == 999
 

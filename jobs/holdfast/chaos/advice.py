@@ -1,0 +1,59 @@
+"""What to do about a finding that is not valid, in a sentence or two."""
+
+from __future__ import annotations
+
+__all__ = ["ADVICE"]
+
+_WRONG_TABLE = (
+    "The table does not say what its input says. Keep the topics and the run's folder; run "
+    "`holdfast verify` again to rule out a reading in motion; then report it with this page: the "
+    "seed repeats the schedule."
+)
+_NOT_EXACTLY_ONCE = (
+    "Something was committed twice or seen before it was committed. Keep the topics; the keys "
+    "above show in the sink which offsets are at fault."
+)
+_RUN_NOT_AS_ASKED = (
+    "This says nothing about the tables. Look at the evidence below, remove what kept the fault "
+    "from landing (rights, labels, a missing hook), and run it again."
+)
+_MORE_LOAD = "This proves too little. Run it again with a higher --rate or more --rounds."
+
+ADVICE = {
+    "lost_keys": _WRONG_TABLE,
+    "phantom_keys": _WRONG_TABLE,
+    "diverged_values": _WRONG_TABLE,
+    "late_records": _WRONG_TABLE,
+    "lost_records": _WRONG_TABLE,
+    "phantom_records": _WRONG_TABLE,
+    "duplicated_records": _NOT_EXACTLY_ONCE,
+    "duplicated_updates": _NOT_EXACTLY_ONCE,
+    "sink_history_legal": _NOT_EXACTLY_ONCE,
+    "changelog_agrees": "Sink and changelog tell different stories: a restore from this changelog "
+    "would give another table. Keep both topics and report it.",
+    "stores_agree": "A store holds other rows than its changelog. The next updates of its keys are "
+    "wrong; delete that store's folder and the job restores it from the changelog.",
+    "markers_agree": "A part of the job has not taken in its input. See with `holdfast inspect` "
+    "whether it runs; if it does, its next batch repairs it.",
+    "group_agrees": "Lag tools are misled by the group's offsets; the tables are not. Ahead: "
+    "another consumer uses the group. Behind: they follow within seconds of the next batch.",
+    "hanging_transactions": "Readers see nothing behind an open transaction. It ends after "
+    "transaction.timeout.ms; if not, `kafka-transactions.sh --find-hanging` names its producer.",
+    "vacuous": _MORE_LOAD,
+    "vacuous_stream": _MORE_LOAD,
+    "catch_up": "The job has not read its input to the end. See `holdfast status` and the driver's "
+    "log, wait, and verify again; nothing may be written meanwhile.",
+    "recompute": "The judge does not know this statement well enough; the other tables are judged.",
+    "faults_landed": _RUN_NOT_AS_ASKED,
+    "moments_met": _RUN_NOT_AS_ASKED,
+    "kills_happened": "Nothing was killed. Ask for faults that kill (kill, delete-now).",
+    "recovered": "The job did not come back by itself. See the driver's log at the time of the "
+    "fault, and whether the platform had room for a new process.",
+    "load_was_enough": _MORE_LOAD,
+    "acked_is_there": "Kafka has lost or doubled what it had acknowledged: check acks, replication "
+    "and min.insync.replicas of the input topics before looking at the job.",
+    "workload_failures": "Kafka was away for longer than the workload waits. Check the brokers, or "
+    "ask for shorter faults.",
+    "operations_ended": "A process of the run was killed from outside. Run it again.",
+    "phases_passed": "A step of the run failed; its reason is above. Heal, then run it again.",
+}

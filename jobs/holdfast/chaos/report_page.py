@@ -1,0 +1,191 @@
+"""The report as one HTML page: nothing is loaded from anywhere, so it can be mailed and kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib import resources
+
+from holdfast.chaos.advice import ADVICE
+from holdfast.chaos.report import MARKS
+from holdfast.chaos.report_plots import recovery_svg, timeline_svg
+from holdfast.chaos.run_history import Strike
+from holdfast.chaos.run_summary import RecoveryStats, RunSummary, recovery_stats
+from holdfast.chaos.verdict import Finding, TableVerdict, Verdict
+
+__all__ = ["page"]
+
+
+def page(summary: RunSummary) -> str:
+    """The whole page."""
+    stats = recovery_stats(summary.verdict.recovery_s)
+    style = resources.files("holdfast.chaos").joinpath("report.css").read_text(encoding="utf-8")
+    name = escape(f"{summary.asked.get('name', '')}: {summary.verdict.verdict.value}")
+    parts = [
+        _header(summary),
+        _problems(summary),
+        _section("Over time", f'<div class="plot">{timeline_svg(summary)}</div>'),
+        _recovery(stats),
+        _faults(summary),
+        _tables(summary.verdict.job.tables),
+        _section("The run itself", _findings(summary.verdict.findings)),
+        _again(summary),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{name}</title>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<style>\n{style}</style>\n</head>\n<body>\n<main>\n{''.join(parts)}</main>\n</body>\n"
+        "</html>\n"
+    )
+
+
+def _header(summary: RunSummary) -> str:
+    verdict = summary.verdict.verdict
+    began = dt.datetime.fromtimestamp(summary.began_s, dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    asked, load = summary.asked, summary.history.load
+    facts = {
+        "Job": asked.get("name", ""),
+        "Target": " ".join(filter(None, [asked.get("target"), asked.get("namespace")])),
+        "Run": summary.verdict.run,
+        "Seed": asked.get("seed", ""),
+        "Began": began,
+        "Took": _duration(summary.seconds),
+        "Records": f"{load.sent:,}" if load is not None else "not known",
+        "Faults": len(summary.history.strikes),
+        "Holdfast": f"{asked.get('version', '')} {str(asked.get('commit', ''))[:10]}",
+    }
+    cells = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>"
+                    for k, v in facts.items() if str(v).strip())  # fmt: skip
+    return (
+        f'<header class="{verdict.value}"><p class="badge">{MARKS[verdict]} {verdict.value}</p>'
+        f"<h1>{escape(str(asked.get('name', '')))} under chaos</h1>"
+        f"<p>{escape(summary.headline())}</p><dl>{cells}</dl></header>\n"
+    )
+
+
+def _problems(summary: RunSummary) -> str:
+    """Everything that is not valid, the worst first, and what to do about it."""
+    named = [(t.name, f) for t in summary.verdict.job.tables for f in t.findings]
+    named += [("the run", f) for f in summary.verdict.findings]
+    bad = [(name, f) for name, f in named if f.verdict is not Verdict.VALID]
+    if not bad:
+        return ""
+    bad.sort(key=lambda p: p[1].verdict is not Verdict.INVALID)
+    items = "".join(
+        f'<li class="{f.verdict.value}"><b>{escape(name)}: {escape(f.checker)}</b> {escape(f.fact)}'
+        f"{_examples(f)}<p>{escape(ADVICE.get(f.checker, ''))}</p></li>"
+        for name, f in bad
+    )
+    return _section("What is wrong, and what to do", f'<ul class="problems">{items}</ul>')
+
+
+def _recovery(stats: Sequence[RecoveryStats]) -> str:
+    if not stats:
+        return _section("Recovery", "<p>No recovery was seen.</p>")
+    rows = ([s.kind, len(s.seconds), *(f"{x:.1f}" for x in (s.median_s, s.p95_s, s.max_s))]
+            for s in stats)  # fmt: skip
+    table = _table(("Fault", "Number", "Median s", "p95 s", "Max s"), rows, numbers=4)
+    note = "<p>The longest time without a commit after a fault and before the next one.</p>"
+    return _section("Recovery", f'{note}{table}<div class="plot">{recovery_svg(stats)}</div>')
+
+
+def _faults(summary: RunSummary) -> str:
+    rows = [
+        _fault(summary, strike, recovery)
+        for strike, recovery in zip(summary.history.strikes, summary.recoveries, strict=True)
+    ]
+    names = ("#", "At", "Fault", "Victims", "Done and seen", "Lag", "Recovery")
+    return _section("Faults", _table(names, rows))
+
+
+def _fault(summary: RunSummary, strike: Strike, recovery: float | None) -> Sequence[object]:
+    moment = strike.injection.moment.value
+    held = f" (held at {strike.held_step.lower()})" if strike.held_step else ""
+    mark = "✓" if strike.landed else "✗"
+    shared = "with the next one" if strike.recovered_s is not None else "not recovered"
+    return (
+        strike.injection.number + 1,
+        _duration(summary.since(strike.at_s)),
+        f"{strike.title}, {moment}{held}",
+        ", ".join(strike.victims),
+        f"{mark} {strike.did}{': ' if strike.did and strike.evidence else ''}{strike.evidence}",
+        "" if strike.lag_before is None else f"{strike.lag_before:,}",
+        f"{recovery:.1f} s" if recovery is not None else shared,
+    )
+
+
+def _tables(tables: Iterable[TableVerdict]) -> str:
+    cards = "".join(
+        f'<details class="{t.verdict.value}"{"" if t.verdict is Verdict.VALID else " open"}>'
+        f"<summary><b>{MARKS[t.verdict]} {escape(t.name)}</b> {t.rows:,} rows from "
+        f"{t.input_records:,} input records</summary>{_findings(t.findings)}</details>"
+        for t in tables
+    )
+    note = (
+        "<p>Each one was computed again from its input topics, by other code, and compared with "
+        "the sink, the changelog and the stores.</p>"
+    )
+    return _section("Tables and streams", note + cards)
+
+
+def _findings(findings: Iterable[Finding]) -> str:
+    rows = "".join(
+        f'<tr class="{f.verdict.value}"><td>{MARKS[f.verdict]}</td><td>{escape(f.checker)}</td>'
+        f"<td>{escape(f.fact)}{_examples(f)}</td></tr>"
+        for f in findings
+    )
+    return f'<div class="scroll"><table class="findings">{rows}</table></div>'
+
+
+def _examples(finding: Finding) -> str:
+    return "".join(f"<code>{escape(example)}</code>" for example in finding.examples)
+
+
+def _again(summary: RunSummary) -> str:
+    asked = summary.asked
+    options = [
+        f"--target {asked.get('target', 'local')}",
+        f"--seed {asked.get('seed')}",
+        f"--rounds {len(asked.get('schedule', ()))}",
+        f"--rate {asked.get('rate')}",
+    ]
+    command = f"holdfast chaos run {asked.get('name', '')} job.sql {' '.join(options)}"
+    properties = "\n".join(map(str, asked.get("overrides", ())))
+    return _section(
+        "Run it again",
+        f"<p>The same seed gives the same schedule.</p><pre>{escape(command)}</pre>"
+        f"<details><summary>job.sql</summary><pre>{escape(str(asked.get('sql', '')))}</pre>"
+        f"</details><details><summary>Properties</summary><pre>{escape(properties)}</pre></details>",
+    )
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section><h2>{escape(title)}</h2>{content}</section>\n"
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> str:
+    """A table; its last `numbers` columns are set as numbers."""
+    first = len(names) - numbers
+    head = "".join(f"<th{_class(i, first)}>{escape(n)}</th>" for i, n in enumerate(names))
+    body = "".join("<tr>" + "".join(_cells(row, names, first)) + "</tr>" for row in rows)
+    kind = ' class="numbers"' if numbers else ""
+    return (
+        f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cells(row: Sequence[object], names: Sequence[str], first: int) -> Iterator[str]:
+    for i, (value, name) in enumerate(zip(row, names, strict=True)):
+        yield f'<td{_class(i, first)} data-name="{escape(name)}">{escape(str(value))}</td>'
+
+
+def _class(index: int, first_number: int) -> str:
+    return ' class="n"' if index >= first_number else ""
+
+
+def _duration(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d} min"
