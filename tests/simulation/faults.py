@@ -110,7 +110,7 @@ class Injector:
 
     Attributes:
         visits: of steps by name and of requests by value.
-        hits: faults that landed right after a step, by (step, kind).
+        hits: faults that landed, by (step, request or round; kind or trouble).
     """
 
     def __init__(self, faults: Sequence[Fault]) -> None:
@@ -128,7 +128,6 @@ class Injector:
         """The observer of the commit order."""
         fault = self._due(step.name)
         if fault is not None:
-            self.hits[step.name, fault.kind] += 1
             self.strike(fault)
 
     def request(self, op: Op) -> Fault | None:
@@ -146,5 +145,6 @@ class Injector:
         for fault in self._pending:
             if fault.at == at and fault.nth <= self.visits[at]:
                 self._pending.remove(fault)
+                self.hits[at, str(fault.trouble or fault.kind)] += 1
                 return fault
         return None

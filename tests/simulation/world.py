@@ -28,7 +28,9 @@ from tests.simulation.install import install
 from tests.simulation.job import Job, install_frames, settings_of
 from tests.simulation.judge import judged, store_faults
 
-__all__ = ["History", "Outcome", "history_of", "simulate"]
+__all__ = ["History", "Mutate", "Outcome", "history_of", "simulate", "unchanged"]
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
 
 _ROUND_MS = 8_000
 _JITTER_MS = 12_000  # plus a round, less than the windows' grace: nothing is late
@@ -72,9 +74,11 @@ def history_of(seed: int) -> History:
     return History(seed, statement, partitions, executors, rounds, faults)
 
 
-def simulate(
-    history: History, mutate: Callable[[pytest.MonkeyPatch], None] = lambda _: None
-) -> Outcome:
+def unchanged(patch: pytest.MonkeyPatch) -> None:
+    """The engine as it is."""
+
+
+def simulate(history: History, mutate: Mutate = unchanged) -> Outcome:
     """Runs a history and judges what it leaves; `mutate` may break the engine before."""
     with pytest.MonkeyPatch.context() as patch:
         world = _World(history, patch)

@@ -1,0 +1,15 @@
+"""Prints what the simulation visited, also when everything passed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.summary import SUMMARY
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    line = config.stash.get(SUMMARY, "")
+    if line:
+        terminalreporter.write_line(line)

@@ -1,0 +1,46 @@
+"""Broken engines are found, and what is told of them is small and can be replayed."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.chaos.verdict import Verdict
+from tests.chaos.mutants import MUTANTS, patches
+from tests.simulation.shrink import Failure, part_of, shrunk
+from tests.simulation.world import Mutate, history_of, simulate
+
+_SEEDS = 60
+
+
+def _broken(name: str) -> Mutate:
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        for owner, attribute, value in patches(name):
+            patch.setattr(owner, attribute, value)
+
+    return mutate
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_engine_is_found(name: str) -> None:
+    for seed in range(_SEEDS):
+        verdict = simulate(history_of(seed), _broken(name)).verdict
+        if verdict is not None and verdict.verdict is Verdict.INVALID:
+            return
+    pytest.fail(f"{name}: {_SEEDS} histories, and none was judged invalid")
+
+
+def test_a_failing_history_is_shrunk_and_can_be_replayed() -> None:
+    mutate = _broken("skip-rule-off-by-one")
+    found = next(f for f in (shrunk(s, mutate) for s in range(_SEEDS)) if f and _smaller(f))
+    seed, fault = found.history.seed, found.faults[0]
+    assert len(found.faults) == 1
+    again = part_of(seed, found.faults, found.history.rounds)
+    assert again == found.history
+    assert simulate(again, mutate).failure == found.outcome.failure
+    assert f"SIMULATION_SEED={seed} SIMULATION_FAULTS={fault} " in str(found)
+    assert simulate(again).failure == ""
+
+
+def _smaller(found: Failure) -> bool:
+    whole = history_of(found.history.seed)
+    return len(found.faults) < len(whole.faults) and found.history.rounds < whole.rounds
