@@ -113,7 +113,8 @@ class RecordMaker:
         if self._source.key_format is Format.NONE:
             return None
         chance = random.Random(key)  # the same key has the same bytes
-        values = [self._value(c, key, chance, event_ms) for c in columns]
+        values = [key if c.type.numeric else self._value(c, key, chance, event_ms)
+                  for c in columns]  # fmt: skip
         form = self._source.key_format
         if form is Format.JSON and len(columns) == 1:
             return orjson.dumps(values[0])

@@ -2,8 +2,9 @@
 
 Every asked combination of component, fault and moment that makes sense comes once before any
 comes again, and even a short schedule takes from all components, faults and moments.  Three
-moments need a fault just before theirs: RECOVERY any, OPENED and RESTORING one after which
-stores are opened again.  Such a fault follows another one, in one group.
+moments need a fault just before theirs, which they follow in one group: RECOVERY any, OPENED one
+after which stores are opened again, RESTORING one after which they have records to replay (the
+loss of a volume where that is asked for, else a killed executor, whose partitions move).
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ class Combination:
         ends = self.fault.kills or self.fault is Fault.DELETE
         return ends and self.component in (DRIVER, EXECUTOR)
 
+    @property
+    def empties(self) -> bool:
+        """Are there records to replay then?"""
+        return self.opens and self.component == EXECUTOR and self.count == 1
+
 
 def follows(moment: Moment) -> bool:
     """Does it come while another fault is not yet recovered from?"""
@@ -93,11 +99,7 @@ def combinations(asked: Asked) -> tuple[Combination, ...]:
         for count in _counts(component, fault, moment, asked.executors)
     ]
     leading = [c for c in found if not follows(c.moment)]
-    opened = any(c.opens for c in leading)
-    return tuple(
-        c for c in found
-        if not follows(c.moment) or (bool(leading) if c.moment is Moment.RECOVERY else opened)
-    )  # fmt: skip
+    return tuple(c for c in found if not follows(c.moment) or _leaders(c, leading))
 
 
 def schedule(seed: int, asked: Asked) -> tuple[Injection, ...]:
@@ -146,9 +148,10 @@ def _chained(
     following.sort(key=lambda c: (c.moment is Moment.RECOVERY, not c.opens))
     chains: list[tuple[Combination, ...]] = [(c,) for c in leading]
     for follower in following:
-        fitting = [i for i, chain in enumerate(chains) if _may_follow(follower, chain[-1])]
-        if not fitting:  # every one that opens stores has somebody behind it: once more, then
-            chains.append((chance.choice([c for c in leading if c.opens]), follower))
+        leaders = _leaders(follower, all_of_them)
+        fitting = [i for i, chain in enumerate(chains) if chain[-1] in leaders]
+        if not fitting:  # all that it may follow have somebody behind them: once more, then
+            chains.append((chance.choice(_leaders(follower, leading)), follower))
             continue
         shortest = min(len(chains[i]) for i in fitting)
         at = chance.choice([i for i in fitting if len(chains[i]) == shortest])
@@ -156,8 +159,15 @@ def _chained(
     return chains
 
 
-def _may_follow(follower: Combination, last: Combination) -> bool:
-    return follower.moment is Moment.RECOVERY or last.opens
+def _leaders(follower: Combination, among: Sequence[Combination]) -> list[Combination]:
+    """Those that it may follow."""
+    if follower.moment is Moment.RECOVERY:
+        return list(among)
+    if follower.moment is Moment.OPENED:
+        return [c for c in among if c.opens]
+    emptying = [c for c in among if c.empties]
+    lost = [c for c in emptying if c.fault is Fault.LOSE_VOLUME]
+    return lost or emptying
 
 
 def _evenly(chance: random.Random, chains: list[tuple[Combination, ...]]) -> Iterator[Combination]:
@@ -174,7 +184,7 @@ def _evenly(chance: random.Random, chains: list[tuple[Combination, ...]]) -> Ite
 
 
 def _words(c: Combination) -> tuple[object, ...]:
-    return ("component", c.component), ("fault", c.fault), ("moment", c.moment), ("n", c.count)
+    return ("component", c.component), ("fault", c.fault), ("moment", c.moment)
 
 
 def _injection(number: int, c: Combination, chance: random.Random, asked: Asked) -> Injection:

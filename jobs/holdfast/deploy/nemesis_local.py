@@ -38,6 +38,7 @@ from holdfast.deploy.local_processes import (
     tree_of,
     volume_of,
 )
+from holdfast.deploy.revisions import Revisions
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import HOST, serves_producers
@@ -66,12 +67,14 @@ class LocalTarget:
 
     def __init__(self, name: str, settings: Settings) -> None:
         self._settings = settings
+        """Raises `Refused`: there is no such deployment."""
         home = Path(settings.home).absolute()
-        self._processes = JobProcesses(home / "deploy" / name)
+        folder = home / "deploy" / name
+        self._state_dir = _state_dir(name, folder)
+        self._processes = JobProcesses(folder)
         self._status = status_path(home, settings.application_id)
         self._port = int(settings.bootstrap_servers.rpartition(":")[2])
         self._kafka = _own_kafka(home, settings.bootstrap_servers)
-        self._state_dir = Path(settings.state.dir or Path(settings.home, "state")).absolute()
         self._slowing: dict[str, threading.Event] = {}
 
     @property
@@ -281,6 +284,17 @@ class _LocalHook:
                 return Held(order, member.victim.name, found.pid, found.step, found.query_id,
                             found.partition)  # fmt: skip
         return None
+
+
+def _state_dir(name: str, folder: Path) -> Path:
+    revisions = Revisions(folder)
+    if not revisions.current:
+        raise Refused(
+            f"There is no deployment {name} in {folder.parent}.",
+            cause="only a deployment's own processes are ever hit, never those of `holdfast run`",
+            action="deploy the job first (`holdfast deploy`)",
+        )
+    return Path(revisions.files(revisions.current).state_dir)
 
 
 def _own_kafka(home: Path, servers: str) -> LocalKafka | None:

@@ -1,0 +1,159 @@
+"""The local target on real processes: faults land where they should, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, Fault
+from holdfast.chaos.target import Victim
+from holdfast.config.settings import Settings
+from holdfast.deploy.nemesis_local import LocalTarget
+from holdfast.errors import HoldfastError, Refused
+from holdfast.local.processes import session_members
+from tests.unit.deploy.local_job import NAME, LocalJob, gone, local_job, until
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[LocalJob]:
+    with local_job(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def target(job: LocalJob) -> LocalTarget:
+    return LocalTarget(NAME, Settings(NAME, home=str(job.home)))
+
+
+def _pid(victim: Victim) -> int:
+    return int(victim.identity.partition("@")[0])
+
+
+def _tree(victim: Victim) -> list[psutil.Process]:
+    process = psutil.Process(_pid(victim))
+    return [process, *process.children(recursive=True)]
+
+
+def test_it_finds_who_there_is(target: LocalTarget) -> None:
+    assert [v.name for v in target.victims(DRIVER)] == ["driver"]
+    assert [v.name for v in target.victims(EXECUTOR)] == ["executor 0", "executor 1"]
+    assert set(target.faults) == {DRIVER, EXECUTOR}, "the broker is not this home's"
+    for nobody in (BROKER, SCHEDULER):
+        with pytest.raises(Refused, match=f"There is no {nobody} to hit on this machine"):
+            target.victims(nobody)
+
+
+@pytest.mark.parametrize("fault", [Fault.KILL, Fault.DELETE, Fault.DELETE_NOW])
+def test_an_executor_ends_and_the_others_live(target: LocalTarget, fault: Fault) -> None:
+    first, second = target.victims(EXECUTOR)
+    everyone = _tree(first)
+    assert not target.landed(first, fault).landed
+    target.strike(first, fault)
+    until(lambda: target.landed(first, fault).landed, "its end")
+    until(lambda: gone(everyone if fault is Fault.DELETE_NOW else everyone[:1]), "the end of all")
+    assert target.victims(EXECUTOR) == [second]
+    assert not target.recovered([first])
+    with pytest.raises(HoldfastError, match="is gone already"):
+        target.strike(first, fault)
+
+
+def test_a_killed_driver_has_recovered_when_its_successor_is_there(
+    target: LocalTarget, job: LocalJob
+) -> None:
+    (driver,) = target.victims(DRIVER)
+    everyone = session_members(_pid(driver))
+    target.strike(driver, Fault.DELETE_NOW)
+    until(lambda: target.landed(driver, Fault.DELETE_NOW).landed, "its end")
+    assert target.job_status() is None
+    assert not target.recovered([driver])
+    for process in everyone:  # as the supervisor does
+        if process.is_running():
+            process.kill()
+    job.said.clear()
+    job.start()
+    assert target.recovered([driver])
+    assert target.victims(DRIVER)[0].identity != driver.identity
+    job.ready = False
+    assert not target.recovered([driver])
+
+
+def test_a_lost_volume_is_empty_before_the_next_owner_gets_it(
+    target: LocalTarget, job: LocalJob
+) -> None:
+    first = target.victims(EXECUTOR)[0]
+    ordinal = next(
+        int(Path(f.path).parent.name)
+        for p in _tree(first) for f in p.open_files() if f.path.endswith(".lock")
+    )  # fmt: skip
+    stores = job.state / str(ordinal) / "stores" / NAME
+    other = job.state / str(1 - ordinal) / "stores" / NAME
+    assert stores.exists()
+    assert f"stores of volume {ordinal} removed" in target.strike(first, Fault.LOSE_VOLUME)
+    assert target.landed(first, Fault.LOSE_VOLUME).landed
+    assert not stores.exists()
+    assert other.exists()
+
+
+@pytest.mark.parametrize("component", [DRIVER, EXECUTOR])
+def test_a_pause_stops_all_of_it_and_nobody_else(target: LocalTarget, component: str) -> None:
+    victim = target.victims(component)[0]
+    others = [v for c in (DRIVER, EXECUTOR) for v in target.victims(c) if v != victim]
+    target.strike(victim, Fault.PAUSE)
+    until(lambda: target.landed(victim, Fault.PAUSE).landed, "the stop")
+    assert psutil.Process(_pid(victim)).status() == psutil.STATUS_STOPPED
+    assert all(psutil.Process(_pid(v)).status() != psutil.STATUS_STOPPED for v in others)
+    target.heal(victim, Fault.PAUSE)
+    until(lambda: not target.landed(victim, Fault.PAUSE).landed, "the end of the stop")
+    assert target.recovered([victim])
+
+
+def test_a_full_disk_refuses_real_writes_until_it_is_healed(
+    target: LocalTarget, job: LocalJob
+) -> None:
+    victim = target.victims(EXECUTOR)[0]
+    target.strike(victim, Fault.DISK_FULL)
+    assert target.landed(victim, Fault.DISK_FULL).landed
+    until(lambda: job.said_of("File too large"), "a write that fails")
+    job.said.clear()
+    target.heal(victim, Fault.DISK_FULL)
+    assert not target.landed(victim, Fault.DISK_FULL).landed
+    until(lambda: job.said_of("ok"), "a write that succeeds again")
+
+
+def test_what_a_dead_nemesis_left_is_found_by_looking(target: LocalTarget, job: LocalJob) -> None:
+    first, second = target.victims(EXECUTOR)
+    target.strike(first, Fault.PAUSE)
+    target.strike(second, Fault.DISK_FULL)
+    until(lambda: target.landed(first, Fault.PAUSE).landed, "the stop")
+    another = LocalTarget(NAME, Settings(NAME, home=str(job.home)))
+    assert len(another.heal_all()) == 3, "executor and worker go on, the other worker writes"
+    assert not another.landed(first, Fault.PAUSE).landed
+    assert not another.landed(second, Fault.DISK_FULL).landed
+    assert another.heal_all() == []
+
+
+def test_a_slow_executor_is_stopped_again_and_again(target: LocalTarget) -> None:
+    victim = target.victims(EXECUTOR)[0]
+    process = psutil.Process(_pid(victim))
+    target.strike(victim, Fault.SLOW)
+    assert target.landed(victim, Fault.SLOW).landed
+    for _ in range(2):
+        until(lambda: process.status() == psutil.STATUS_STOPPED, "a stop")
+        until(lambda: process.status() != psutil.STATUS_STOPPED, "a go")
+    target.heal(victim, Fault.SLOW)
+    assert not target.landed(victim, Fault.SLOW).landed
+    assert target.heal_all() == []
+
+
+def test_what_is_not_of_the_deployment_is_never_hit(target: LocalTarget) -> None:
+    own = Victim(EXECUTOR, "executor 0", f"{os.getpid()}@1.00")
+    with pytest.raises(HoldfastError, match="is gone already"):
+        target.strike(own, Fault.KILL)
+    with pytest.raises(Refused, match="cannot be done to a driver"):
+        target.strike(target.victims(DRIVER)[0], Fault.DISK_FULL)
+    with pytest.raises(Refused, match="There is no deployment other"):
+        LocalTarget("other", Settings("other", home="nowhere"))
