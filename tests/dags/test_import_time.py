@@ -23,7 +23,7 @@ print(time.process_time() - began, *sorted({n.partition('.')[0] for n in sys.mod
 """
 
 
-@pytest.mark.parametrize("name", ["deploy_state_table", "undeploy_state_table"])
+@pytest.mark.parametrize("name", ["deploy_state_table", "undeploy_state_table", "chaos_daily"])
 def test_a_dag_is_imported_in_under_a_second_and_without_spark(
     dags_folder: Path, name: str
 ) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 
-from holdfast_airflow.params import deploy_params, undeploy_params
+from holdfast_airflow.params import chaos_params, deploy_params, undeploy_params
 from holdfast_airflow.request import InvalidRequest, Request
 
 if TYPE_CHECKING:
@@ -121,6 +122,61 @@ def test_arguments_for_pods(params: dict[str, Any]) -> None:
         "--sql=SELECT 1;", *common, "--executors=2", "--timeout=900",
     ]  # fmt: skip
     assert request.chart_values() == '{"executor": {"volume": {"size": "1Gi"}}}'
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rounds": 0},
+        {"seed": -1},
+        {"late": 1.5},
+        {"distribution": "normal"},
+        {"faults": ["explode"]},
+        {"moments": ["random", "random"]},
+        {"components": ["driver;id"]},
+        {"name": None},
+    ],
+    ids=str,
+)
+def test_a_chaos_run_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    params = ParamsDict(chaos_params())
+    with pytest.raises(ParamValidationError):
+        params.update({"name": "movies", **wrong})
+
+
+def test_arguments_of_a_chaos_run(chaos_params: dict[str, Any]) -> None:
+    asked = {
+        **chaos_params, "components": ["driver", "query"], "moments": ["random"], "seed": 0,
+        "confirm": "movies",
+    }  # fmt: skip
+    request = Request.of(asked, "manual__2026-11-21T09:00:00+00:00")
+    where = ["--run=manual-2026-11-21T09-00-00-00-00", "--home=/var/lib/holdfast-chaos"]
+    assert request.chaos_arguments() == where
+    assert request.precheck_arguments() == [
+        "movies", "--target=kubernetes", "--namespace=holdfast", *where,
+        "--components=driver,query", "--moments=random", "--rounds=10", "--seed=0",
+        "--confirm=movies", "--rate=200", "--keys=200", "--distribution=uniform",
+        "--out-of-order=0.2", "--late=0.0", "--tombstones=0.0", "--garbage=0.0",
+    ]  # fmt: skip
+    local = Request.of({**asked, "target": "local", "home": "/h"}, "r")
+    assert local.chaos_arguments() == ["--run=r", "--home=/h"]
+    assert not [a for a in local.precheck_arguments() if a.startswith("--namespace")]
+
+
+def test_the_form_offers_the_faults_and_moments_that_there_are(root: Path) -> None:
+    tree = ast.parse((root / "jobs/holdfast/chaos/faults.py").read_text(encoding="utf-8"))
+    known = {
+        node.name: [
+            item.value.value
+            for item in node.body
+            if isinstance(item, ast.Assign) and isinstance(item.value, ast.Constant)
+        ]
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    params = chaos_params()
+    assert params["faults"].schema["items"]["enum"] == known["Fault"]
+    assert params["moments"].schema["items"]["enum"] == known["Moment"]
 
 
 def test_the_default_image_is_this_version_s(root: Path) -> None:

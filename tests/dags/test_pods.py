@@ -10,10 +10,15 @@ from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperato
 from kubernetes.client import ApiClient
 
 from holdfast_airflow import steps
+from holdfast_airflow.chaos import ChaosOperator
 from holdfast_airflow.operator import HoldfastOperator
 from holdfast_airflow.request import Request
 
 STEPS = [steps.CHECK, steps.TOPICS, steps.DEPLOY, steps.SMOKE, steps.ROLL_BACK]
+CHAOS_STEPS = [
+    steps.PRECHECK, steps.BASELINE, steps.WORKLOAD, steps.NEMESIS,
+    steps.HEAL, steps.QUIESCE, steps.VERIFY, steps.REPORT,
+]  # fmt: skip
 KAFKA = {
     "properties": {"security.protocol": "SASL_SSL"},
     "secretProperties": {"sasl.password": {"name": "kafka-user", "key": "password"}},
@@ -33,6 +38,12 @@ def _pod_of(step: steps.Step, params: dict[str, Any]) -> dict[str, Any]:
     return _pod(operator)
 
 
+def _chaos_pod(step: steps.Step, params: dict[str, Any]) -> dict[str, Any]:
+    operator = ChaosOperator(task_id=step.name, step=step)
+    operator.prepare_pod(Request.of(params, "run-1"))
+    return _pod(operator)
+
+
 def _violations(pod: dict[str, Any]) -> Iterator[str]:
     """What the pod security standard `restricted` has against a pod."""
     spec = pod["spec"]
@@ -41,7 +52,8 @@ def _violations(pod: dict[str, Any]) -> Iterator[str]:
         yield "seccompProfile"
     if not security.get("runAsNonRoot") or security.get("runAsUser") == 0:
         yield "runAsNonRoot"
-    if any({"emptyDir", "secret"}.isdisjoint(volume) for volume in spec.get("volumes", [])):
+    allowed = {"emptyDir", "secret", "persistentVolumeClaim"}
+    if any(allowed.isdisjoint(volume) for volume in spec.get("volumes", [])):
         yield "volumes"
     for container in spec["containers"]:
         own = container.get("securityContext", {})
@@ -74,6 +86,32 @@ def test_only_pods_that_run_helm_may_talk_to_kubernetes(
     helm = step in {steps.DEPLOY, steps.ROLL_BACK}
     assert spec["automountServiceAccountToken"] is helm
     assert spec["serviceAccountName"] == ("holdfast-deployer" if helm else "holdfast-task")
+
+
+@pytest.mark.parametrize("step", CHAOS_STEPS, ids=lambda step: step.name)
+def test_pods_of_a_chaos_run_are_restricted_and_share_a_volume(
+    step: steps.Step, chaos_params: dict[str, Any]
+) -> None:
+    pod = _chaos_pod(step, chaos_params)
+    spec = pod["spec"]
+    assert list(_violations(pod)) == []
+    folder = "/var/lib/holdfast-chaos"
+    assert {"name": "chaos", "mountPath": folder} in spec["containers"][0]["volumeMounts"]
+    claims = [v["persistentVolumeClaim"] for v in spec["volumes"] if "persistentVolumeClaim" in v]
+    assert claims == [{"claimName": "holdfast-chaos"}]
+    (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    wanted = term["labelSelector"]["matchLabels"].items()
+    assert wanted <= pod["metadata"]["labels"].items(), "the first one finds itself"
+
+
+@pytest.mark.parametrize("step", CHAOS_STEPS, ids=lambda step: step.name)
+def test_only_steps_that_look_at_pods_may_touch_them(
+    step: steps.Step, chaos_params: dict[str, Any]
+) -> None:
+    spec = _chaos_pod(step, chaos_params)["spec"]
+    breaker = step in {steps.PRECHECK, steps.BASELINE, steps.NEMESIS, steps.HEAL}
+    assert spec["automountServiceAccountToken"] is breaker
+    assert spec["serviceAccountName"] == ("holdfast-chaos" if breaker else "holdfast-task")
 
 
 def test_a_sidecar_ends_with_its_pod(params: dict[str, Any]) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DEPLOY, UNDEPLOY = "deploy_state_table", "undeploy_state_table"
+CHAOS, DAILY = "chaos_exactly_once", "chaos_daily"
+ALL = sorted([DEPLOY, UNDEPLOY, CHAOS, DAILY])
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +26,10 @@ def bag(dags_folder: Path, database: None) -> DagBag:
 
 def test_every_dag_is_imported_without_an_error(bag: DagBag) -> None:
     assert bag.import_errors == {}
-    assert sorted(bag.dags) == [DEPLOY, UNDEPLOY]
+    assert sorted(bag.dags) == ALL
 
 
-@pytest.mark.parametrize("name", [DEPLOY, UNDEPLOY])
+@pytest.mark.parametrize("name", ALL)
 def test_a_dag_says_what_it_is_and_whose(bag: DagBag, name: str) -> None:
     dag = bag.dags[name]
     assert dag.doc_md
@@ -39,7 +41,7 @@ def test_a_dag_says_what_it_is_and_whose(bag: DagBag, name: str) -> None:
     assert {task.owner for task in dag.tasks} == {"holdfast"}
 
 
-@pytest.mark.parametrize("name", [DEPLOY, UNDEPLOY])
+@pytest.mark.parametrize("name", ALL)
 def test_no_task_runs_for_ever_and_no_pod_stays(bag: DagBag, name: str) -> None:
     for task in bag.dags[name].tasks:
         assert task.execution_timeout, task.task_id
@@ -63,6 +65,44 @@ def test_the_steps_of_a_deployment(bag: DagBag) -> None:
     waiting = dag.task_dict["wait_until_caught_up"]
     assert isinstance(waiting, CaughtUpSensor)
     assert waiting.reschedule
+
+
+@pytest.mark.parametrize("name", [CHAOS, DAILY])
+def test_the_steps_of_a_chaos_run(bag: DagBag, name: str) -> None:
+    dag = bag.dags[name]
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
+        "precheck": {"baseline", "heal"},
+        "baseline": {"workload", "nemesis"},
+        "workload": {"heal", "proved"},
+        "nemesis": {"heal", "proved"},
+        "heal": {"quiesce"},
+        "quiesce": {"verify"},
+        "verify": {"report", "proved"},
+        "report": set(),
+        "proved": set(),
+    }
+    tasks = dag.task_dict
+    assert tasks["heal"].is_teardown, "also of a run that somebody stops"
+    assert tasks["precheck"].is_setup
+    assert {tasks[name].trigger_rule for name in ("verify", "report")} == {TriggerRule.ALL_DONE}
+    assert tasks["precheck"].retries == 0
+    nemesis = tasks["nemesis"]
+    assert isinstance(nemesis, HoldfastOperator)
+    assert nemesis.step.once, "its exit status is final"
+    assert nemesis.retries, "the scheduler that follows its pod may be a victim"
+
+
+def test_a_job_to_break_every_night_makes_a_schedule(
+    dags_folder: Path, database: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_CHAOS_JOB", "movies")
+    monkeypatch.setenv("HOLDFAST_CHAOS_CONFIRM", "movies")
+    nightly = DagBag(dags_folder / f"{DAILY}.py", bundle_name="dags-folder")
+    assert nightly.import_errors == {}
+    dag = nightly.dags[DAILY]
+    assert dag.timetable.can_be_scheduled
+    params = dag.params.dump()
+    assert (params["name"], params["confirm"], params["rounds"]) == ("movies", "movies", 5)
 
 
 def test_what_must_not_run_twice_is_not_retried(bag: DagBag) -> None:

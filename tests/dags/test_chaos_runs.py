@@ -1,0 +1,103 @@
+"""Whole chaos runs in Airflow, with a script in the place of `holdfast`: what follows what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
+
+CONF = {"target": "local", "name": "movies", "rounds": 3, "seed": 7, "home": "/h"}
+GOOD = """
+case $2 in
+  report) echo '{"verdict": "valid", "folder": "/h/chaos/r"}' ;;
+  *) echo '{"ok": true}' ;;
+esac
+"""
+Ended = tuple[dict[str, str], dict[str, Any]]
+
+
+@pytest.fixture
+def run(dags_folder: Path, database: None) -> Callable[..., Ended]:
+    """Runs the DAG: state by task (the run as `run`), and the XCom of each task, and reasons."""
+    bag = DagBag(dags_folder, bundle_name="dags-folder")
+
+    def start(dag: str = "chaos_exactly_once") -> Ended:
+        found: DagRun = bag.dags[dag].test(run_conf=CONF)
+        tasks = found.get_task_instances()
+        states = {task.task_id: str(task.state) for task in tasks}
+        told = {
+            task.task_id: task.xcom_pull(task_ids=task.task_id, run_id=found.run_id)
+            for task in tasks
+        }
+        reasons = {
+            f"{task.task_id}: reason": task.xcom_pull(
+                task_ids=task.task_id, key="reason", run_id=found.run_id
+            )
+            for task in tasks
+        }
+        return {**states, "run": str(found.state)}, {**told, **reasons}
+
+    return start
+
+
+def _commands(calls: Path) -> list[str]:
+    return [line.split()[1] for line in calls.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_valid_run_goes_through_every_step(
+    run: Callable[..., Ended], stand_in: Callable[[str], Path]
+) -> None:
+    calls = stand_in(GOOD)
+    states, told = run("chaos_daily")
+    assert set(states.values()) == {"success"}
+    commands = _commands(calls)
+    assert set(commands[2:4]) == {"workload", "nemesis"}
+    assert commands[:2] + commands[4:] == [
+        "precheck", "baseline", "heal", "quiesce", "verify", "report",
+    ]  # fmt: skip
+    assert told["verify"] == {"verdict": "valid"}
+    assert told["report"] == {"verdict": "valid", "folder": "/h/chaos/r"}
+    runs = {line.split("--run=")[1].split()[0] for line in calls.read_text().splitlines()}
+    assert len(runs) == 1, "all steps are about one run"
+
+
+def test_a_refused_run_breaks_nothing(
+    run: Callable[..., Ended], stand_in: Callable[[str], Path]
+) -> None:
+    calls = stand_in('if [ "$2" = precheck ]; then echo "Error: Not so." >&2; exit 2; fi' + GOOD)
+    states, told = run()
+    assert (states["precheck"], states["run"]) == ("failed", "failed")
+    assert (states["verify"], states["report"]) == ("skipped", "skipped")
+    assert _commands(calls) == ["precheck"]
+    assert told["precheck: reason"] == "precheck ended with status 2. Error: Not so."
+
+
+def test_a_verdict_that_is_not_valid_fails_the_run_and_is_reported(
+    run: Callable[..., Ended], stand_in: Callable[[str], Path]
+) -> None:
+    bad = (
+        'if [ "$2" = verify ]; then echo "invalid  lost_keys: 3 are missing"; exit 1; fi\n'
+        'if [ "$2" = report ]; then echo \'{"verdict": "invalid"}\'; exit 1; fi\n'
+    )
+    calls = stand_in(bad + GOOD)
+    states, told = run()
+    assert (states["verify"], states["proved"], states["run"]) == (
+        "failed", "upstream_failed", "failed",
+    )  # fmt: skip
+    assert (states["report"], told["report"]) == ("success", {"verdict": "invalid"})
+    assert told["verify: reason"].endswith("invalid  lost_keys: 3 are missing")
+    assert _commands(calls)[-2:] == ["verify", "report"], "a verdict is not asked for again"
+
+
+def test_after_a_nemesis_that_failed_the_job_is_healed_and_judged(
+    run: Callable[..., Ended], stand_in: Callable[[str], Path]
+) -> None:
+    calls = stand_in('if [ "$2" = nemesis ]; then echo "Error: Down." >&2; exit 1; fi' + GOOD)
+    states, _ = run()
+    assert (states["nemesis"], states["run"]) == ("failed", "failed")
+    assert _commands(calls).count("nemesis") == 1, "a second time would be another run"
+    assert _commands(calls)[-4:] == ["heal", "quiesce", "verify", "report"]
