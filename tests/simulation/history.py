@@ -58,7 +58,7 @@ def plan_of(bootstrap: str, application_id: str, root: Path) -> QueryPlan:
         application_id,
         bootstrap,
         transaction_timeout_ms=10_000,
-        state=replace(StateSettings(), partitions=1, dir=str(root)),
+        state=replace(StateSettings(), partitions=1, dir=str(root), restore_batch_records=5),
     )
     admin = Admin(settings.client())
     sink_topic = f"{application_id}-sink"
@@ -129,7 +129,7 @@ def main() -> None:
 
     def die(step: Step, _query: str, _partition: int) -> None:
         seen[step] += 1
-        occurrence = 1 if step is Step.OPENED else batch + 1
+        occurrence = 1 if step <= Step.OPENED else batch + 1
         if step is crash and seen[step] == occurrence:
             os.kill(os.getpid(), signal.SIGKILL)
 
