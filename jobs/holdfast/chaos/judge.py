@@ -6,9 +6,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-import orjson
 
 from holdfast.chaos.checking import judge
 from holdfast.chaos.history import read_history
@@ -16,16 +13,15 @@ from holdfast.chaos.observe import Observer
 from holdfast.chaos.oracle import Oracle, OracleOptions
 from holdfast.chaos.report import verdict_as_json
 from holdfast.chaos.run_checkers import RUN_CHECKERS, RunEvidence
-from holdfast.chaos.run_history import RunHistory, injection_of, recovery_seconds, summarize
+from holdfast.chaos.run_file import RunFile
+from holdfast.chaos.run_history import RunHistory, recovery_seconds, summarize
 from holdfast.chaos.verdict import RunVerdict
+from holdfast.chaos.workload import HEADER
 from holdfast.config.settings import Settings
 from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import Topology
 
-__all__ = ["HEADER", "judge_run", "quiet_seconds", "recoveries_by_kind"]
-
-HEADER = "holdfast-chaos"
-"""Record header of the workload: `<run>/<number>`."""
+__all__ = ["judge_run", "quiet_seconds", "recoveries_by_kind"]
 
 _CATCH_UP_S = 120.0
 
@@ -47,15 +43,15 @@ def judge_run(
         tell: gets a line now and then.
 
     Raises:
+        Refused: there is no run in the folder.
         KafkaUnavailable, TopicMissing: the input topics cannot be read.
     """
-    asked: dict[str, Any] = orjson.loads((folder / "run.json").read_bytes())
+    planned = RunFile.read(folder).schedule
     observer = Observer(settings.client(), settings.application_id)
     options = OracleOptions(_CATCH_UP_S, quiet_seconds(settings))
     oracle = Oracle(settings.application_id, observer, options=options, stores=stores, tell=tell)
     job = oracle.judge(topology)
     tell("counting the workload's records in the input topics")
-    planned = tuple(map(injection_of, asked["schedule"]))
     history = summarize(read_history(folder))
     found = _numbers(observer, topology, folder.name)
     findings = judge(RunEvidence(planned, history, found), RUN_CHECKERS)

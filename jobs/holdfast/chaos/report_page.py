@@ -61,7 +61,7 @@ def _header(summary: RunSummary) -> str:
                     for k, v in facts.items() if str(v).strip())  # fmt: skip
     return (
         f'<header class="{verdict.value}"><p class="badge">{MARKS[verdict]} {verdict.value}</p>'
-        f"<h1>{escape(str(asked.get('name', '')))} under chaos</h1>"
+        f"<h1>Chaos run of {escape(str(asked.get('name', '')))}</h1>"
         f"<p>{escape(summary.headline())}</p><dl>{cells}</dl></header>\n"
     )
 
@@ -156,7 +156,8 @@ def _again(summary: RunSummary) -> str:
     properties = "\n".join(map(str, asked.get("overrides", ())))
     return _section(
         "Run it again",
-        f"<p>The same seed gives the same schedule.</p><pre>{escape(command)}</pre>"
+        "<p>The same seed and options give the same schedule; it is in run.json.</p>"
+        f"<pre>{escape(command)}</pre>"
         f"<details><summary>job.sql</summary><pre>{escape(str(asked.get('sql', '')))}</pre>"
         f"</details><details><summary>Properties</summary><pre>{escape(properties)}</pre></details>",
     )

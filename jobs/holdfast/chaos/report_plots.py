@@ -35,6 +35,7 @@ _OTHER = "#2a9d8f"
 _ARRIVING, _COMMITTED, _LAG, _RESTORE, _SILENT = (
     "#8b98a9", "#2b9a66", "#d05c79", "#c2a21d", "#8b98a9",
 )  # fmt: skip
+_RESTORES, _DRIVER_SILENT = "restores", "driver silent"
 # Stand-ins that the page replaces by its own colors, dark or light.
 _INK, _GRID = "#1f2733", "#d5dae1"
 _LABELS_MAX = 24  # more faults than that have no room for their numbers
@@ -63,7 +64,7 @@ _STYLE: Any = {
 
 def timeline_svg(summary: RunSummary) -> str:
     """Throughput, lag, faults and restores over time."""
-    lanes = len(_lanes(summary))
+    lanes = len(_lanes(summary, series(summary)))
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(10.5, 4.3 + 0.32 * lanes), layout="constrained")
         heights = [2.0, 1.2, 0.35 * lanes + 0.1]
@@ -81,7 +82,7 @@ def recovery_svg(stats: Sequence[RecoveryStats]) -> str:
 
 def write_png(summary: RunSummary, stats: Sequence[RecoveryStats], path: Path) -> None:
     """Both plots under the verdict, for chats and tickets."""
-    lanes, kinds = len(_lanes(summary)), len(stats)
+    lanes, kinds = len(_lanes(summary, series(summary))), len(stats)
     heights = [2.0, 1.2, 0.35 * lanes + 0.1, 0.3 * kinds + 0.5]
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(11, 1.6 + 1.3 * sum(heights)), layout="constrained")
@@ -113,6 +114,7 @@ def _draw_timeline(panels: Sequence[Axes], summary: RunSummary) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
     lanes.set_xlim(0, max(summary.seconds, 1.0))
+    lanes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 3, 6, 10]))
     lanes.xaxis.set_major_formatter(FuncFormatter(_clock))
 
 
@@ -130,14 +132,16 @@ def _draw_lag(axes: Axes, found: Series) -> None:
     axes.set_title("Lag, records of all queries", loc="left", fontsize=9.5, fontweight="bold")
 
 
-def _lanes(summary: RunSummary) -> list[str]:
+def _lanes(summary: RunSummary, found: Series) -> list[str]:
+    """What is drawn one below the other: components that were hit, then what was seen."""
     hit = {s.injection.component for s in summary.history.strikes}
     known = [c for c in _COMPONENTS if c in hit]
-    return [*known, *sorted(hit - set(known)), "restores", "driver silent"]
+    seen = [_RESTORES] * bool(found.restoring) + [_DRIVER_SILENT] * bool(found.silent)
+    return [*known, *sorted(hit - set(known)), *seen]
 
 
 def _draw_lanes(axes: Axes, summary: RunSummary, found: Series) -> None:
-    lanes = _lanes(summary)
+    lanes = _lanes(summary, found)
     numbered = len(summary.history.strikes) <= _LABELS_MAX
     least = max(summary.seconds, 1.0) / 250
     for strike, recovery in zip(summary.history.strikes, summary.recoveries, strict=True):
@@ -151,13 +155,13 @@ def _draw_lanes(axes: Axes, summary: RunSummary, found: Series) -> None:
             label = f" {strike.injection.number + 1} {strike.injection.fault.value}"
             axes.text(start + least, y, label, va="center", fontsize=8, clip_on=True)
     for lane, spans, color in (
-        ("restores", found.restoring, _RESTORE),
-        ("driver silent", found.silent, _SILENT),
+        (_RESTORES, found.restoring, _RESTORE),
+        (_DRIVER_SILENT, found.silent, _SILENT),
     ):
         for start, end in spans:
             axes.barh(lanes.index(lane), end - start, left=start, height=0.5, color=color, lw=0)
     axes.set_yticks(range(len(lanes)), lanes)
-    axes.set_ylim(len(lanes) - 0.5, -0.5)
+    axes.set_ylim(max(len(lanes), 1) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.set_title("Faults, each until the job commits again", loc="left", fontsize=9.5,
                    fontweight="bold")  # fmt: skip
@@ -176,8 +180,8 @@ def _draw_recoveries(axes: Axes, stats: Sequence[RecoveryStats]) -> None:
         color = _COMPONENTS.get(kind.kind.split()[0], _OTHER)
         axes.plot([min(kind.seconds), kind.max_s], [y, y], color=color, lw=5, alpha=0.2,
                   solid_capstyle="round")  # fmt: skip
-        axes.plot(kind.seconds, [y] * len(kind.seconds), "o", color=color, ms=5, alpha=0.6, mew=0)
         axes.plot([kind.median_s] * 2, [y - 0.3, y + 0.3], color=_INK, lw=2)
+        axes.plot(kind.seconds, [y] * len(kind.seconds), "o", color=color, ms=5.5, alpha=0.8, mew=0)
     axes.set_yticks(range(len(stats)), [f"{k.kind}  ({len(k.seconds)})" for k in stats])
     axes.set_ylim(max(len(stats), 1) - 0.4, -0.6)
     axes.set_xlim(left=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from holdfast.chaos.history import read_history
-from holdfast.chaos.run_history import RunHistory, Strike, recovery_seconds, summarize
+from holdfast.chaos.run_history import RunHistory, Sample, Strike, recovery_seconds, summarize
 from holdfast.chaos.verdict import RunVerdict, Verdict
 from holdfast.errors import Refused
 
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _RATE_SPAN_S = 2.0  # rates are means over this long
+_GAP_S = 2.0  # samples further apart leave a gap: the broker could not be asked
 _VERDICT = TypeAdapter(RunVerdict)
 
 
@@ -150,33 +152,43 @@ def recovery_stats(recovery_s: Mapping[str, Sequence[float]]) -> list[RecoverySt
 
 def series(summary: RunSummary) -> Series:
     """The samples as columns."""
-    samples = summary.history.samples
+    samples = _with_gaps(summary.history.samples)
     at = np.array([summary.since(s.at_s) for s in samples])
-    ends = np.maximum.accumulate(np.array([float(s.input_end) for s in samples]))
+    ends = np.array([float(s.input_end) or np.nan for s in samples])
     committed = np.array([np.nan if s.committed is None else s.committed for s in samples])
-    known = ~np.isnan(committed)
     restoring = [bool(s.restoring) for s in samples]
     silent = [s.restoring is None for s in samples]
     return Series(
         at.tolist(),
         _rates(at, ends),
-        _rates(at[known], np.maximum.accumulate(committed[known]), at),
+        _rates(at, committed),
         [float("nan") if s.lag is None else float(s.lag) for s in samples],
         _spans(at, restoring),
         _spans(at, silent),
     )
 
 
-def _rates(at: Any, totals: Any, wanted: Any = None) -> list[float]:
-    """Growth per second over the last `_RATE_SPAN_S`, at the moments `wanted`."""
-    wanted = at if wanted is None else wanted
-    if len(at) < 2:
-        return [float("nan")] * len(wanted)
-    now = np.interp(wanted, at, totals)
-    before = np.interp(wanted - _RATE_SPAN_S, at, totals)
-    span = np.minimum(_RATE_SPAN_S, np.maximum(wanted - at[0], 1e-9))
-    rates = (now - before) / span
-    rates[wanted - at[0] < _RATE_SPAN_S / 2] = np.nan
+def _with_gaps(samples: Sequence[Sample]) -> list[Sample]:
+    """The samples, with one that knows nothing where nobody looked for a while."""
+    found = list(samples[:1])
+    for before, sample in pairwise(samples):
+        if sample.at_s - before.at_s > _GAP_S:
+            nothing = Sample(before.at_s + _GAP_S / 2, 0, 0, restoring=before.restoring)
+            found.append(nothing)
+        found.append(sample)
+    return found
+
+
+def _rates(at: Any, totals: Any) -> list[float]:
+    """Growth per second over the last `_RATE_SPAN_S`; NaN where the total is not known."""
+    known = ~np.isnan(totals)
+    if known.sum() < 2:
+        return [float("nan")] * len(at)
+    first = at[known][0]
+    growing = np.maximum.accumulate(totals[known])
+    now, before = (np.interp(at - back, at[known], growing) for back in (0.0, _RATE_SPAN_S))
+    rates = (now - before) / np.clip(at - first, 1e-9, _RATE_SPAN_S)
+    rates[~known | (at - first < _RATE_SPAN_S / 2)] = np.nan
     found: list[float] = rates.tolist()
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from html.parser import HTMLParser
@@ -156,3 +157,14 @@ def test_rates_over_time(good: Path) -> None:
     assert min(found.committed[20:]) == 0
     assert len(found.restoring) == 12
     assert found.silent == ()
+
+
+def test_where_nobody_could_look_nothing_is_drawn(tmp_path: Path) -> None:
+    write_good(tmp_path, faults=1)
+    lines = (tmp_path / "observer.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "observer.jsonl").write_bytes(b"".join(lines[:40] + lines[60:]))
+    found = series(read_summary(tmp_path))
+    assert len(found.at_s) == len(lines) - 20 + 1
+    unknown = [i for i, rate in enumerate(found.arriving) if math.isnan(rate) and i > 10]
+    assert unknown == [40]
+    assert math.isnan(found.lag[40])
