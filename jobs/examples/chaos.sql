@@ -4,7 +4,6 @@
 -- any fault, so that no record is late and every window has one right answer.
 
 SET 'state.partitions' = '4';
-SET 'executors' = '2';
 -- A producer that is stopped for longer than this has lost its transaction when it wakes up.
 SET 'transaction.timeout.ms' = '10000';
 SET 'max.offsets.per.trigger' = '5000';
