@@ -6,6 +6,8 @@ import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import orjson
+
 from holdfast.chaos.checking import judge
 from holdfast.chaos.faults import Fault, Injection, Moment
 from holdfast.chaos.history import Kind
@@ -80,7 +82,8 @@ def _write(folder: Path, faults: int, tables: tuple[TableVerdict, ...], *, lande
         "overrides": ["state.partitions=4"], "seed": 4711, "rate": 500, "version": "0.5.0",
         "schedule": [asdict(i) for i in planned], "commit": "0123456789abcdef", "created_s": START,
     }  # fmt: skip
-    run.write(folder, asked)
+    run.write(folder)
+    (folder / "run.json").write_bytes(orjson.dumps(asked))
     verdict = RunVerdict(
         folder.name,
         JobVerdict("shop", tables, 4.2),

@@ -101,13 +101,12 @@ class MadeRun:
     def ordered(self) -> list[Event]:
         return sorted(self.events, key=lambda e: (e.wall_s, e.source))
 
-    def write(self, folder: Path, asked: Mapping[str, Any]) -> None:
+    def write(self, folder: Path) -> None:
         """As files of a run's folder."""
         folder.mkdir(parents=True, exist_ok=True)
         for event in self.ordered():
             with (folder / f"{event.source}.jsonl").open("ab") as file:
                 file.write(orjson.dumps(asdict(event), option=orjson.OPT_APPEND_NEWLINE))
-        (folder / "run.json").write_bytes(orjson.dumps(asked))
 
 
 def good_run() -> MadeRun:

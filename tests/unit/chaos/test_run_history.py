@@ -42,7 +42,7 @@ def test_totals_may_be_numbers_or_maps() -> None:
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     run = good_run()
-    run.write(tmp_path, {})
+    run.write(tmp_path)
     assert summarize(read_history(tmp_path)) == summarize(run.ordered())
 
 
