@@ -14,19 +14,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Protocol
 
 from holdfast.chaos.faults import BROKER, EXECUTOR, Injection, Moment
 from holdfast.chaos.history import HistoryWriter, Kind
 from holdfast.chaos.recovery import longest_silence
-from holdfast.chaos.sampler import Sampler
 from holdfast.chaos.schedule import groups
 from holdfast.chaos.target import Held, Landing, Target, Victim
 from holdfast.errors import HoldfastError, Retriable
 
-__all__ = ["Nemesis", "Patience"]
+__all__ = ["Nemesis", "Patience", "Progress"]
 
 _POLL_S = 0.1
 _CHANCES = 5  # to find victims that do not end by themselves before they are struck
+
+
+class Progress(Protocol):
+    """What is known of the job's commits; see `Sampler`."""
+
+    @property
+    def lag(self) -> int | None: ...
+
+    def samples(self) -> list[tuple[float, int]]: ...
+
+    def advanced(self, since: float) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,11 @@ class Nemesis:
         self,
         target: Target,
         history: HistoryWriter,
-        sampler: Sampler,
+        progress: Progress,
         tell: Callable[[str], None],
         patience: Patience | None = None,
     ) -> None:
-        self._target, self._history, self._sampler, self._tell = target, history, sampler, tell
+        self._target, self._history, self._progress, self._tell = target, history, progress, tell
         self._patience = patience or Patience()
 
     def run(self, schedule: Sequence[Injection]) -> bool:
@@ -154,7 +165,7 @@ class Nemesis:
             "inject", injection=asdict(injection), victims=[], moment_held=None
         )
         self._history.outcome(Kind.FAIL, "inject", op, landed=False, evidence=why, did="nothing",
-                              lag_before=self._sampler.lag, struck_s=time.time())  # fmt: skip
+                              lag_before=self._progress.lag, struck_s=time.time())  # fmt: skip
 
     def _strike(self, state: _Group, injection: Injection, held: Held | None) -> None:
         victims = self._victims(state, injection, held)
@@ -167,7 +178,7 @@ class Nemesis:
             victims=[asdict(v) for v in victims],
             moment_held=None if held is None else {**asdict(held), "step": held.step.name},
         )
-        lag, at = self._sampler.lag, time.time()
+        lag, at = self._progress.lag, time.time()
         try:
             did = "; ".join(self._target.strike(v, injection.fault) for v in victims)
             landing = self._landing(victims, injection)
@@ -227,11 +238,13 @@ class Nemesis:
 
     def _recover(self, state: _Group) -> bool:
         """Waits until the job goes on after every fault of the group."""
+        if not state.struck:
+            return True
         ops = [(one, self._history.invoke("recover", injection=one.injection.number))
                for one in state.struck]  # fmt: skip
         began = time.monotonic()
         good = self._await_recovery(state.struck, began + self._patience.recovered)
-        samples = self._sampler.samples()
+        samples = self._progress.samples()
         for (one, op), later in zip(ops, [*state.struck[1:], None], strict=True):
             if good:
                 before = None if later is None else later.at
@@ -247,7 +260,7 @@ class Nemesis:
         while time.monotonic() < deadline:
             if seen_at is None and self._all_recovered(struck):
                 seen_at = time.time()
-            if seen_at is not None and self._sampler.advanced(seen_at):
+            if seen_at is not None and self._progress.advanced(seen_at):
                 return True
             time.sleep(_POLL_S)
         return False

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 
@@ -58,6 +59,8 @@ class Run:
 
     Attributes:
         folder: see `run_folder`.
+        find_target: where the job runs; asked by the steps that need it, others may run where
+            nobody may look.
         tell: gets a line for people now and then.
     """
 
@@ -65,8 +68,12 @@ class Run:
     asked: RunFile
     topology: Topology
     settings: Settings
-    target: Target
+    find_target: Callable[[], Target]
     tell: Callable[[str], None]
+
+    @cached_property
+    def target(self) -> Target:
+        return self.find_target()
 
     def baseline(self) -> Baseline:
         """Loads the job for some seconds and looks whether it commits.

@@ -38,7 +38,7 @@ from holdfast.deploy.local_processes import (
     tree_of,
     volume_of,
 )
-from holdfast.deploy.revisions import Revisions
+from holdfast.deploy.revisions import state_dir_of
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import HOST, serves_producers
@@ -69,9 +69,8 @@ class LocalTarget:
         self._settings = settings
         """Raises `Refused`: there is no such deployment."""
         home = Path(settings.home).absolute()
-        folder = home / "deploy" / name
-        self._state_dir = _state_dir(name, folder)
-        self._processes = JobProcesses(folder)
+        self._state_dir = state_dir_of(home, name)
+        self._processes = JobProcesses(home / "deploy" / name)
         self._status = status_path(home, settings.application_id)
         self._port = int(settings.bootstrap_servers.rpartition(":")[2])
         self._kafka = _own_kafka(home, settings.bootstrap_servers)
@@ -284,17 +283,6 @@ class _LocalHook:
                 return Held(order, member.victim.name, found.pid, found.step, found.query_id,
                             found.partition)  # fmt: skip
         return None
-
-
-def _state_dir(name: str, folder: Path) -> Path:
-    revisions = Revisions(folder)
-    if not revisions.current:
-        raise Refused(
-            f"There is no deployment {name} in {folder.parent}.",
-            cause="only a deployment's own processes are ever hit, never those of `holdfast run`",
-            action="deploy the job first (`holdfast deploy`)",
-        )
-    return Path(revisions.files(revisions.current).state_dir)
 
 
 def _own_kafka(home: Path, servers: str) -> LocalKafka | None:

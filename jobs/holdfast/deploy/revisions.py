@@ -9,7 +9,7 @@ from pathlib import Path
 from holdfast.errors import Refused
 from holdfast.state.files import read_json, write_json
 
-__all__ = ["JobFiles", "Outcome", "Revisions"]
+__all__ = ["JobFiles", "Outcome", "Revisions", "state_dir_of"]
 
 _VERSION = 1
 
@@ -133,3 +133,18 @@ class Revisions:
     def _write(self, current: int, outcomes: dict[str, str]) -> None:
         index = _Index(current, {n: str(o) for n, o in outcomes.items()})
         write_json(self._file, _VERSION, asdict(index))
+
+
+def state_dir_of(home: Path, name: str) -> Path:
+    """Where the stores of the deployment `name` are.
+
+    Raises:
+        Refused: it is not deployed.
+    """
+    revisions = Revisions(home / "deploy" / name)
+    if not revisions.current:
+        raise Refused(
+            f"There is no deployment {name} in {home}.",
+            action="deploy it first (`holdfast deploy`); --home names another folder",
+        )
+    return Path(revisions.files(revisions.current).state_dir)

@@ -80,7 +80,7 @@ class Producer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
         *,
-        headers: dict[str, str | bytes | None] | None = None,
+        headers: Mapping[str, str | bytes | None] | None = None,
     ) -> None:
         """Queue one record, waiting when the queue is full.
 
@@ -101,7 +101,7 @@ class Producer:
                     place,
                     on_delivery=self._on_delivery,
                     timestamp=timestamp_ms or 0,
-                    headers=headers,
+                    headers=dict(headers or {}),
                 )
             except BufferError:
                 self._client.poll(_RETRY_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.cli.chaos.options import JobOptions
     from holdfast.config.settings import Settings
 
-__all__ = ["asked_job", "open_run", "target_of"]
+__all__ = ["asked_job", "home_of", "open_run", "target_of"]
 
 
 def target_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
@@ -42,10 +41,13 @@ def open_run(run: str, home: str | None, tell: Callable[[str], None]) -> Run:
     from holdfast.chaos.run import Run
     from holdfast.chaos.run_file import RunFile, run_folder
 
-    folder = run_folder(_home(home), run)
+    folder = run_folder(home_of(home), run)
     asked = RunFile.read(folder)
     job = job_of(asked, folder, home)
-    target = target_of(asked.target, asked.namespace, asked.name, job.settings)
+
+    def target() -> Target:
+        return target_of(asked.target, asked.namespace, asked.name, job.settings)
+
     return Run(folder, asked, job.topology, job.settings, target, tell)
 
 
@@ -79,7 +81,7 @@ def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
             action="leave application.id out: on Kubernetes the release's name is the job's",
         )
     # The broker may be away when a later step looks for it.
-    return replace(job), sql.text(), text, (*overrides, servers)
+    return job, sql.text(), text, (*overrides, servers)
 
 
 def _deployed(options: JobOptions) -> tuple[Sql, Path | None, tuple[str, ...]]:
@@ -90,7 +92,7 @@ def _deployed(options: JobOptions) -> tuple[Sql, Path | None, tuple[str, ...]]:
         return Sql(given=text), None, tuple(f"{k}={_text(v)}" for k, v in properties.items())
     from holdfast.deploy.revisions import Revisions
 
-    folder = _home(options.home) / "deploy" / options.name
+    folder = home_of(options.home) / "deploy" / options.name
     revisions = Revisions(folder)
     if not revisions.current:
         raise Refused(
@@ -106,7 +108,8 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _home(home: str | None) -> Path:
+def home_of(home: str | None) -> Path:
+    """The folder of local files that --home names, else the default one."""
     from holdfast.cli.options import load_settings
 
     return Path(load_settings(None, (), home).home)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from holdfast.cli.chaos.opening import open_run
+from holdfast.cli.chaos.opening import home_of, open_run
 from holdfast.cli.chaos.options import run_options
 from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
 from holdfast.cli.progress import reporter
@@ -26,16 +26,18 @@ __all__ = ["finish", "report", "verify"]
 @click.command("verify")
 @run_options
 @json_option
+@click.option("--verbose", is_flag=True, help="Show every check, not only what it found.")
 @click.pass_context
-def verify(ctx: click.Context, run: str, home: str | None, as_json: bool) -> None:
+def verify(ctx: click.Context, run: str, home: str | None, as_json: bool, verbose: bool) -> None:
     """Judge the tables and the run itself; writes verdict.json.
 
     Exits with 0 (valid), 1 (invalid) or 3 (unknown).
     """
+    from holdfast.chaos.report import run_as_text, verdict_as_json
+
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
-        opened = open_run(run, home, tell)
-        verdict = _judged(opened)
-    click.echo(_shown(opened.folder, verdict, as_json=as_json))
+        verdict = _judged(open_run(run, home, tell))
+    click.echo(verdict_as_json(verdict) if as_json else run_as_text(verdict, verbose=verbose))
     ctx.exit(EXIT_STATUS[verdict.verdict.value])
 
 
@@ -44,22 +46,30 @@ def verify(ctx: click.Context, run: str, home: str | None, as_json: bool) -> Non
 @json_option
 @click.pass_context
 def report(ctx: click.Context, run: str, home: str | None, as_json: bool) -> None:
-    """Write the report of a run that was judged: HTML, PNG, JUnit XML.
+    """Write the report of a judged run beside its history: HTML, PNG, JUnit XML.
 
-    Exits as `verify` does.
+    Exits as `verify` did.
     """
     from holdfast.chaos.run_file import run_folder
+    from holdfast.chaos.run_summary import read_summary
 
     with json_errors(as_json):
-        opened = open_run(run, home, lambda _: None)
-    del run_folder, opened
-    ctx.exit(0)
+        folder = run_folder(home_of(home), run)
+        page, verdict = _reported(folder), read_summary(folder).verdict
+    told = {"run": run, "verdict": verdict.verdict.value, "report": str(page)}
+    click.echo(orjson.dumps(told).decode() if as_json else f"{verdict.verdict.value}: {page}")
+    ctx.exit(EXIT_STATUS[verdict.verdict.value])
 
 
 def finish(run: Run, *, as_json: bool) -> int:
     """Verify and report, for `run`; returns the exit status."""
+    from holdfast.chaos.report import run_as_text
+
     verdict = _judged(run)
-    click.echo(_shown(run.folder, verdict, as_json=as_json))
+    page = _reported(run.folder)
+    told = {"run": run.asked.run, "verdict": verdict.verdict.value, "report": str(page)}
+    lines = [run_as_text(verdict), f"report: {page}"]
+    click.echo(orjson.dumps(told).decode() if as_json else "\n".join(lines))
     return EXIT_STATUS[verdict.verdict.value]
 
 
@@ -69,30 +79,24 @@ def _judged(run: Run) -> RunVerdict:
     return judge_run(run.folder, run.topology, run.settings, stores=_stores(run), tell=run.tell)
 
 
+def _reported(folder: Path) -> Path:
+    from holdfast.chaos.report import write_report
+
+    return write_report(folder)
+
+
 def _stores(run: Run) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | None:
-    """How the stores of the job are read."""
+    """How the stores of the job are read; on Kubernetes they are in the executors' pods."""
     if run.asked.target != "local":
         return None
 
     def read() -> Mapping[tuple[str, int], StoreDigest]:
+        from holdfast.deploy.revisions import state_dir_of
         from holdfast.state.digest import store_digests
         from holdfast.types.stores import newest_stores
 
-        settings = run.settings
-        root = Path(settings.state.dir or Path(settings.home, "state"))
-        return newest_stores(store_digests(root, settings.application_id), settings.application_id)
+        application_id = run.settings.application_id
+        root = state_dir_of(Path(run.settings.home), run.asked.name)
+        return newest_stores(store_digests(root, application_id), application_id)
 
     return read
-
-
-def _shown(folder: Path, verdict: RunVerdict, *, as_json: bool) -> str:
-    from holdfast.chaos.report import as_text
-
-    if as_json:
-        return orjson.dumps({"verdict": verdict.verdict.value, "folder": str(folder)}).decode()
-    lines = [as_text(verdict.job)]
-    for f in verdict.findings:
-        lines.append(f"{f.verdict.value:8} {f.checker}: {f.fact}")
-        lines += [f"    {e}" for e in f.examples]
-    lines.append(f"verdict of the run: {verdict.verdict.value}; {folder}")
-    return "\n".join(lines)

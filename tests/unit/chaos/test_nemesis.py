@@ -1,0 +1,243 @@
+"""The nemesis against a place in memory: what it does in which order, and what it writes down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault, Injection, Moment
+from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
+from holdfast.chaos.nemesis import Nemesis, Patience
+from holdfast.chaos.target import Held, Hook, Landing, Victim
+from holdfast.errors import HoldfastError
+from holdfast.types.steps import Step
+
+QUICK = Patience(held=0.5, landed=0.3, recovered=2.0)
+
+
+@dataclass
+class Place:
+    """Two executors, a driver and a broker; what is killed has a successor at once.
+
+    Attributes:
+        deaf: faults that do nothing here.
+        log: everything that was done, in words.
+        holds: is a state task ever held?
+    """
+
+    deaf: frozenset[Fault] = frozenset()
+    holds: bool = True
+    recovers: bool = True
+    log: list[str] = field(default_factory=list)
+    lives: dict[str, int] = field(
+        default_factory=lambda: {"executor 0": 0, "executor 1": 0, "driver": 0, "broker": 0}
+    )
+    stopped: set[str] = field(default_factory=set)
+    orders: dict[str, Step] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> Mapping[str, frozenset[Fault]]:
+        return {c: frozenset(Fault) for c in (DRIVER, EXECUTOR, BROKER)}
+
+    @property
+    def hook(self) -> Hook:
+        return self
+
+    def is_dev_namespace(self) -> bool:
+        return True
+
+    def victims(self, component: str) -> list[Victim]:
+        return [Victim(component, name, f"{name}#{life}")
+                for name, life in self.lives.items() if name.startswith(component)]  # fmt: skip
+
+    def strike(self, victim: Victim, fault: Fault) -> str:
+        self.log.append(f"{fault.value} {victim.name}")
+        if fault in self.deaf:
+            return "nothing"
+        if fault is Fault.SLOW:
+            raise HoldfastError("it is not slow")
+        if fault.lasts:
+            self.stopped.add(victim.name)
+        else:
+            self.lives[victim.name] += 1
+        return f"{fault.value} done"
+
+    def landed(self, victim: Victim, fault: Fault) -> Landing:
+        gone = victim.identity != f"{victim.name}#{self.lives[victim.name]}"
+        return Landing(gone or victim.name in self.stopped, f"{victim.name} looked at")
+
+    def heal(self, victim: Victim, fault: Fault) -> None:
+        self.log.append(f"heal {victim.name}")
+        self.stopped.discard(victim.name)
+
+    def heal_all(self) -> list[str]:
+        return []
+
+    def recovered(self, victims: Sequence[Victim]) -> bool:
+        return self.recovers and not self.stopped
+
+    def job_status(self) -> dict[str, Any] | None:
+        return {"ready": True}
+
+    def order(self, order: str, step: Step, hold_s: float) -> None:
+        self.log.append(f"order {order}")
+        self.orders[order] = step
+
+    def held(self, order: str) -> Held | None:
+        step = self.orders.get(order)
+        if step is None or not self.holds:
+            return None
+        return Held(order, "executor 1", 7, step, "q", 3)
+
+    def release(self, order: str) -> None:
+        self.log.append(f"release {order}")
+        self.orders.pop(order, None)
+
+
+class Commits:
+    """A job that commits all the time."""
+
+    @property
+    def lag(self) -> int | None:
+        return 5
+
+    def samples(self) -> list[tuple[float, int]]:
+        now = time.time()
+        return [(now - 10 + i / 10, i) for i in range(100)]
+
+    def advanced(self, since: float) -> bool:
+        return True
+
+
+def _run(place: Place, folder: Path, *injections: Injection) -> tuple[bool, list[Event]]:
+    with HistoryWriter(folder, "nemesis") as history:
+        nemesis = Nemesis(place, history, Commits(), lambda _: None, QUICK)
+        good = nemesis.run(injections)
+    return good, read_history(folder)
+
+
+def _outcomes(events: list[Event], what: str) -> list[Event]:
+    return [e for e in events if e.what == what and e.kind in (Kind.OK, Kind.FAIL)]
+
+
+def test_a_kill_is_written_down_before_and_after(tmp_path: Path) -> None:
+    place = Place()
+    good, events = _run(place, tmp_path, Injection(0, EXECUTOR, Fault.KILL, Moment.RANDOM))
+    assert good
+    assert place.log == ["kill executor 0", "heal executor 0"]
+    invoked, landed, recover, recovered = events
+    assert (invoked.kind, invoked.what) == (Kind.INVOKE, "inject")
+    assert invoked.data["victims"] == [
+        {"component": EXECUTOR, "name": "executor 0", "identity": "executor 0#0"}
+    ]
+    assert (landed.kind, landed.data["landed"], landed.data["lag_before"]) == (Kind.OK, True, 5)
+    assert landed.data["evidence"] == "executor 0 looked at"
+    assert (recover.what, recovered.kind, recovered.op) == ("recover", Kind.OK, recover.op)
+
+
+@pytest.mark.parametrize(("choice", "first"), [(0.0, "executor 0"), (0.99, "executor 1")])
+def test_several_are_hit_at_once(tmp_path: Path, choice: float, first: str) -> None:
+    place = Place()
+    _run(place, tmp_path, Injection(0, EXECUTOR, Fault.KILL, Moment.RANDOM, 2, choice))
+    assert place.log[0] == f"kill {first}"
+    assert {line for line in place.log if line.startswith("kill")} == {
+        "kill executor 0", "kill executor 1"}  # fmt: skip
+
+
+def test_an_aimed_fault_hits_the_executor_that_is_held(tmp_path: Path) -> None:
+    place = Place()
+    _, events = _run(place, tmp_path, Injection(0, EXECUTOR, Fault.PAUSE, Moment.MARKED))
+    assert place.log == ["order 0", "pause executor 1", "release 0", "heal executor 1"]
+    assert events[0].data["moment_held"]["step"] == "MARKED"
+    assert events[0].data["moment_held"]["partition"] == 3
+
+
+def test_an_aimed_fault_may_hit_the_broker_meanwhile(tmp_path: Path) -> None:
+    place = Place()
+    _run(place, tmp_path, Injection(0, BROKER, Fault.KILL, Moment.PRODUCED, duration_s=0.1))
+    assert place.log == ["order 0", "kill broker", "release 0", "heal broker"]
+
+
+def test_a_moment_that_never_comes_is_a_fault_that_did_not_land(tmp_path: Path) -> None:
+    place = Place(holds=False)
+    good, events = _run(place, tmp_path, Injection(0, EXECUTOR, Fault.KILL, Moment.RESTORING))
+    (failed,) = _outcomes(events, "inject")
+    assert (good, failed.kind, failed.data["landed"]) == (True, Kind.FAIL, False)
+    assert "no state task got past RESTORING" in failed.data["evidence"]
+    assert place.log == ["order 0", "release 0"]
+
+
+@pytest.mark.parametrize("fault", [Fault.KILL, Fault.SLOW])
+def test_a_fault_without_effect_did_not_land(tmp_path: Path, fault: Fault) -> None:
+    place = Place(deaf=frozenset({Fault.KILL}))
+    _, events = _run(place, tmp_path, Injection(0, EXECUTOR, fault, Moment.RANDOM))
+    (failed,) = _outcomes(events, "inject")
+    assert (failed.kind, failed.data["landed"]) == (Kind.FAIL, False)
+
+
+def test_a_fault_in_anothers_recovery_comes_before_that_is_over(tmp_path: Path) -> None:
+    place = Place()
+    _, events = _run(
+        place,
+        tmp_path,
+        Injection(0, EXECUTOR, Fault.PAUSE, Moment.RANDOM, duration_s=0.4),
+        Injection(1, DRIVER, Fault.KILL, Moment.RECOVERY, delay_s=0.1),
+        Injection(2, EXECUTOR, Fault.KILL, Moment.RANDOM),
+    )
+    assert place.log[:4] == ["pause executor 0", "kill driver", "heal driver", "heal executor 0"]
+    order = [(e.what, e.kind) for e in events if e.what != "heal"]
+    inject, recover = [("inject", Kind.INVOKE), ("inject", Kind.OK)], ("recover", Kind.INVOKE)
+    ends = ("recover", Kind.OK)
+    assert order == [*inject, *inject, recover, recover, ends, ends, *inject, recover, ends]
+
+
+def test_an_opening_is_awaited_from_before_the_fault_that_causes_it(tmp_path: Path) -> None:
+    place = Place()
+    _run(
+        place,
+        tmp_path,
+        Injection(0, EXECUTOR, Fault.LOSE_VOLUME, Moment.RANDOM),
+        Injection(1, EXECUTOR, Fault.KILL, Moment.OPENED),
+    )
+    assert place.log[:2] == ["order 1", "lose-volume executor 0"]
+    assert place.log[2:4] == ["kill executor 1", "release 1"]
+
+
+def test_a_job_that_does_not_recover_ends_the_schedule(tmp_path: Path) -> None:
+    kill = [Injection(n, EXECUTOR, Fault.KILL, Moment.RANDOM) for n in range(2)]
+    good, events = _run(Place(recovers=False), tmp_path, *kill)
+    assert not good
+    (failed,) = _outcomes(events, "recover")
+    assert failed.kind is Kind.FAIL
+    assert failed.data["waited_s"] >= QUICK.recovered
+    assert len(_outcomes(events, "inject")) == 1
+
+
+@pytest.mark.parametrize("when", ["strike", "landed"])
+def test_what_lasts_is_taken_back_when_the_nemesis_is_interrupted(
+    tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place()
+    real: Callable[..., Any] = getattr(place, when)
+    calls = []
+
+    def interrupted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(place, when, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _run(
+            place,
+            tmp_path,
+            Injection(0, EXECUTOR, Fault.PAUSE, Moment.RANDOM, duration_s=30),
+            Injection(1, DRIVER, Fault.PAUSE, Moment.RECOVERY, duration_s=30),
+        )
+    assert "heal executor 0" in place.log
