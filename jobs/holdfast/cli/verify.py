@@ -52,8 +52,8 @@ def command(
 
     None of the engine's code takes part: the statements run as batch queries in DuckDB. Waits
     until the job has caught up and no transaction is open, so nothing may be written to its
-    input meanwhile. Exits with 0 (valid), 1 (invalid) or 3 (unknown: not everything could be
-    judged).
+    input meanwhile. Where the job runs on this machine its stores are compared as well. Exits
+    with 0 (valid), 1 (invalid) or 3 (unknown: not everything could be judged).
     """
     from holdfast.chaos import report
 
@@ -73,6 +73,7 @@ def _judge(
 ) -> JobVerdict:
     from holdfast.chaos.observe import Observer
     from holdfast.chaos.oracle import Oracle, OracleOptions
+    from holdfast.cli.local_stores import local_stores
 
     job = load_job(sql, config, overrides, home)
     settings = job.settings
@@ -83,6 +84,7 @@ def _judge(
             settings.application_id,
             Observer(settings.client(), settings.application_id),
             options=OracleOptions(timeout_s, quiet_s),
+            stores=local_stores(settings),
             tell=tell,
         )
         return oracle.judge(job.topology)

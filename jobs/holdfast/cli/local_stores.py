@@ -1,0 +1,43 @@
+"""How the judge gets at the stores of a job of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from holdfast.config.settings import Settings
+from holdfast.local.processes import is_running
+from holdfast.state.digest import store_digests
+from holdfast.types.status import JobStatus, status_path
+from holdfast.types.stores import StoreDigest, newest_stores, rows_of_status
+
+__all__ = ["local_stores"]
+
+
+def local_stores(
+    settings: Settings,
+) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | None:
+    """Reads the stores, by (query id, state partition); None where the job does not run here.
+
+    Stores of a job that is not running may be behind, and rightly so.  Where there are none on
+    disk (memory backend) the driver's own word counts: rows without a digest.
+    """
+    status = _running(settings)
+    if status is None:
+        return None
+    root = Path(settings.state.dir or Path(settings.home, "state"))
+    application_id = settings.application_id
+    on_disk = settings.state.backend != "memory"
+
+    def read() -> Mapping[tuple[str, int], StoreDigest]:
+        if on_disk:
+            return newest_stores(store_digests(root, application_id), application_id)
+        now = _running(settings)
+        return newest_stores(rows_of_status(now) if now is not None else (), application_id)
+
+    return read
+
+
+def _running(settings: Settings) -> JobStatus | None:
+    status = JobStatus.read(status_path(settings.home, settings.application_id))
+    return status if status is not None and is_running(status) else None
