@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast import __version__
 from holdfast.chaos.faults import Injection
 from holdfast.chaos.records import LoadShape
 from holdfast.errors import Refused
@@ -46,7 +45,7 @@ class RunFile:
     rate: int
     load: LoadShape = field(default_factory=LoadShape)
     own: bool = False
-    version: str = __version__
+    version: str = ""
     commit: str = ""
     created_s: float = 0.0
 

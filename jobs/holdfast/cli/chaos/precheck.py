@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from holdfast import __version__
 from holdfast.cli.chaos.opening import asked_job, target_of
 from holdfast.cli.chaos.options import JobOptions, PlanOptions, job_and_plan_options
 from holdfast.cli.options import Job, json_errors, json_option
@@ -75,6 +76,7 @@ def plan_run(
         rate=plan.rate,
         load=plan.load,
         own=own,
+        version=__version__,
         commit=source_commit(),
         created_s=round(time.time(), 3),
     )
