@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 MARKS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
+# Keys are data: they may hold what XML has no way to write.
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ADAPTER = TypeAdapter(JobVerdict)
 _RUN_ADAPTER = TypeAdapter(RunVerdict)
 
@@ -79,8 +82,8 @@ def _junit(name: str, seconds: float, cases: Iterable[tuple[str, Finding]]) -> s
         case = ET.SubElement(suite, "testcase", classname=where, name=finding.checker)
         if finding.verdict is not Verdict.VALID:
             tag = "failure" if finding.verdict is Verdict.INVALID else "error"
-            problem = ET.SubElement(case, tag, message=finding.fact)
-            problem.text = "\n".join(finding.examples)
+            problem = ET.SubElement(case, tag, message=_NOT_XML.sub("?", finding.fact))
+            problem.text = _NOT_XML.sub("?", "\n".join(finding.examples))
     suite.set("tests", str(sum(counts.values())))
     suite.set("failures", str(counts[Verdict.INVALID]))
     suite.set("errors", str(counts[Verdict.UNKNOWN]))

@@ -47,3 +47,11 @@ def test_junit_counts_invalid_as_failure_and_unknown_as_error() -> None:
     suite = ET.fromstring(as_junit(JOB))
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
     assert suite.findall("testcase/failure")[0].text == "Aliens <3>"
+
+
+def test_junit_can_be_read_whatever_keys_there_are() -> None:
+    finding = Finding("lost_keys", Verdict.INVALID, "1 of 2 \x00", ("a\x01\ud800\ufffe<é😀",))
+    text = as_junit(JobVerdict("app", (TableVerdict("T", (finding,)),)))
+    problem = ET.fromstring(text.encode()).find("testcase/failure")
+    assert problem is not None
+    assert (problem.get("message"), problem.text) == ("1 of 2 ?", "a???<é😀")
