@@ -39,6 +39,27 @@ test: check ## lint, types, layers and every test that needs no cluster
 	@$(BIN)/python -m pytest -m "not cluster" -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
 	@$(AIRFLOW_BIN)/python -m pytest -c tests/dags/pytest.ini tests/dags $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
 
+TARGET ?= local
+ROUNDS ?= 10
+SEED ?=
+MUTANT ?=
+CHAOS_ARGS ?=
+CHAOS_HOME := .holdfast/chaos
+
+.PHONY: chaos
+chaos: chaos-$(TARGET) ## break a running job at every moment, prove its tables (TARGET=kubernetes: in the cluster)
+
+# The hook that holds state tasks at a commit step is the tests' own; a mutant must be found.
+.PHONY: chaos-local
+chaos-local: setup
+	@$(BIN)/holdfast undeploy chaos --home '$(CHAOS_HOME)' --delete-state >/dev/null 2>&1 || true
+	@$(BIN)/holdfast kafka reset --home '$(CHAOS_HOME)' >/dev/null
+	@status=0; PYTHONPATH='$(CURDIR)/tests/chaos/hook:$(CURDIR)' CHAOS_MUTANT='$(MUTANT)' \
+	  CHAOS_HOOK_DIR='$(CURDIR)/$(CHAOS_HOME)/hook' \
+	  $(BIN)/holdfast chaos run chaos jobs/examples/chaos.sql --own --home '$(CHAOS_HOME)' \
+	  --rounds '$(ROUNDS)' $(if $(SEED),--seed '$(SEED)') $(CHAOS_ARGS) || status=$$?; \
+	  $(if $(MUTANT),(( status == 1 )) && echo 'The mutant $(MUTANT) was found.',exit $$status)
+
 ##@ Environment
 
 .PHONY: setup

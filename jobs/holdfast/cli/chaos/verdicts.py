@@ -89,14 +89,6 @@ def _stores(run: Run) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | N
     """How the stores of the job are read; on Kubernetes they are in the executors' pods."""
     if run.asked.target != "local":
         return None
+    from holdfast.cli.local_stores import local_stores
 
-    def read() -> Mapping[tuple[str, int], StoreDigest]:
-        from holdfast.deploy.revisions import state_dir_of
-        from holdfast.state.digest import store_digests
-        from holdfast.types.stores import newest_stores
-
-        application_id = run.settings.application_id
-        root = state_dir_of(Path(run.settings.home), run.asked.name)
-        return newest_stores(store_digests(root, application_id), application_id)
-
-    return read
+    return local_stores(run.settings)

@@ -1,0 +1,81 @@
+"""A whole job, really broken: the command, a real Kafka, real Spark, real signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from holdfast.chaos.history import Kind, read_history
+
+ROOT = Path(__file__).parents[2]
+HOOK = ROOT / "tests" / "chaos" / "hook"
+RUN = "whole"
+WAIT_S = 780.0  # a slow machine is slow, not wrong
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def _chaos(home: Path, *asked: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """`holdfast chaos run` of the example, with a Kafka and a deployment of its own."""
+    environment = {**os.environ, "CHAOS_HOOK_DIR": str(home / "hook"), **more}
+    environment["PYTHONPATH"] = os.pathsep.join([str(HOOK), environment["PYTHONPATH"]])
+    example = str(ROOT / "jobs" / "examples" / "chaos.sql")
+    command = [sys.executable, "-m", "holdfast.cli.main", "chaos", "run", "chaos", example]
+    return subprocess.run(
+        [*command, "--own", "--home", str(home), "--run", RUN, *asked],
+        env=environment, capture_output=True, text=True, check=False, timeout=WAIT_S,
+    )  # fmt: skip
+
+
+def _of_the_job(home: Path) -> list[str]:
+    """Processes whose command names the home, zombies left out."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        command = " ".join(process.info["cmdline"] or ())
+        if str(home) in command and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(command[:200])
+    return found
+
+
+def test_faults_at_chosen_moments_change_no_table(tmp_path: Path) -> None:
+    """A killed driver, a stopped executor and one killed meanwhile, a stopped driver."""
+    ran = _chaos(
+        tmp_path,
+        *("--seed", "4", "--rounds", "4", "--rate", "300", "--garbage", "0.01"),
+        *("--components", "driver,executor", "--faults", "kill,pause"),
+        *("--moments", "produced,committed,recovery", "--tombstones", "0.01"),
+    )
+    folder = tmp_path / "chaos" / RUN
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    verdict = json.loads((folder / "verdict.json").read_text())
+    assert verdict["verdict"] == "valid"
+    assert len(verdict["job"]["tables"]) == 4
+    _broken_as_asked(folder)
+    for file in ("report.html", "report.png", "junit.xml"):
+        assert (folder / file).stat().st_size > 1_000
+    assert "verdict: valid" in ran.stdout
+    assert str(folder / "report.html") in ran.stdout
+    assert _of_the_job(tmp_path) == []
+    assert not (tmp_path / "kafka").exists()
+
+
+def _broken_as_asked(folder: Path) -> None:
+    events = [e for e in read_history(folder) if e.source == "nemesis"]
+    asked = [e.data for e in events if (e.what, e.kind) == ("inject", Kind.INVOKE)]
+    ended = [e.data for e in events if (e.what, e.kind) == ("inject", Kind.OK)]
+    hit = [one["injection"] for one in asked]
+    assert [(i["component"], i["fault"], i["moment"]) for i in hit] == [
+        ("driver", "kill", "produced"),
+        ("executor", "pause", "committed"),
+        ("executor", "kill", "recovery"),
+        ("driver", "pause", "produced"),
+    ]
+    held = [one["moment_held"] and one["moment_held"]["step"] for one in asked]
+    assert held == ["PRODUCED", "COMMITTED", None, "PRODUCED"]
+    assert [one["landed"] for one in ended] == [True] * 4

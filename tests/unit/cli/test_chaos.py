@@ -1,0 +1,130 @@
+"""`holdfast chaos` up to the point where something would be broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.chaos.run_file import RunFile
+from holdfast.cli.main import main
+from tests.unit.deploy.local_job import NAME, LocalJob, local_job
+
+SQL = (
+    "CREATE STREAM s (k STRING, v INT) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON', PARTITIONS=1);"
+    "CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
+)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalJob]:
+    with local_job(tmp_path_factory.mktemp("home")) as made:
+        yield made
+
+
+def _precheck(job: LocalJob, *asked: str, sql: str = SQL) -> int:
+    given = ["chaos", "precheck", NAME, "--sql", sql, "--home", str(job.home)]
+    return main([*given, "--set", "bootstrap.servers=127.0.0.1:1", *asked])
+
+
+def _told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_precheck_prints_seed_and_schedule_and_writes_them_down(
+    job: LocalJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--run", "one", "--seed", "7", "--rounds", "5", "--rate", "50", "--keys", "9")
+    assert _precheck(job, *asked) == 0
+    printed = capsys.readouterr().out
+    assert "seed 7, 5 faults to orders (local)" in printed
+    written = RunFile.read(job.home / "chaos" / "one")
+    assert (written.seed, written.rate, written.load.keys) == (7, 50, 9)
+    assert len(written.schedule) == 5
+    assert {i.component for i in written.schedule} <= {"driver", "executor"}, "no broker is ours"
+    assert {i.moment.value for i in written.schedule} <= {"random", "recovery"}, "there is no hook"
+    assert "bootstrap.servers=127.0.0.1:1" in written.overrides
+    assert _precheck(job, *asked) == 2, "a run is never written over"
+    assert "There is a run in" in capsys.readouterr().err
+
+
+def test_the_same_seed_gives_the_same_schedule_and_a_dry_run_writes_nothing(
+    job: LocalJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schedules = []
+    for seed in ("3", "3", "4"):
+        assert _precheck(job, "--run", "dry", "--dry-run", "--json", "--seed", seed) == 0
+        schedules.append(_told(capsys)["schedule"])
+    assert schedules[0] == schedules[1] != schedules[2]
+    assert not (job.home / "chaos" / "dry").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--components", "scheduler"), "There is no scheduler to hit here; there are: driver"),
+        (("--components", "broker"), "There is no broker to hit here"),
+        (("--components", "driver", "--faults", "disk-full"), "disk-full cannot be done to driver"),
+        (("--faults", "cut-off"), "cut-off cannot be done to driver, executor here"),
+        (("--moments", "begun,random"), "cannot be aimed at begun here"),
+        (("--moments", "recovery"), "Nothing of what was asked can be done"),
+        (("--run", "../up"), "is no name for a run"),
+        (("--faults", "fire"), "'fire' is no fault; there are: delete"),
+        (("--moments", "noon"), "'noon' is no moment; there are: random"),
+        (("--garbage", "0.1", "--set", "deserialization.error=fail"), "cannot be decoded"),
+        (("--tombstones", "0.7", "--garbage", "0.7"), "More than every record"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_touched(
+    job: LocalJob, capsys: pytest.CaptureFixture[str], asked: tuple[str, ...], words: str
+) -> None:
+    assert _precheck(job, "--dry-run", *asked) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_table_that_nobody_could_judge_is_refused(
+    job: LocalJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    delimited = SQL.replace("JSON", "DELIMITED")
+    assert _precheck(job, "--dry-run", sql=delimited) == 2
+    assert "Nobody could judge T afterwards" in capsys.readouterr().err
+
+
+def test_a_job_that_is_not_ready_or_not_there_is_refused(
+    job: LocalJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.ready = False
+    try:
+        assert _precheck(job, "--dry-run") == 2
+    finally:
+        job.ready = True
+    assert "orders is not ready" in capsys.readouterr().err
+    given = ["chaos", "precheck", "other", "--sql", SQL, "--home", str(job.home)]
+    assert main(given) == 2
+    assert "There is no deployment other" in capsys.readouterr().err
+
+
+def test_steps_refuse_a_run_that_nobody_has_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in ("baseline", "workload", "nemesis", "heal", "quiesce", "verify"):
+        assert main(["chaos", step, "--run", "none", "--home", str(tmp_path)]) == 2
+        assert "There is no run in" in capsys.readouterr().err
+    assert main(["chaos", "report", "--run", "none", "--home", str(tmp_path)]) == 2
+    assert "holds no judged run" in capsys.readouterr().err
+
+
+def test_own_needs_statements_and_a_home_without_a_kafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["chaos", "run", "mine", "--own", "--home", str(tmp_path)]
+    assert main(run) == 2
+    assert "give an SQL_FILE" in capsys.readouterr().err
+    (tmp_path / "kafka").mkdir()
+    assert main([*run, "--sql", SQL]) == 2
+    assert "which --own would delete in the end" in capsys.readouterr().err
+    assert (tmp_path / "kafka").exists()
