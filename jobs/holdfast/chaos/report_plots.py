@@ -15,7 +15,7 @@ import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from holdfast.chaos.run_summary import RecoveryStats, RunSummary, Series, series
 from holdfast.chaos.verdict import Verdict
@@ -38,7 +38,8 @@ _ARRIVING, _COMMITTED, _LAG, _RESTORE, _SILENT = (
 _RESTORES, _DRIVER_SILENT = "restores", "driver silent"
 # Stand-ins that the page replaces by its own colors, dark or light.
 _INK, _GRID = "#1f2733", "#d5dae1"
-_LABELS_MAX = 24  # more faults than that have no room for their numbers
+_LABELS_MAX = 24  # more faults than that have no room for numbers, and lines would hide the rest
+_TICKS_S = (5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -114,7 +115,7 @@ def _draw_timeline(panels: Sequence[Axes], summary: RunSummary) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
     lanes.set_xlim(0, max(summary.seconds, 1.0))
-    lanes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 3, 6, 10]))
+    lanes.xaxis.set_major_locator(MultipleLocator(_tick_s(summary.seconds)))
     lanes.xaxis.set_major_formatter(FuncFormatter(_clock))
 
 
@@ -172,7 +173,8 @@ def _shade(axes: Axes, summary: RunSummary) -> None:
         color = _COMPONENTS.get(strike.injection.component, _OTHER)
         start = summary.since(strike.at_s)
         axes.axvspan(start, summary.end_of(strike, recovery), color=color, alpha=0.09, lw=0)
-        axes.axvline(start, color=color, lw=0.8, alpha=0.7)
+        if len(summary.history.strikes) <= _LABELS_MAX:
+            axes.axvline(start, color=color, lw=0.8, alpha=0.7)
 
 
 def _draw_recoveries(axes: Axes, stats: Sequence[RecoveryStats]) -> None:
@@ -200,6 +202,11 @@ def _svg(figure: Figure, name: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'(id="|"#|url\(#)', rf"\g<1>{name}-", text)
     return re.sub(r'<svg ([^>]*?)width="[^"]*" ?', rf'<svg class="{name}" \1', text, count=1)
+
+
+def _tick_s(seconds: float) -> int:
+    """Seconds between two ticks that a clock would have too, at most twelve of them."""
+    return next((s for s in _TICKS_S if seconds <= 12 * s), _TICKS_S[-1])
 
 
 def _clock(seconds: float, _: object) -> str:

@@ -26,7 +26,8 @@ __all__ = [
     "series",
 ]
 
-_RATE_SPAN_S = 2.0  # rates are means over this long
+_RATE_SPAN_S = 2.0  # rates are means over this long, or
+_RATE_SHARE = 1 / 150  # over this share of a long run, so that there is a line to see
 _GAP_S = 2.0  # samples further apart leave a gap: the broker could not be asked
 _VERDICT = TypeAdapter(RunVerdict)
 
@@ -156,12 +157,13 @@ def series(summary: RunSummary) -> Series:
     at = np.array([summary.since(s.at_s) for s in samples])
     ends = np.array([float(s.input_end) or np.nan for s in samples])
     committed = np.array([np.nan if s.committed is None else s.committed for s in samples])
+    span_s = max(_RATE_SPAN_S, summary.seconds * _RATE_SHARE)
     restoring = [bool(s.restoring) for s in samples]
     silent = [s.restoring is None for s in samples]
     return Series(
         at.tolist(),
-        _rates(at, ends),
-        _rates(at, committed),
+        _rates(at, ends, span_s),
+        _rates(at, committed, span_s),
         [float("nan") if s.lag is None else float(s.lag) for s in samples],
         _spans(at, restoring),
         _spans(at, silent),
@@ -179,16 +181,16 @@ def _with_gaps(samples: Sequence[Sample]) -> list[Sample]:
     return found
 
 
-def _rates(at: Any, totals: Any) -> list[float]:
-    """Growth per second over the last `_RATE_SPAN_S`; NaN where the total is not known."""
+def _rates(at: Any, totals: Any, span_s: float) -> list[float]:
+    """Growth per second over the last `span_s`; NaN where the total is not known."""
     known = ~np.isnan(totals)
     if known.sum() < 2:
         return [float("nan")] * len(at)
     first = at[known][0]
     growing = np.maximum.accumulate(totals[known])
-    now, before = (np.interp(at - back, at[known], growing) for back in (0.0, _RATE_SPAN_S))
-    rates = (now - before) / np.clip(at - first, 1e-9, _RATE_SPAN_S)
-    rates[~known | (at - first < _RATE_SPAN_S / 2)] = np.nan
+    now, before = (np.interp(at - back, at[known], growing) for back in (0.0, span_s))
+    rates = (now - before) / np.clip(at - first, 1e-9, span_s)
+    rates[~known | (at - first < span_s / 2)] = np.nan
     found: list[float] = rates.tolist()
     return found
 
