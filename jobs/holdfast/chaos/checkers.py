@@ -15,7 +15,7 @@ from holdfast.chaos.checkers_places import (
     markers_agree,
 )
 from holdfast.chaos.checking import Checker, finding, unjudged
-from holdfast.chaos.evidence import Key, Match, TableEvidence, same, show_key
+from holdfast.chaos.evidence import Key, Match, Row, TableEvidence, same, show_key
 from holdfast.chaos.late import (
     Excuse,
     beyond_counts,
@@ -63,14 +63,15 @@ def diverged_values(table: TableEvidence) -> Finding:
     if table.expected is None:
         return unjudged("diverged_values", table.unjudged)
     shared = [k for k in table.expected if k in table.history.rows]
-    different = {k: found for k in shared if (found := _different(table, k))}
+    different = {k: found for k in shared if (found := _different(table, k, table.expected[k]))}
     fact = f"{len(different)} of {len(shared)} compared rows differ"
     wrong = [text for k, text in different.items() if not lacks_records(table, k)]
+    wrong += filter(None, (_different(table, k, row) for k, row in table.first.items()))
     if wrong:
         return _differences("diverged_values", table, wrong, fact)
     excuse = explained(table, len(different)) if different else None
     if excuse is not None and excuse.verdict is Verdict.VALID:
-        excuse = beyond_counts(table, different) or excuse
+        excuse = beyond_counts(table, different.keys() - table.first.keys()) or excuse
     return _differences("diverged_values", table, different.values(), fact, excuse)
 
 
@@ -160,9 +161,9 @@ def _differences(
     return finding(name, excuse.verdict, fact + excuse.words, shown)
 
 
-def _different(table: TableEvidence, key: Key) -> str:
+def _different(table: TableEvidence, key: Key, expected: Row) -> str:
     """The first column that differs, in words; empty when none does."""
-    expected, actual = (table.expected or {})[key], table.history.rows[key]
+    actual = table.history.rows[key]
     for column, value in expected.items():
         if not same(value, actual.get(column), table.matches.get(column, Match.EXACT)):
             found = f"{column} is {actual.get(column)!r}, recomputed {value!r}"

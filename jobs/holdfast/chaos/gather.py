@@ -18,7 +18,13 @@ from holdfast.chaos.evidence import (
     TableEvidence,
 )
 from holdfast.chaos.observe import Observer
-from holdfast.chaos.recompute import InputTable, Recomputed, recompute_stream, recompute_table
+from holdfast.chaos.recompute import (
+    InputTable,
+    Recomputed,
+    recompute_first,
+    recompute_stream,
+    recompute_table,
+)
 from holdfast.chaos.translate import BatchQuery, translate
 from holdfast.types.ids import changelog_topic, progress_topic
 from holdfast.types.stores import StoreDigest
@@ -77,6 +83,8 @@ class Gatherer:
         table, decoder = self._input(query, batch, snapshot)
         recomputed = recompute_table(batch, query.sink, table)
         kept = _kept(query, recomputed)
+        record_count = batch.growing[0] if batch.growing and not batch.having else ""
+        short = _short(history, recomputed, record_count) if batch.window is not None else {}
         return TableEvidence(
             name=query.sink.name,
             input_records=table.records,
@@ -85,13 +93,14 @@ class Gatherer:
             matches=batch.matches,
             counts=(*batch.growing, *batch.never_shrinking),
             records=recomputed.records,
-            record_count=batch.growing[0] if batch.growing and not batch.having else "",
+            record_count=record_count,
             windowed=batch.window is not None,
             changelog=ChangelogEvidence(
                 changelog.partitions(), kept, len(recomputed.records), stores
             ),
             progress=_progress(snapshot, changelog),
             dropped_late=changelog.dropped_late(),
+            first=recompute_first(batch, query.sink, table, short, recomputed.homes),
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(snapshot, decoder),
         )
@@ -171,6 +180,16 @@ def _progress(snapshot: Snapshot, fold: ChangelogFold | ProgressFold) -> Progres
         group=snapshot.group,
         unlevel=tuple(fold.unlevel(snapshot.input_bounds)),
     )
+
+
+def _short(history: SinkHistory, recomputed: Recomputed, record_count: str) -> dict[Key, int]:
+    """Windows that lack records, with the number of those they have."""
+    found = {}
+    for key, row in recomputed.rows.items():
+        count = history.rows.get(key, {}).get(record_count)
+        if isinstance(count, int) and 0 < count < row[record_count]:
+            found[key] = count
+    return found
 
 
 def _kept(query: Query, recomputed: Recomputed) -> int:

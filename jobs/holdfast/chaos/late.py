@@ -4,7 +4,8 @@ A record whose window has closed is dropped and counted, once per window it woul
 commit markers carry the number.  Which records that hits depends on how the input was cut into
 batches, so the judge cannot recompute it.  But the numbers must add up: a window's COUNT(*) may
 only be lower than the recomputed one, and all windows together must lack as many records as were
-dropped.
+dropped.  And once a window has closed it stays so: of a group's records in one topic partition
+the first ones count and the rest is late, so that the other columns can be recomputed, too.
 """
 
 from __future__ import annotations
@@ -82,5 +83,8 @@ def beyond_counts(table: TableEvidence, keys: Iterable[Key]) -> Excuse | None:
     others = {c for key in keys for c in expected[key] if c not in table.counts}
     if not others:
         return None
-    words = f"; without the dropped late records {', '.join(sorted(others))} cannot be recomputed"
+    words = (
+        f"; without the dropped late records {', '.join(sorted(others))} cannot be recomputed "
+        "where a window's records come from several topic partitions"
+    )
     return Excuse(Verdict.UNKNOWN, words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from holdfast.chaos.decode import InputDecoder, json_form
 from holdfast.chaos.evidence import Key, Row
-from holdfast.chaos.translate import INPUT, BatchQuery
+from holdfast.chaos.translate import FIRST_RECORDS, INPUT, BatchQuery
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Sink
 
-__all__ = ["InputTable", "Recomputed", "recompute_stream", "recompute_table"]
+__all__ = ["InputTable", "Recomputed", "recompute_first", "recompute_stream", "recompute_table"]
 
 _CHUNK_ROWS = 50_000
 
@@ -69,43 +69,77 @@ class Recomputed:
     Attributes:
         rows: value columns by key, in JSON form; groups that HAVING keeps out are not in it.
         records: the number of input records by the key of every group.
+        homes: topic partition and first offset of the groups that come from one partition only.
         newest_ms: the newest event time of the input, -1 without any.
     """
 
-    def __init__(self, rows: dict[Key, Row], records: dict[Key, int], newest_ms: int) -> None:
-        self.rows, self.records, self.newest_ms = rows, records, newest_ms
+    def __init__(self, newest_ms: int) -> None:
+        self.rows: dict[Key, Row] = {}
+        self.records: dict[Key, int] = {}
+        self.homes: dict[Key, tuple[int, int]] = {}
+        self.newest_ms = newest_ms
 
 
 def recompute_table(batch: BatchQuery, sink: Sink, table: InputTable) -> Recomputed:
     """The rows the table must hold."""
     data = table.table()
+    newest = max(data["__timestamp"].to_pylist(), default=-1)
+    return _recomputed(_run(batch.sql, {INPUT: data}), batch, sink, newest)
+
+
+def recompute_first(
+    batch: BatchQuery,
+    sink: Sink,
+    table: InputTable,
+    wanted: Mapping[Key, int],
+    homes: Mapping[Key, tuple[int, int]],
+) -> dict[Key, Row]:
+    """Windows' rows by their first records only, for those that come from one topic partition.
+
+    Args:
+        wanted: of how many records, by key.
+        homes: see `Recomputed`.
+    """
+    places = [(key[-1], *homes[key], n) for key, n in wanted.items() if key in homes]
+    if not places:
+        return {}
+    columns = dict(zip("wpon", map(list, zip(*places, strict=True)), strict=True))
+    data = {INPUT: table.table(), FIRST_RECORDS: pa.table(columns)}
+    return _recomputed(_run(batch.first_sql, data), batch, sink, -1).rows
+
+
+def _recomputed(
+    found: Iterable[tuple[Any, ...]], batch: BatchQuery, sink: Sink, newest_ms: int
+) -> Recomputed:
     kinds: dict[str, SqlType] = {c.name: c.type for c in sink.value_columns}
     width = len(sink.key_columns) + (batch.window is not None)
-    rows: dict[Key, Row] = {}
-    records: dict[Key, int] = {}
-    for found in _run(batch.sql, data):
-        key = tuple(json_form(v) for v in found[:width])
-        *values, records[key], passes = found[width:]
+    made = Recomputed(newest_ms)
+    for row in found:
+        key = tuple(json_form(v) for v in row[:width])
+        *values, records, first, last, offset, passes = row[width:]
+        made.records[key] = records
+        if first == last:
+            made.homes[key] = (first, offset)
         if passes:
             named = zip(batch.values, values, strict=True)
-            rows[key] = {name: json_form(v, kinds.get(name)) for name, v in named}
-    newest = max(data["__timestamp"].to_pylist(), default=-1)
-    return Recomputed(rows, records, newest)
+            made.rows[key] = {name: json_form(v, kinds.get(name)) for name, v in named}
+    return made
 
 
 def recompute_stream(
     batch: BatchQuery, columns: Sequence[Column], table: InputTable
 ) -> Counter[Key]:
     """How often each output record must be there; `columns` are the sink's, keys first."""
-    found = _run(batch.sql, table.table())
+    found = _run(batch.sql, {INPUT: table.table()})
     kinds = [c.type for c in columns]
     return Counter(tuple(map(json_form, row, kinds)) for row in found)
 
 
-def _run(sql: str, data: pa.Table) -> list[tuple[Any, ...]]:
+def _run(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
     with duckdb.connect(config={"threads": 2}) as engine:
         engine.execute("SET TimeZone = 'UTC'")
-        engine.register(INPUT, data)
+        for name, data in tables.items():
+            engine.register(name, data)
         return engine.execute(sql).fetchall()
 
 

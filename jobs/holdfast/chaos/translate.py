@@ -12,18 +12,24 @@ from holdfast.chaos.expressions import Scope, Translator
 from holdfast.chaos.statement import Parts, Untranslatable, WindowClause, split
 from holdfast.types.topology import Query
 
-__all__ = ["INPUT", "BatchQuery", "translate"]
+__all__ = ["FIRST_RECORDS", "INPUT", "BatchQuery", "translate"]
 
 INPUT = "input"  # the DuckDB table that holds the decoded topic
+FIRST_RECORDS = "first_records"
+"""The DuckDB table that says of how many first records some windows are recomputed: columns
+`w` (window start), `p` (topic partition), `o` (offset of the group's first record), `n`."""
 
 
 @dataclass(frozen=True)
 class BatchQuery:
     """SQL whose columns are the key columns, the window start when windowed, the value columns.
 
-    For tables two columns follow: the group's number of records, and TRUE where it passes HAVING.
+    For tables these follow: the group's number of records, the first and the last topic partition
+    they are from, the first of their offsets, and TRUE where the group passes HAVING.
 
     Attributes:
+        first_sql: the same of windows' first records only, see `FIRST_RECORDS`; empty without
+            windows.
         needed: source columns that have to be decoded.
         matches: how each value column is compared.
         growing: value columns every update increases; `never_shrinking`: none decreases.
@@ -38,6 +44,7 @@ class BatchQuery:
     growing: tuple[str, ...] = ()
     never_shrinking: tuple[str, ...] = ()
     having: bool = False
+    first_sql: str = ""
 
 
 def translate(query: Query, partitions: Sequence[int]) -> BatchQuery:
@@ -70,10 +77,13 @@ def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
     select = [*keys, *(['"__window"'] if parts.window else [])]
     grouped = ", ".join(str(i + 1) for i in range(len(select)))
     grouped += ", __window_end" if parts.window else ""
-    select += [translator.sql(node) for node in outputs.values()] + ["count(*)", passes]
+    select += [translator.sql(node) for node in outputs.values()]
+    select += ["count(*)", "min(__partition)", "max(__partition)", "min(__offset)", passes]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)
     aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))
-    sql = f"SELECT {aliased} FROM ({_rows(parts, translator)}) WHERE {present} GROUP BY {grouped}"
+    rows = f"SELECT * FROM ({_rows(parts, translator)}) WHERE {present}"
+    sql = f"SELECT {aliased} FROM ({rows}) GROUP BY {grouped}"
+    first = f"SELECT {aliased} FROM ({_first_records(rows, keys)}) GROUP BY {grouped}"
     counts = {name: translator.counts(node) for name, node in outputs.items()}
     return BatchQuery(
         sql=sql,
@@ -84,6 +94,21 @@ def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
         growing=tuple(n for n, c in counts.items() if c == "*"),
         never_shrinking=tuple(n for n, c in counts.items() if c == "x"),
         having=having is not None,
+        first_sql=first if parts.window else "",
+    )
+
+
+def _first_records(rows: str, keys: Sequence[str]) -> str:
+    """Of the groups in `FIRST_RECORDS` as many records as it says, in the order of offsets."""
+    group = f'PARTITION BY {", ".join(keys)}, "__window"'
+    ranked = (
+        f"SELECT *, row_number() OVER ({group} ORDER BY __offset) AS __rank, "
+        f"min(__offset) OVER ({group}) AS __first FROM ({rows})"
+    )
+    return (
+        f"SELECT ranked.* FROM ({ranked}) AS ranked JOIN {FIRST_RECORDS} AS wanted "
+        'ON ranked."__window" = wanted.w AND ranked.__partition = wanted.p '
+        "AND ranked.__first = wanted.o AND ranked.__rank <= wanted.n"
     )
 
 

@@ -75,6 +75,19 @@ def test_another_value_cannot_be_judged_where_records_are_missing() -> None:
     assert "TOTAL cannot be recomputed" in finding.fact
 
 
+def test_the_first_records_of_a_window_that_lacks_some_make_its_other_values() -> None:
+    expected = {k: {**row, "TOTAL": 7} for k, row in EXPECTED.items()}
+    rows = [(("AA", 0), {"SOLD": 4, "TOTAL": 1}), (("AA", HOUR), {"SOLD": 2, "TOTAL": 7})]
+    facts: dict[str, Any] = {"windowed": True, "record_count": "SOLD", "dropped_late": 1}
+
+    def judged_with(total: int) -> Verdict:
+        first = {("AA", 0): {"SOLD": 4, "TOTAL": total}}
+        return diverged_values(evidence(history(rows), expected, first=first, **facts)).verdict
+
+    assert judged_with(1) is Verdict.VALID
+    assert judged_with(2) is Verdict.INVALID
+
+
 def test_without_a_count_of_records_the_drops_are_an_excuse_as_far_as_they_reach() -> None:
     one = {("AA", HOUR): 2}
 

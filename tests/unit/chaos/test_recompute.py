@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.chaos.evidence import Match
-from holdfast.chaos.recompute import recompute_stream
+from holdfast.chaos.recompute import recompute_first, recompute_stream, recompute_table
 from holdfast.chaos.statement import Untranslatable
 from holdfast.chaos.translate import translate
 from tests.unit.chaos.statements import FLIGHTS, flight, load, query, recomputed
@@ -125,6 +125,37 @@ def test_a_hopping_window_counts_a_record_in_each_window_that_holds_it() -> None
     table = recomputed(select, ["CARRIER"], ["N"], records)
     counts = {key[1]: row["N"] for key, row in table.rows.items()}
     assert counts == {0: 1, HOUR // 2: 1, HOUR: 1}
+
+
+def test_the_first_records_of_some_windows_by_offset_whatever_their_times() -> None:
+    times = [HOUR + 5, 7, 3, HOUR, 1]
+    records = [flight("AA", ts=t, seats=i + 1) for i, t in enumerate(times)]
+    select = (
+        "SELECT carrier, COUNT(*) n, SUM(seats) s FROM flights "
+        "WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY carrier"
+    )
+    asked = query(select, ["CARRIER"], ["N", "S"])
+    batch = translate(asked, [0])
+    table = load(batch, [*records, flight("BB", ts=2, seats=100)])
+    homes = recompute_table(batch, asked.sink, table).homes
+    assert homes == {("AA", HOUR): (0, 0), ("AA", 0): (0, 1), ("BB", 0): (0, 5)}
+    wanted = {("AA", 0): 2, ("BB", 0): 1}
+    assert recompute_first(batch, asked.sink, table, wanted, homes) == {
+        ("AA", 0): {"N": 2, "S": 5},
+        ("BB", 0): {"N": 1, "S": 100},
+    }
+
+
+def test_a_window_from_several_topic_partitions_has_no_first_records() -> None:
+    asked = query(
+        "SELECT carrier, COUNT(*) n FROM flights WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY carrier",
+        ["CARRIER"],
+        ["N"],
+    )
+    batch = translate(asked, [0, 1])
+    table = load(batch, [flight("AA"), flight("AA"), flight("AA")], partitions=2)
+    assert recompute_table(batch, asked.sink, table).homes == {}
+    assert recompute_first(batch, asked.sink, table, {("AA", 0): 1}, {}) == {}
 
 
 def test_a_grouping_may_be_an_expression() -> None:
