@@ -44,6 +44,7 @@ ROUNDS ?= 10
 SEED ?=
 MUTANT ?=
 CHAOS_ARGS ?=
+CHAOS_CONF ?=
 CHAOS_HOME := .holdfast/chaos
 
 .PHONY: chaos
@@ -59,6 +60,12 @@ chaos-local: setup
 	  $(BIN)/holdfast chaos run chaos jobs/examples/chaos.sql --own --home '$(CHAOS_HOME)' \
 	  --rounds '$(ROUNDS)' $(if $(SEED),--seed '$(SEED)') $(CHAOS_ARGS) || status=$$?; \
 	  $(if $(MUTANT),(( status == 1 )) && echo 'The mutant $(MUTANT) was found.',exit $$status)
+
+# The job runs an image with the hook; the pods that break it run the ordinary one.
+.PHONY: chaos-kubernetes
+chaos-kubernetes: platform
+	@$(MAKE) images IMAGES=holdfast-chaos
+	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' CHAOS_CONF='$(CHAOS_CONF)' k8s/kind/chaos
 
 ##@ Environment
 

@@ -2,6 +2,7 @@
 """Trigger a DAG of the cluster's Airflow through its REST API and follow the run to its end.
 
     k8s/kind/run_dag.py DAG_ID [--conf JSON] [--sql-file FILE] [--context kind-holdfast]
+                        [--run-id NAME] [--show TASK]
 
 Exit status 0 when the run succeeds; 1 when it fails, with the last lines of the failed tasks' logs.
 Needs kubectl, and nothing but Python's own library.
@@ -64,12 +65,13 @@ class Airflow:
         except OSError as error:
             sys.exit(f"Airflow does not answer on {self._url} ({error}): is its api-server ready?")
 
-    def trigger(self, dag: str, conf: dict[str, Any]) -> str:
+    def trigger(self, dag: str, conf: dict[str, Any], name: str | None = None) -> str:
         """The path of a new run of a DAG; waits for an Airflow that has yet to read its DAGs."""
         deadline = time.monotonic() + _KNOWN_S
         while dag not in self.dags() and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-        run = self.call(f"/api/v2/dags/{dag}/dagRuns", {"logical_date": None, "conf": conf})
+        asked = {"logical_date": None, "conf": conf, **({"dag_run_id": name} if name else {})}
+        run = self.call(f"/api/v2/dags/{dag}/dagRuns", asked)
         return f"/api/v2/dags/{dag}/dagRuns/{run['dag_run_id']}"
 
     def dags(self) -> set[str]:
@@ -111,8 +113,11 @@ def password(context: str) -> str:
     return base64.b64decode(answer).decode()
 
 
-def follow(airflow: Airflow, run: str) -> bool:
-    """Print every change of a task's state until the run has ended; True when it succeeded."""
+def follow(airflow: Airflow, run: str, show: str | None = None) -> bool:
+    """Print every change of a task's state until the run has ended; True when it succeeded.
+
+    At the end come the last lines of failed tasks' logs, and all of the log of the task `show`.
+    """
     began = time.monotonic()
     seen: dict[str, tuple[str, int]] = {}
     while True:
@@ -125,7 +130,9 @@ def follow(airflow: Airflow, run: str) -> bool:
             break
         time.sleep(_POLL_S)
     for task, (state, attempt) in seen.items():
-        if state == "failed":
+        if task == show:
+            print("\n".join(["", *airflow.log(run, task, attempt)]))
+        elif state == "failed":
             print(f"\nThe end of the log of {task}:")
             print(
                 "\n".join(f"    {line}" for line in airflow.log(run, task, attempt)[-_LOG_LINES:])
@@ -139,6 +146,8 @@ def main() -> int:
     parser.add_argument("dag")
     parser.add_argument("--conf", type=json.loads, default={}, help="params of the run, JSON")
     parser.add_argument("--sql-file", type=Path, help="file whose text becomes the param `sql`")
+    parser.add_argument("--run-id", help="name of the run")
+    parser.add_argument("--show", metavar="TASK", help="whose log is printed at the end")
     parser.add_argument("--context", default="kind-holdfast", help="kubectl's")
     parser.add_argument("--user", default="admin", help="Airflow's")
     given = parser.parse_args()
@@ -147,7 +156,8 @@ def main() -> int:
         conf["sql"] = given.sql_file.read_text(encoding="utf-8")
     with forwarded(given.context) as url:
         airflow = Airflow(url, given.user, password(given.context))
-        return 0 if follow(airflow, airflow.trigger(given.dag, conf)) else 1
+        run = airflow.trigger(given.dag, conf, given.run_id)
+        return 0 if follow(airflow, run, given.show) else 1
 
 
 if __name__ == "__main__":
