@@ -30,7 +30,7 @@ class Bench:
         disk = Disk(rng)
         injector = Injector(())
         self._spark = FakeSpark(2, self.clock, rng, self.kafka, disk, injector)
-        install(patch, self.clock, self.kafka, disk, self._spark, injector)
+        install(patch, self.clock, self.kafka, disk, self._spark, injector.step)
         self._executors = [Executor(Known(str(n), "host"), FakeVolume(disk, n)) for n in range(2)]
 
     def on(self, executor: int) -> None:

@@ -6,10 +6,18 @@ Make them with `clients`: classes that know their broker and are called like the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.errors import CommitUnknown, DataLoss, Fenced, KafkaUnavailable, TopicMissing
+from holdfast.errors import (
+    CommitUnknown,
+    DataLoss,
+    Fenced,
+    HoldfastError,
+    KafkaUnavailable,
+    TopicMissing,
+)
 from holdfast.transport.admin import TopicInfo
 from holdfast.transport.reader import Chunk
 from tests.simulation.fake_kafka import FakeKafka, Op, Trouble
@@ -37,9 +45,10 @@ class FakeProducer:
         self._marker: int | None = None  # its index in the transaction
         self._sent: list[int] = []  # offsets of the transaction's records so far
         self._open = self._closed = False
+        self._failed = False  # then only `close` is left
 
     def init(self) -> None:
-        with self.kafka.asked(Op.INIT, self._timeout_s):
+        with self._asked(Op.INIT):
             self._epoch = self.kafka.init(self.transactional_id)
 
     def begin(self) -> None:
@@ -67,7 +76,7 @@ class FakeProducer:
         self._buffer += [
             (topic, p, k, v, t) for p, k, v, t in zip(places, keys, values, times, strict=True)
         ]
-        with self.kafka.asked(Op.SEND, self._timeout_s):
+        with self._asked(Op.SEND):
             self._deliver(self.kafka.rng.randint(0, len(self._buffer)))
 
     def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
@@ -76,7 +85,7 @@ class FakeProducer:
 
     def commit(self) -> int | None:
         self._check_open()
-        with self.kafka.asked(Op.COMMIT, self._timeout_s) as trouble:
+        with self._asked(Op.COMMIT) as trouble:
             self.kafka.wait_back(Op.COMMIT, self._timeout_s)
             self._deliver(len(self._buffer))
             self._open = False
@@ -120,6 +129,16 @@ class FakeProducer:
                 (topic, partition), (key, value, time_ms), who, self._timeout_s
             )
             self._sent.append(offset)
+
+    @contextmanager
+    def _asked(self, op: Op) -> Iterator[Trouble | None]:
+        assert not self._failed, "a producer that has raised an error is closed and made anew"
+        try:
+            with self.kafka.asked(op, self._timeout_s) as trouble:
+                yield trouble
+        except HoldfastError:
+            self._failed = True
+            raise
 
     def _check_open(self) -> None:
         if self._closed:

@@ -130,8 +130,7 @@ class FakeSpark:
 
     def strike(self, fault: Fault) -> None:
         """A fault hits the executor that runs now, right after a step."""
-        assert self._running is not None, "steps are reached inside a task"
-        executor, call = self._running
+        executor, call = self.running, self._running[1] if self._running else None
         if fault.kind is Kind.PAUSE:
             assert call is not None, "a task that may be stopped runs in a coroutine"
             call.pause()
@@ -150,6 +149,12 @@ class FakeSpark:
         elif fault.kind is Kind.LOSE_VOLUME:
             self._disk.delete(executor.volume.path)
         raise Crash
+
+    @property
+    def running(self) -> Executor:
+        """Whose worker runs now."""
+        assert self._running is not None, "steps are reached inside a task"
+        return self._running[0]
 
     def kill(self, executor: Executor, away_s: float | None = None) -> None:
         """A process is gone; another one takes the lowest free volume after a while."""

@@ -79,22 +79,22 @@ class Fault:
 
 def schedule(rng: random.Random, rounds: int, partitions: int) -> tuple[Fault, ...]:
     """Faults of one history; one in eight histories has none."""
-    count = rng.choice((0, 1, 1, 2, 2, 3, 4, 6))
+    count = rng.choice((0, 1, 2, 3, 4, 5, 6, 8))
     return tuple(_fault(rng, rounds, partitions) for _ in range(count))
 
 
 def _fault(rng: random.Random, rounds: int, partitions: int) -> Fault:
     draw = rng.random()
     often = rounds * partitions
-    if draw < 0.65:
+    if draw < 0.6:
         step = rng.choice(list(Step))
         nth = rng.randint(1, 2 * partitions if step in _RARE else often)
         return Fault(rng.choice(_AT_STEPS), step.name, nth)
-    if draw < 0.8:
+    if draw < 0.76:
         trouble = rng.choice(_AT_COMMIT)
         nth = rng.randint(1, often)
         return Fault(Kind.KAFKA, Op.COMMIT, nth, trouble, _seconds(rng, trouble))
-    if draw < 0.93:
+    if draw < 0.88:
         op, trouble = rng.choice([o for o in Op if o is not Op.COMMIT]), rng.choice(_ANYWHERE)
         nth = rng.randint(1, often)
         return Fault(Kind.KAFKA, op, nth, trouble, _seconds(rng, trouble))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,16 @@ from holdfast.runtime import cluster, micro_batch, query_run
 from holdfast.state import backends
 from holdfast.tasks import state_task, steps, worker
 from holdfast.tasks.processor import AggregateProcessor
+from holdfast.types.steps import Step
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import clients
 from tests.simulation.fake_disk import Disk, FakeStore
 from tests.simulation.fake_kafka import FakeKafka
 from tests.simulation.fake_spark import FakeSpark
-from tests.simulation.faults import Injector
 
 __all__ = ["install"]
+
+Observer = Callable[[Step, str, int], None]
 
 _LAYERS = ("holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.chaos")
 # It holds no data between calls, but a connection that takes longer to make than a batch to run.
@@ -33,7 +36,7 @@ atexit.register(_processor.cache_clear)
 
 def install(
     patch: pytest.MonkeyPatch, clock: VirtualTime, kafka: FakeKafka, disk: Disk,
-    spark: FakeSpark, injector: Injector,
+    spark: FakeSpark, observer: Observer,
 ) -> None:  # fmt: skip
     """Everything below the engine is fake from here on, until `patch` is undone."""
     bound = clients(kafka)
@@ -57,7 +60,7 @@ def install(
     for name in ("_state_tasks", "_stream_tasks", "_volume", "_processes"):
         patch.setattr(worker, name, getattr(worker, name))  # the fake Spark changes them
     patch.setattr(state_task, "AggregateProcessor", _processor)
-    patch.setattr(steps, "_observer", injector.step)
+    patch.setattr(steps, "_observer", observer)
 
 
 def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:

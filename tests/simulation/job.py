@@ -27,7 +27,7 @@ from tests.simulation.fake_kafka import FakeKafka
 from tests.simulation.fake_spark import Rdd
 from tests.simulation.statements import decode, partials, projected
 
-__all__ = ["Job", "install_frames", "settings_of"]
+__all__ = ["APPLICATION", "Job", "install_frames", "settings_of"]
 
 APPLICATION = "app"
 _PAUSE_S = 1.0
@@ -77,7 +77,10 @@ def settings_of(rng: random.Random, partitions: int, executors: int) -> Settings
         acceptable_recovery_lag=rng.choice((0, 10, 10_000)),
     )
     placement = PlacementSettings(executors=executors, wait_ms=3_000)
-    return Settings(APPLICATION, "fake:1", state=state, placement=placement)
+    retry_timeout_ms = rng.choice((20_000, 300_000))  # after it the stream starts again
+    return Settings(
+        APPLICATION, "fake:1", retry_timeout_ms=retry_timeout_ms, state=state, placement=placement
+    )
 
 
 class _Run(QueryRun):

@@ -6,10 +6,12 @@ import pytest
 
 from holdfast.chaos.verdict import Verdict
 from tests.chaos.mutants import MUTANTS, patches
+from tests.simulation.finer_mutants import FINER
 from tests.simulation.shrink import Failure, part_of, shrunk
 from tests.simulation.world import Mutate, history_of, simulate
 
 _SEEDS = 60
+_SEEDS_RARE = 600
 
 
 def _broken(name: str) -> Mutate:
@@ -27,6 +29,13 @@ def test_a_broken_engine_is_found(name: str) -> None:
         if verdict is not None and verdict.verdict is Verdict.INVALID:
             return
     pytest.fail(f"{name}: {_SEEDS} histories, and none was judged invalid")
+
+
+@pytest.mark.parametrize("name", FINER)
+def test_so_is_one_whose_moment_is_rare(name: str) -> None:
+    mutant = FINER[name]
+    worth = (h for h in map(history_of, range(_SEEDS_RARE)) if mutant.worth(h))
+    assert any(simulate(h, mutant.mutate).failure for h in worth), "no history finds it"
 
 
 def test_a_failing_history_is_shrunk_and_can_be_replayed() -> None:

@@ -1,6 +1,6 @@
 """Seeded histories of the whole engine without Spark and broker processes, judged by the oracle.
 
-SIMULATION_SEEDS=5000   as many seeds (default 300), from SIMULATION_FIRST (default 0) on
+SIMULATION_SEEDS=5000   as many seeds (default 250), from SIMULATION_FIRST (default 0) on
 SIMULATION_SEED=7       this one only; SIMULATION_FAULTS=0,2 and SIMULATION_ROUNDS=3 make it
                         the part of it that a failure was shrunk to
 """
@@ -19,7 +19,7 @@ from tests.simulation.shrink import part_of, shrunk
 from tests.simulation.summary import SUMMARY
 from tests.simulation.world import History, Outcome, history_of, simulate
 
-_SEEDS = 300
+_SEEDS = 250
 _CRASHES_MIN = 10  # after each step, in so many seeds
 _KINDS_MIN = 10
 _SHOWN_MAX = 3  # failing seeds; shrinking takes a while
@@ -71,6 +71,7 @@ class _Tally:
         )
 
 
+@pytest.mark.timeout(300 + _number("SEEDS", _SEEDS))
 def test_every_history_ends_with_a_valid_verdict(request: pytest.FixtureRequest) -> None:
     if "SIMULATION_SEED" in os.environ:
         assert simulate(_asked_for(_number("SEED", 0))).failure == ""

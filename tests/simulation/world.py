@@ -15,6 +15,7 @@ import pytest
 
 from holdfast.chaos.verdict import JobVerdict, Verdict
 from holdfast.errors import HoldfastError, KafkaUnavailable
+from holdfast.types.steps import Step
 from holdfast.types.topology import AggregateStep
 from tests.simulation import statements
 from tests.simulation.clock import VirtualTime
@@ -26,14 +27,15 @@ from tests.simulation.fake_spark import DriverDied, FakeSpark
 from tests.simulation.faults import Fault, Injector, schedule
 from tests.simulation.install import install
 from tests.simulation.job import Job, install_frames, settings_of
-from tests.simulation.judge import judged, store_faults
+from tests.simulation.judge import judged, opened_wrong, store_faults
 
 __all__ = ["History", "Mutate", "Outcome", "history_of", "simulate", "unchanged"]
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
-_ROUND_MS = 8_000
-_JITTER_MS = 12_000  # plus a round, less than the windows' grace: nothing is late
+_ROUND_MS = 15_000
+_JITTER_MS = 12_000  # less than the windows' grace: such records are not late
+_LATE_MS = 100_000  # such records may be
 _DRIVERS = 100  # more lives than any schedule asks for
 
 
@@ -68,8 +70,8 @@ def history_of(seed: int) -> History:
     """The history a seed stands for."""
     rng = random.Random(seed)
     names = list(statements.STATEMENTS)
-    statement = rng.choices(names, weights=(3, 2, 3, 2))[0]
-    partitions, executors, rounds = rng.randint(2, 4), rng.randint(1, 3), rng.randint(5, 12)
+    statement = rng.choices(names, weights=(3, 2, 3, 1, 2))[0]
+    partitions, executors, rounds = rng.randint(2, 4), rng.randint(1, 3), rng.randint(5, 14)
     faults = schedule(rng, rounds, partitions)
     return History(seed, statement, partitions, executors, rounds, faults)
 
@@ -98,13 +100,16 @@ class _World:
         self._spark = FakeSpark(
             history.executors, self._clock, spark_rng, self._kafka, self._disk, self._injector
         )
-        install(patch, self._clock, self._kafka, self._disk, self._spark, self._injector)
+        install(patch, self._clock, self._kafka, self._disk, self._spark, self._observe)
         install_frames(patch)
         self._topology = statements.topology(history.statement)
         self._query = self._topology.queries[0]
+        self._stateful = isinstance(self._query.step, AggregateStep)
         self._settings = settings_of(rng, history.partitions, history.executors)
         self._admin = clients(self._kafka).admin({})
+        self._wrong: list[str] = []
         self._round = 0
+        self._pace_s = rng.choice((5.0, 60.0))  # at most between two rounds
         self._records = 0
 
     # -- the run -----------------------------------------------------------------------------
@@ -120,7 +125,7 @@ class _World:
             verdict, failure = None, f"the engine gave up: {type(error).__name__}: {error}"
         except Exception as error:  # noqa: BLE001 - whatever it is, the seed must be told
             verdict, failure = None, f"the engine broke: {type(error).__name__}: {error}"
-        failure = failure or self._wrong_stores()
+        failure = "; ".join(filter(None, [failure, *self._wrong[:3], self._wrong_stores()]))
         return Outcome(failure, verdict, self._injector.visits, self._injector.hits)
 
     def _live(self) -> None:
@@ -157,10 +162,10 @@ class _World:
         fault = self._injector.round()
         if fault is not None and self._spark.alive:
             self._spark.kill(self._rng.choice(self._spark.alive), away_s=fault.seconds)
-        self._clock.sleep(self._rng.uniform(0, 5))
+        self._clock.sleep(self._rng.uniform(0, self._pace_s))
         for name in list(self._kafka.topics):
             config = self._kafka.topics[name].config
-            if config.get("cleanup.policy") == "compact" and self._rng.random() < 0.3:
+            if config.get("cleanup.policy") == "compact" and self._rng.random() < 0.5:
                 self._compact(name)
         self._write_input()
 
@@ -177,6 +182,16 @@ class _World:
         self._drive()
         self._kafka.settle()
 
+    def _observe(self, step: Step, query_id: str, partition: int) -> None:
+        # What a zombie opens may be compacted by then; it cannot commit anything from it.
+        if step is Step.OPENED and self._injector.armed and self._stateful:
+            task = self._spark.running.state_tasks[
+                self._settings.application_id, query_id, partition
+            ]
+            wrong = opened_wrong(self._kafka, self._query, task, partition)
+            self._wrong += [f"after step 0: {wrong}"] if wrong else []
+        self._injector.step(step, query_id, partition)
+
     def _trouble(self, op: Op) -> Trouble | None:
         fault = self._injector.request(op)
         if fault is None:
@@ -186,7 +201,7 @@ class _World:
         return fault.trouble
 
     def _wrong_stores(self) -> str:
-        if not isinstance(self._query.step, AggregateStep):
+        if not self._stateful:
             return ""
         return store_faults(self._kafka, self._query, self._spark.alive, self._history.partitions)
 
@@ -215,7 +230,9 @@ class _World:
             return b"no json"
         self._records += 1
         value = None if draw < 0.1 else self._rng.randint(-9, 9)
-        time_ms = 1_000_000 + self._round * _ROUND_MS - self._rng.randint(0, _JITTER_MS)
+        late = self._history.statement == "late" and draw > 0.9
+        age_ms = self._rng.randint(0, _LATE_MS if late else _JITTER_MS)
+        time_ms = 1_000_000 + self._round * _ROUND_MS - age_ms
         return json.dumps({"v": value, "ts": time_ms}).encode()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from holdfast.config.settings import RocksDbSettings
 from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.store import KeyValueStore
+from tests.simulation.fake_disk import Disk
 
+_DISK = Disk(random.Random(0))  # what the simulation has in the place of RocksDB
 BACKENDS: dict[str, Callable[[Path], KeyValueStore]] = {
     "memory": lambda _: MemoryStore(),
     "rocksdb": lambda path: RocksDbStore(path / "store", RocksDbSettings()),
+    "fake": lambda path: _DISK.open(path, None),
 }
 
 

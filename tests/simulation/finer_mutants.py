@@ -1,0 +1,109 @@
+"""Broken engines that only a simulation finds soon: their moment is rare, or heals by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from holdfast.errors import CommitUnknown
+from holdfast.runtime import query_run
+from holdfast.runtime.start import StartPoint, start_point
+from holdfast.state import restore
+from holdfast.tasks import state_task, stream_task
+from tests.simulation.faults import Kind
+from tests.simulation.world import History, Mutate
+
+__all__ = ["FINER", "Finer"]
+
+
+@dataclass(frozen=True)
+class Finer:
+    """A mutant, and the histories that have a chance to find it."""
+
+    mutate: Mutate
+    worth: Callable[[History], bool]
+
+
+def _missed_tombstones(patch: pytest.MonkeyPatch) -> None:
+    real = restore.restore
+
+    def forgiving(*args: Any, **facts: Any) -> restore.RestoreReport:
+        return real(*args, **{**facts, "delete_retention_ms": 1 << 60})
+
+    patch.setattr(state_task, "restore", forgiving)
+
+
+def _half_restore(patch: pytest.MonkeyPatch) -> None:
+    real = restore._Replay._move
+
+    def to_the_end(self: Any, offset: int, written_ms: int, marker: Any) -> None:
+        real(self, self._plan.end, written_ms, marker)
+
+    patch.setattr(restore._Replay, "_move", to_the_end)
+
+
+def _level_left_out(patch: pytest.MonkeyPatch) -> None:
+    def ahead(*args: Any, **facts: Any) -> StartPoint:
+        return replace(start_point(*args, **facts), level=None)
+
+    patch.setattr(query_run, "start_point", ahead)
+
+
+def _unknown_taken_for_success(patch: pytest.MonkeyPatch) -> None:
+    for module in (state_task, stream_task):
+        base: Any = vars(module)["TransactionalProducer"]
+
+        class Hopeful(base):  # type: ignore[misc]  # the fake one
+            known = 0
+
+            def commit(self) -> int | None:
+                try:
+                    self.known = super().commit() or 0
+                except CommitUnknown:
+                    self._failed = False
+                return self.known
+
+        patch.setattr(module, "TransactionalProducer", Hopeful)
+
+
+def _fenced_after_restore(patch: pytest.MonkeyPatch) -> None:
+    base: Any = vars(state_task)["TransactionalProducer"]
+
+    class Late(base):  # type: ignore[misc]  # the fake one
+        fenced = False
+
+        def init(self) -> None:
+            """Not yet."""
+
+        def begin(self) -> None:
+            if not self.fenced:
+                super().init()
+                self.fenced = True
+            super().begin()
+
+    patch.setattr(state_task, "TransactionalProducer", Late)
+
+
+def _any(history: History) -> bool:
+    return bool(history.faults)
+
+
+def _away(history: History) -> bool:
+    absent = any(f.kind is Kind.ABSENCE for f in history.faults)
+    return absent and history.executors > 1 and history.statement in {"windows", "late"}
+
+
+def _restoring(history: History) -> bool:
+    return any(f.at == "RESTORING" for f in history.faults) and history.statement != "filter"
+
+
+FINER = {
+    "missed-tombstones": Finer(_missed_tombstones, _away),
+    "half-restore": Finer(_half_restore, _restoring),
+    "level-left-out": Finer(_level_left_out, _any),
+    "unknown-taken-for-success": Finer(_unknown_taken_for_success, _any),
+    "fenced-after-restore": Finer(_fenced_after_restore, _any),
+}

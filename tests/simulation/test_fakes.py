@@ -1,0 +1,111 @@
+"""What the contracts do not hold the fakes to: lost writes, and how long tombstones stay."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import StoreLocked
+from tests.simulation.coroutine import Coroutine
+from tests.simulation.fake_disk import Disk
+from tests.simulation.fake_log import Fate, Log, Transaction
+
+VOLUME = Path("0")
+STORE = VOLUME / "app" / "query" / "0"
+
+
+@dataclass
+class Somebody:
+    alive: bool = True
+
+
+def _counted(disk: Disk) -> int:
+    """How many of the batches below are there."""
+    return int(disk.peek(STORE, b"n") or b"0")
+
+
+def _written(seed: int, process: Somebody) -> Disk:
+    disk = Disk(random.Random(seed))
+    store = disk.open(STORE, process)
+    for n in range(1, 11):
+        store.write([(b"n", b"%d" % n), (b"k%d" % n, b"")], [])
+    return disk
+
+
+def test_a_killed_process_loses_nothing_and_lets_go() -> None:
+    process = Somebody()
+    disk = _written(1, process)
+    with pytest.raises(StoreLocked):
+        disk.open(STORE, Somebody())
+    process.alive = False
+    assert disk.open(STORE, Somebody()).get_many([b"n"]) == [b"10"]
+
+
+def test_a_machine_that_crashes_loses_the_last_batches_and_no_half_of_one() -> None:
+    left = []
+    for seed in range(50):
+        process = Somebody()
+        disk = _written(seed, process)
+        process.alive = False
+        disk.crash(VOLUME)
+        store = disk.open(STORE, Somebody())
+        left.append(_counted(disk))
+        assert len(list(store.scan(b"k", None))) == left[-1] + (left[-1] > 0)
+    assert min(left) < max(left) == 10
+
+
+def test_a_lost_volume_is_empty() -> None:
+    disk = _written(1, Somebody())
+    disk.delete(VOLUME)
+    assert disk.paths(VOLUME) == []
+
+
+def test_a_tombstone_outlives_the_first_cleaning_by_the_retention() -> None:
+    log = Log()
+    log.append(b"a", b"1", 0)
+    log.append(b"a", None, 0)
+    log.compact(2, now_s=1000.0, delete_retention_s=60)
+    log.compact(2, now_s=1059.0, delete_retention_s=60)
+    assert [e.value for e in log.visible(0, 2, 9)] == [None]
+    log.compact(2, now_s=1060.0, delete_retention_s=60)
+    assert (log.visible(0, 2, 9), log.start, log.end) == ([], 0, 2)
+
+
+def test_compaction_leaves_open_transactions_alone_and_what_follows_them() -> None:
+    log = Log()
+    log.append(b"a", b"1", 0)
+    log.append(b"a", b"2", 0, Transaction("t", 0, 0.0, 60.0))
+    log.append(b"a", b"3", 0)
+    log.compact(3, now_s=0.0, delete_retention_s=60)
+    assert [e.offset for e in log.entries] == [0, 1, 2]
+
+
+def test_compaction_takes_aborted_records_away() -> None:
+    log = Log()
+    log.append(b"a", b"1", 0)
+    aborted = Transaction("t", 0, 0.0, 60.0)
+    log.append(b"a", b"2", 0, aborted)
+    aborted.fate = Fate.ABORTED
+    log.conclude(aborted, 0)
+    log.compact(3, now_s=0.0, delete_retention_s=60)
+    assert [(e.offset, e.value) for e in log.visible(0, 3, 9)] == [(0, b"1")]
+    assert log.stable_end == log.end == 3
+
+
+def test_a_coroutine_stops_and_goes_on_where_it_was() -> None:
+    said: list[str] = []
+
+    def call() -> str:
+        said.append("before")
+        coroutine.pause()
+        said.append("after")
+        return "done"
+
+    coroutine = Coroutine(call)
+    assert not coroutine.resume()
+    said.append("meanwhile")
+    assert coroutine.resume()
+    assert (said, coroutine.outcome()) == (["before", "meanwhile", "after"], "done")
