@@ -112,7 +112,8 @@ def test_only_what_talks_to_kubernetes_has_a_token(render: Render) -> None:
 def test_airflow_has_rights_over_pods_in_the_jobs_namespace_and_nowhere_else(
     render: Render,
 ) -> None:
-    manifests = render(CHART, {"jobs": {"namespace": "tables"}}, namespace="platform")
+    values = {"jobs": {"namespace": "tables"}, "chaos": {"enabled": False}}
+    manifests = render(CHART, values, namespace="platform")
     roles = [m for m in manifests if m["kind"] in ("Role", "RoleBinding")]
     assert {m["metadata"]["namespace"] for m in roles} == {"tables"}
     assert not [m for m in manifests if m["kind"].startswith("Cluster")]
@@ -141,6 +142,73 @@ def test_the_deployer_may_make_all_that_the_jobs_chart_makes(render: Render) -> 
     # Kubernetes lets nobody grant what he does not have himself.
     for role in (m for m in made if m["kind"] == "Role"):
         assert _grants(role) <= granted
+
+
+CHAOS_RIGHTS = {
+    ("namespaces", "get"),
+    *(("pods", verb) for verb in ("get", "list", "delete")),
+    *(("pods/exec", verb) for verb in ("get", "create")),
+    *(("persistentvolumeclaims", verb) for verb in ("get", "delete")),
+    *(("networkpolicies", verb) for verb in ("get", "list", "create", "delete")),
+}
+
+
+def test_chaos_may_break_pods_of_jobs_and_do_nothing_else(render: Render) -> None:
+    named = _named(render(CHART, {"jobs": {"namespace": "tables"}}, namespace="platform"))
+    role, binding = named["Role/holdfast-chaos"], named["RoleBinding/holdfast-chaos"]
+    assert {m["metadata"]["namespace"] for m in (role, binding)} == {"tables"}
+    assert _grants(role) == CHAOS_RIGHTS
+    account = {"kind": "ServiceAccount", "name": "holdfast-chaos", "namespace": "tables"}
+    assert binding["subjects"] == [account]
+    assert named["RoleBinding/holdfast-chaos-platform"]["subjects"] == [account]
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_of_the_platform_chaos_may_touch_broker_and_scheduler_only(
+    render: Render, brokers: int
+) -> None:
+    manifests = render(CHART, {"kafka": {"brokers": brokers}})
+    role = _named(manifests)["Role/holdfast-chaos-platform"]
+    victims = {f"kafka-{n}" for n in range(brokers)} | {"airflow-scheduler-0"}
+    for rule in role["rules"]:
+        anywhere = (rule["resources"], rule["verbs"]) == (["pods"], ["list"])
+        assert anywhere or set(rule["resourceNames"]) == victims
+    assert _targets(manifests) == {
+        "StatefulSet/kafka": "broker",
+        "StatefulSet/airflow-scheduler": "scheduler",
+    }
+
+
+def test_without_chaos_nothing_is_labelled_and_nobody_may(render: Render) -> None:
+    manifests = render(CHART, {"chaos": {"enabled": False}})
+    assert _targets(manifests) == {}
+    assert not [name for name in _named(manifests) if "chaos" in name]
+
+
+def test_the_claim_of_chaos_runs_holds_up_no_install_and_stays(render: Render) -> None:
+    claim = _named(render(CHART))["PersistentVolumeClaim/holdfast-chaos"]
+    assert claim["metadata"]["annotations"] == {"helm.sh/hook": "post-install,post-upgrade"}
+    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_the_daily_run_is_off_until_it_has_a_job(render: Render) -> None:
+    def processor(values: dict[str, Any]) -> dict[str, str]:
+        pods = dict(_pods(render(CHART, values)))
+        return _environment(pods["Deployment/airflow-dag-processor"]["containers"][0])
+
+    assert "HOLDFAST_CHAOS_JOB" not in processor({})
+    daily = {"chaos": {"daily": {"job": "movies", "confirm": "movies"}}}
+    assert processor(daily)["HOLDFAST_CHAOS_JOB"] == "movies"
+    assert processor(daily)["HOLDFAST_CHAOS_CONFIRM"] == "movies"
+
+
+def _targets(manifests: list[Manifest]) -> dict[str, str]:
+    found = {
+        name: m["spec"]["template"]["metadata"]["labels"].get("holdfast/chaos-target")
+        for name, m in _named(manifests).items()
+        if "template" in m.get("spec", {})
+    }
+    return {name: target for name, target in found.items() if target}
 
 
 def _plural(kind: str) -> str:
@@ -215,6 +283,7 @@ def test_the_users_own_airflow_settings_win(render: Render) -> None:
         ({"airflow": {"scheduler": {"replicas": 2}}}, "replicas"),
         ({"jobs": {"bootstrapServers": "kafka"}}, "/jobs/bootstrapServers"),
         ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+        ({"chaos": {"daily": {"job": "My Job"}}}, "/chaos/daily/job"),
         ({"kafka": {"enabled": False}}, "jobs.bootstrapServers is required"),
     ],
 )
