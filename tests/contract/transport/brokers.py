@@ -35,7 +35,8 @@ class Broker(Protocol):
     def producer(self, transactional_id: str, timeout_ms: int = 20_000) -> TransactionalProducer:
         """A producer that has taken its transactional id."""
 
-    def reader(self, topic: str, partition: int = 0) -> PartitionReader: ...
+    def reader(self, topic: str, partition: int = 0, timeout_s: float = 20.0) -> PartitionReader:
+        """`timeout_s` is also how long it waits for records beyond the end, at most 10 s."""
 
     def deliver(self, producer: TransactionalProducer) -> None:
         """Waits until the broker has every record of the open transaction."""
@@ -68,7 +69,7 @@ class FakeBroker:
         made.init()
         return cast("TransactionalProducer", made)
 
-    def reader(self, topic: str, partition: int = 0) -> PartitionReader:
+    def reader(self, topic: str, partition: int = 0, timeout_s: float = 20.0) -> PartitionReader:
         return cast("PartitionReader", self._clients.reader({}, topic, partition))
 
     def deliver(self, producer: TransactionalProducer) -> None:
@@ -113,8 +114,8 @@ class RealBroker:
         made.init()
         return made
 
-    def reader(self, topic: str, partition: int = 0) -> PartitionReader:
-        made = PartitionReader(self._client, topic, partition, timeout_s=1.0)
+    def reader(self, topic: str, partition: int = 0, timeout_s: float = 20.0) -> PartitionReader:
+        made = PartitionReader(self._client, topic, partition, timeout_s=timeout_s)
         self._open.append(made)
         return made
 

@@ -168,7 +168,7 @@ def test_a_successor_sees_the_whole_of_what_was_committed_before_it(
 
 
 def test_the_broker_aborts_a_transaction_whose_time_is_over(broker: Broker, topic: str) -> None:
-    late = broker.producer(topic, 1_000)
+    late = broker.producer(topic, 2_000)
     late.begin()
     late.send(topic, 0, [b"late"], [b"1"])
     broker.deliver(late)
@@ -181,7 +181,7 @@ def test_the_broker_aborts_a_transaction_whose_time_is_over(broker: Broker, topi
 def test_what_becomes_of_an_unanswered_commit_is_settled_by_its_successor(
     broker: Broker, topic: str
 ) -> None:
-    producer = broker.producer(topic, 2_000)
+    producer = broker.producer(topic, 3_000)
     producer.begin()
     producer.send(topic, [0, 1], [b"a", b"b"], [b"1", b"2"])
     broker.lose_answer(producer)
@@ -228,7 +228,7 @@ def test_reading_what_is_not_there_is_data_loss(broker: Broker, topic: str) -> N
     write(broker, topic, b"a", b"b", b"c")
     broker.settle(topic)
     with pytest.raises(DataLoss, match="offset 9 is wanted but offsets 0 to 4"):
-        list(broker.reader(topic).read(0, 9))
+        list(broker.reader(topic, timeout_s=2.0).read(0, 9))
     with pytest.raises(DataLoss, match="offset 7 is wanted"):
         list(broker.reader(topic).read(7, 7))
     broker.delete_before(topic, 2)
