@@ -92,6 +92,10 @@ class StoreLocked(Retriable):
     """Another process still holds the store's files; wait for it to end."""
 
 
+class VolumeFull(Retriable):
+    """The state volume has no space left; it may be enlarged, and nothing committed is lost."""
+
+
 class NotOwner(Retriable):
     """This executor does not hold the volume the state task belongs to: wait for the owner."""
 
@@ -154,7 +158,3 @@ class UndecodableRecord(Refused):
 
 class FunctionFailed(Refused):
     """A user-defined function raised."""
-
-
-class VolumeFull(Refused):
-    """The state volume has no space left."""

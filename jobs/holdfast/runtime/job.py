@@ -141,14 +141,11 @@ def _stop_streams(runs: list[QueryRun], services: Services) -> None:
 
     A batch may be interrupted without harm, but not without pages of Java's complaints.
     """
-    services.stopping.set()
-    finished = services.turn.acquire(timeout=_FINISH_S)
-    for run_ in runs:
-        if run_.streaming is not None:
-            with suppress(PySparkException):
-                run_.streaming.stop()
-    if finished:
-        services.turn.release()
+    with services.turn.last(_FINISH_S):
+        for run_ in runs:
+            if run_.streaming is not None:
+                with suppress(PySparkException):
+                    run_.streaming.stop()
 
 
 def _stop(session: SparkSession) -> None:

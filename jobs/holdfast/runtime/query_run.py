@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import shutil
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +25,7 @@ from holdfast.runtime.micro_batch import (
 )
 from holdfast.runtime.start import StartPoint, start_point, stream_start
 from holdfast.runtime.topics import QueryTopics, dead_letters
+from holdfast.runtime.turn import Turn
 from holdfast.state.source_progress import Of, progress_of
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
@@ -38,7 +37,6 @@ from holdfast.types.topology import AggregateStep, Query
 __all__ = ["QueryRun", "Services"]
 
 _LOG = logging.getLogger(__name__)
-_BEAT_S = 5.0
 
 
 @dataclass
@@ -52,10 +50,7 @@ class Services:
     state_dir: str
     on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
     health: Health
-    # One batch at a time: with one core per executor, batches of several queries at once would
-    # only take each other's executors and send state tasks where their stores are not.
-    turn: threading.Lock = field(default_factory=threading.Lock)
-    stopping: threading.Event = field(default_factory=threading.Event)
+    turn: Turn = field(default_factory=Turn)
 
 
 class QueryRun:
@@ -192,8 +187,8 @@ class QueryRun:
     def _run(self, frame: DataFrame, batch: Batch) -> None:
         services = self._services
         began = time.perf_counter()
-        with self._turn():
-            if services.stopping.is_set():
+        with services.turn.take(lambda: services.health.beat(self.query.id)) as ours:
+            if not ours:
                 return  # Spark takes the batch for done; its checkpoint is scratch (ADR 2)
             if self._plan is not None:
                 reports = run_aggregate(frame, self._plan, batch, services.cluster)
@@ -204,18 +199,6 @@ class QueryRun:
         self.batch_id = batch.batch_id + 1
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """This query's turn; as long as it waits, whoever has the turn must show signs of life."""
-        services = self._services
-        while not services.turn.acquire(timeout=_BEAT_S):
-            services.health.beat(self.query.id)
-        services.health.beat(self.query.id)
-        try:
-            yield
-        finally:
-            services.turn.release()
 
     def show_progress(self) -> bool:
         """Commits the group's offsets for lag tools; nothing is decided from them.

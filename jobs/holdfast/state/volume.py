@@ -27,7 +27,7 @@ __all__ = ["Volume", "claim", "claim_ordinal"]
 
 _LAYOUT_VERSION = 1
 _POLL_S = 0.1
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Volume:
