@@ -1,0 +1,253 @@
+"""Who may be hit on Kubernetes, what can be done to them, and what is believed to have happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from holdfast.chaos.faults import Fault
+from holdfast.chaos.target import Victim
+from holdfast.deploy import kube_cut_off, kube_scripts
+from holdfast.deploy.kube_client import Executed
+from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+from holdfast.errors import HoldfastError, Refused
+from holdfast.types.steps import Step
+from tests.unit.deploy.fake_kube import JOB, NAME, PLATFORM, FakeKube, job_labels
+
+FROM_OUTSIDE = {Fault.DELETE, Fault.DELETE_NOW}
+FROM_INSIDE = {Fault.KILL, Fault.PAUSE, Fault.SLOW}
+
+
+@pytest.fixture
+def kube() -> FakeKube:
+    made = FakeKube()
+    made.add_job()
+    made.answer(kube_scripts.INIT, out="tini\n")
+    made.answer(kube_scripts.READ, out="bootstrap.servers: kafka.platform.svc:9092\n")
+    return made
+
+
+@pytest.fixture
+def target(kube: FakeKube, monkeypatch: pytest.MonkeyPatch) -> KubernetesTarget:
+    monkeypatch.setattr(kube_cut_off, "_ENFORCED_S", 0.0)
+    return KubernetesTarget(JOB, NAME, PLATFORM, kube)
+
+
+def _executor(target: KubernetesTarget) -> Victim:
+    return target.victims("executor")[0]
+
+
+def _replace(kube: FakeKube, victim: Victim) -> None:
+    kube.add(JOB, victim.name, job_labels(victim.component))
+
+
+def test_the_job_s_own_pods_are_victims_those_of_others_are_not(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    kube.add(JOB, "other-executor-0", {**job_labels("executor"), "app.kubernetes.io/instance": "o"})
+    assert [v.name for v in target.victims("executor")] == [
+        "movies-executor-0",
+        "movies-executor-1",
+    ]
+    kube.there[JOB, "movies-executor-0"]["metadata"]["deletionTimestamp"] = "now"
+    assert [v.name for v in target.victims("executor")] == ["movies-executor-1"]
+
+
+@pytest.mark.parametrize("component", ["broker", "scheduler", "query", "preflight", "test"])
+def test_what_is_not_labelled_is_refused(
+    kube: FakeKube, target: KubernetesTarget, component: str
+) -> None:
+    kube.add(PLATFORM, "kafka-0", {"app.kubernetes.io/component": component})
+    kube.add(JOB, "movies-preflight", job_labels("preflight"))
+    with pytest.raises(Refused, match=f"no {component} of movies"):
+        target.victims(component)
+
+
+def test_a_component_that_comes_later_is_known_by_its_label(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    kube.add(JOB, "movies-query-0", job_labels("query"))
+    kube.add(PLATFORM, "kafka-0", {"holdfast/chaos-target": "broker"})
+    assert set(target.faults) == {"broker", "driver", "executor", "query"}
+    assert target.faults["query"] == FROM_OUTSIDE | FROM_INSIDE
+    assert target.faults["broker"] == FROM_OUTSIDE | FROM_INSIDE | {Fault.CUT_OFF}
+
+
+def test_nothing_is_done_to_a_pod_that_lost_its_label_or_is_another_by_now(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    victim = _executor(target)
+    kube.there[JOB, victim.name]["metadata"]["labels"]["app.kubernetes.io/instance"] = "o"
+    with pytest.raises(Refused, match="not labelled"):
+        target.strike(victim, Fault.DELETE_NOW)
+    _replace(kube, victim)
+    with pytest.raises(HoldfastError, match="not the one that was chosen"):
+        target.strike(victim, Fault.DELETE_NOW)
+    assert not kube.did
+
+
+def test_only_below_an_init_is_anything_done_from_inside(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    kube.answer(kube_scripts.INIT, out="java\n")
+    assert target.faults["driver"] == FROM_OUTSIDE
+
+
+def test_a_volume_can_be_lost_where_there_is_one(kube: FakeKube, target: KubernetesTarget) -> None:
+    claim = {"name": "state", "persistentVolumeClaim": {"claimName": "state-0"}}
+    kube.there[JOB, "movies-executor-0"]["spec"]["volumes"] = [claim]
+    kube.claims["state-0"] = "claim-1"
+    assert Fault.LOSE_VOLUME in target.faults["executor"]
+    assert Fault.LOSE_VOLUME not in target.faults["driver"]
+    victim = _executor(target)
+    target.strike(victim, Fault.LOSE_VOLUME)
+    assert kube.did[-2:] == [("delete claim", "state-0"), ("delete", victim.name, 0)]
+    _replace(kube, victim)
+    assert not target.landed(victim, Fault.LOSE_VOLUME).landed, "the claim is still the old one"
+    kube.claims["state-0"] = "claim-2"
+    assert target.landed(victim, Fault.LOSE_VOLUME).landed
+
+
+def test_policies_that_are_not_enforced_are_not_offered_and_not_left(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    assert Fault.CUT_OFF not in target.faults["executor"]
+    assert kube.made == {}
+
+
+def test_kafka_alone_is_out_of_reach_where_policies_are_enforced(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    def reaches(_pod: dict[str, Any], command: Sequence[str]) -> Executed:
+        port = int(command[-1])
+        policies = [p["spec"]["egress"][0]["ports"] for p in kube.made.values()]
+        spans = [[r for r in rules if r["protocol"] == "TCP"] for rules in policies]
+        allowed = all(any(r["port"] <= port <= r["endPort"] for r in tcp) for tcp in spans)
+        return Executed(0 if allowed else 1, "", "")
+
+    kube.answers[kube_scripts.sh(kube_scripts.REACHES)[2]] = reaches
+    assert {Fault.CUT_OFF} <= target.faults["executor"] & target.faults["driver"]
+    victim = _executor(target)
+    assert not target.landed(victim, Fault.CUT_OFF).landed
+    target.strike(victim, Fault.CUT_OFF)
+    assert target.landed(victim, Fault.CUT_OFF).landed
+    (policy,) = kube.made.values()
+    assert policy["spec"]["podSelector"]["matchLabels"] == {
+        "statefulset.kubernetes.io/pod-name": victim.name
+    }
+    assert reaches({}, ["9091"]).status == 0
+    assert target.heal_all() == ["NetworkPolicy holdfast-chaos-movies-executor-0"]
+    assert not target.landed(victim, Fault.CUT_OFF).landed
+
+
+def test_a_deletion_is_believed_when_the_pod_is_gone_or_bound_to_go(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    victim = _executor(target)
+    assert "grace of 10 s" in target.strike(victim, Fault.DELETE)
+    assert not target.landed(victim, Fault.DELETE).landed, "nothing shows it"
+    kube.there[JOB, victim.name]["metadata"]["deletionTimestamp"] = "now"
+    assert target.landed(victim, Fault.DELETE).landed
+    assert not target.landed(victim, Fault.DELETE_NOW).landed, "grace 0 leaves nothing to wait for"
+    assert not target.recovered([victim])
+    _replace(kube, victim)
+    assert target.landed(victim, Fault.DELETE_NOW).landed
+
+
+def test_a_kill_is_believed_when_the_process_is_gone_or_the_container_started_again(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    kube.answer(kube_scripts.KILL, status=None, out="41 1000\n")
+    kube.answer(kube_scripts.IS_ALIVE, status=0)
+    victim = _executor(target)
+    target.strike(victim, Fault.KILL)
+    assert not target.landed(victim, Fault.KILL).landed
+    kube.answer(kube_scripts.IS_ALIVE, status=None)
+    assert not target.landed(victim, Fault.KILL).landed, "a command that was cut off says nothing"
+    kube.answer(kube_scripts.IS_ALIVE, status=1)
+    assert target.landed(victim, Fault.KILL).landed
+    kube.answer(kube_scripts.IS_ALIVE, status=0)
+    kube.there[JOB, victim.name]["status"]["containerStatuses"][0]["restartCount"] = 1
+    assert target.landed(victim, Fault.KILL).landed
+
+
+@pytest.mark.parametrize(
+    ("processes", "landed"),
+    [("7 T 1\n9 T 1\n", True), ("7 T 1\n9 S 1\n", False), ("7 T 1\n9 Z 1\n", True), ("", False)],
+)
+def test_a_pause_is_believed_when_every_process_is_stopped(
+    kube: FakeKube, target: KubernetesTarget, processes: str, landed: bool
+) -> None:
+    victim = _executor(target)
+    target.strike(victim, Fault.PAUSE)
+    kube.answer(kube_scripts.LIST, out=processes)
+    assert target.landed(victim, Fault.PAUSE).landed is landed
+    _replace(kube, victim)
+    assert not target.landed(victim, Fault.PAUSE).landed, "another container is not stopped"
+
+
+@pytest.mark.parametrize(
+    ("limits", "landed"), [("70 0\n71 0\n", True), ("70 0\n71 -1\n", False), ("", False)]
+)
+def test_a_full_disk_is_believed_when_no_worker_can_write(
+    kube: FakeKube, target: KubernetesTarget, limits: str, landed: bool
+) -> None:
+    victim = _executor(target)
+    kube.answers[kube_scripts.LIMIT_FILES] = lambda _pod, _command: Executed(0, limits, "")
+    assert target.landed(victim, Fault.DISK_FULL).landed is landed
+    if not limits:
+        with pytest.raises(HoldfastError, match="no Python worker"):
+            target.strike(victim, Fault.DISK_FULL)
+
+
+def test_what_lasts_is_taken_back_once_and_not_from_a_successor(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    victim = _executor(target)
+    target.heal(victim, Fault.PAUSE)
+    assert kube.did.pop() == ("run", victim.name)
+    _replace(kube, victim)
+    target.heal(victim, Fault.PAUSE)
+    assert not kube.did
+
+
+def test_what_any_nemesis_left_is_found_by_what_it_did(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    kube.answer(kube_scripts.CONTINUE, out="7\n9\n")
+    kube.answer(kube_scripts.SPEED_UP, out="30\n")
+    found = target.heal_all()
+    assert found[:2] == [
+        "movies-driver-0 was slowed down",
+        "2 processes of movies-driver-0 were stopped",
+    ]
+    assert len(found) == 6
+
+
+def test_a_namespace_is_one_for_development_by_its_label(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    assert not target.is_dev_namespace()
+    kube.labels = {"holdfast/environment": "production"}
+    assert not target.is_dev_namespace()
+    kube.labels = {"holdfast/environment": "dev"}
+    assert target.is_dev_namespace()
+
+
+def test_an_order_reaches_pods_that_come_after_it(kube: FakeKube, target: KubernetesTarget) -> None:
+    hook = target._hook
+    hook.order("3", Step.RESTORING, 9.0)
+    given = [did for did in kube.did if len(did) == 4]
+    assert [did[1:3] for did in given] == [("movies-executor-0", "3"), ("movies-executor-1", "3")]
+    assert '"step":"RESTORING"' in str(given[0][3])
+    _replace(kube, _executor(target))
+    kube.did.clear()
+    assert hook.held("3") is None
+    assert [did[1] for did in kube.did if len(did) == 4] == ["movies-executor-0"]
+    hook.release("3")
+    kube.did.clear()
+    _replace(kube, _executor(target))
+    hook.held("3")
+    assert not [did for did in kube.did if len(did) == 4], "it was taken back"
