@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any
 
 from holdfast.errors import HoldfastError
@@ -79,15 +80,16 @@ class FakeSpark:
     """Owns the executors, dead and alive, and who runs now."""
 
     def __init__(
-        self, count: int, clock: VirtualTime, rng: random.Random, kafka: FakeKafka,
-        disk: Disk, injector: Injector,
+        self, executors: int, clock: VirtualTime, rng: random.Random, kafka: FakeKafka,
+        disk: Disk, injector: Injector, first_volume: int = 0,
     ) -> None:  # fmt: skip
-        self._count = count
+        self._count = executors
         self._clock = clock
         self._rng = rng
         self._kafka = kafka
         self._disk = disk
         self._injector = injector
+        self._first_volume = first_volume
         self._made = 0
         self.alive: list[Executor] = []
         self._ghosts: list[tuple[Known, float]] = []  # dead, and until when the driver thinks not
@@ -186,7 +188,7 @@ class FakeSpark:
         for _ in due:
             held = {e.volume.ordinal for e in self.alive}
             held |= {z.executor.volume.ordinal for z in self._zombies}
-            ordinal = next(n for n in range(len(held) + 1) if n not in held)
+            ordinal = next(n for n in count(self._first_volume) if n not in held)
             self._made += 1
             known = Known(f"{self._made:04d}", "host")
             self.alive.append(Executor(known, FakeVolume(self._disk, ordinal)))

@@ -114,6 +114,7 @@ class Job:
         self.run = _Run(services, query, ensure_topics(any_admin, settings, query))
         self.run.kafka = kafka
         self._prepared = False
+        self._failures = 0
 
     def advance(self) -> None:
         """Takes in what the input holds now.
@@ -121,21 +122,29 @@ class Job:
         Raises:
             HoldfastError: for good, or too often in a row.
         """
-        failures = 0
-        while True:
-            try:
-                if not self._prepared:
-                    self.run.prepare()
-                    self._prepared = True
-                if not self._batch():
-                    return
-                failures = 0
-            except Retriable:
-                failures += 1
-                if failures > _ATTEMPTS:
-                    raise
-                self._prepared = False
-                self._clock.sleep(_PAUSE_S)
+        while self.step():
+            pass
+
+    def step(self) -> bool:
+        """One batch, after whatever it takes to get there; false when there is nothing to read.
+
+        Raises:
+            HoldfastError: for good, or too often in a row.
+        """
+        try:
+            if not self._prepared:
+                self.run.prepare()
+                self._prepared = True
+            more = self._batch()
+        except Retriable:
+            self._failures += 1
+            if self._failures > _ATTEMPTS:
+                raise
+            self._prepared = False
+            self._clock.sleep(_PAUSE_S)
+            return True
+        self._failures = 0
+        return more
 
     def _batch(self) -> bool:
         """One micro-batch; false when there is nothing to read."""

@@ -29,7 +29,7 @@ from tests.simulation.install import install
 from tests.simulation.job import Job, install_frames, settings_of
 from tests.simulation.judge import judged, opened_wrong, store_faults
 
-__all__ = ["History", "Mutate", "Outcome", "history_of", "simulate", "unchanged"]
+__all__ = ["History", "Mutate", "Outcome", "World", "history_of", "simulate", "unchanged"]
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
@@ -83,12 +83,14 @@ def unchanged(patch: pytest.MonkeyPatch) -> None:
 def simulate(history: History, mutate: Mutate = unchanged) -> Outcome:
     """Runs a history and judges what it leaves; `mutate` may break the engine before."""
     with pytest.MonkeyPatch.context() as patch:
-        world = _World(history, patch)
+        world = World(history, patch)
         mutate(patch)
         return world.run()
 
 
-class _World:
+class World:
+    """Owns one history while it runs: the fakes, the job, its input."""
+
     def __init__(self, history: History, patch: pytest.MonkeyPatch) -> None:
         self._history = history
         self._rng = rng = random.Random(f"world {history.seed}")
@@ -96,10 +98,7 @@ class _World:
         self._injector = Injector(history.faults)
         self._kafka = FakeKafka(self._clock, random.Random(f"kafka {history.seed}"), self._trouble)
         self._disk = Disk(random.Random(f"disk {history.seed}"))
-        spark_rng = random.Random(f"spark {history.seed}")
-        self._spark = FakeSpark(
-            history.executors, self._clock, spark_rng, self._kafka, self._disk, self._injector
-        )
+        self._spark = self._new_spark()
         install(patch, self._clock, self._kafka, self._disk, self._spark, self._observe)
         install_frames(patch)
         self._topology = statements.topology(history.statement)
@@ -111,6 +110,13 @@ class _World:
         self._round = 0
         self._pace_s = rng.choice((5.0, 60.0))  # at most between two rounds
         self._records = 0
+
+    def _new_spark(self, first_volume: int = 0) -> FakeSpark:
+        rng = random.Random(f"spark {self._history.seed} {first_volume}")
+        return FakeSpark(
+            self._history.executors, self._clock, rng, self._kafka, self._disk, self._injector,
+            first_volume,
+        )  # fmt: skip
 
     # -- the run -----------------------------------------------------------------------------
 
