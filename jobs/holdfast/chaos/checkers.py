@@ -6,7 +6,7 @@ A difference is `invalid` unless something known makes both answers right: doubt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from holdfast.chaos.checkers_places import (
     changelog_agrees,
@@ -66,7 +66,7 @@ def diverged_values(table: TableEvidence) -> Finding:
     different = {k: found for k in shared if (found := _different(table, k, table.expected[k]))}
     fact = f"{len(different)} of {len(shared)} compared rows differ"
     wrong = [text for k, text in different.items() if not lacks_records(table, k)]
-    wrong += filter(None, (_different(table, k, row) for k, row in table.first.items()))
+    wrong += filter(None, (_differs_from_all(table, k, rows) for k, rows in table.first.items()))
     if wrong:
         return _differences("diverged_values", table, wrong, fact)
     excuse = explained(table, len(different)) if different else None
@@ -159,6 +159,12 @@ def _differences(
         return Finding(name, Verdict.VALID, fact)
     excuse = excuse or doubt(table)
     return finding(name, excuse.verdict, fact + excuse.words, shown)
+
+
+def _differs_from_all(table: TableEvidence, key: Key, rows: Sequence[Row]) -> str:
+    """How it differs from the first of several right rows; empty when it is one of them."""
+    differences = [_different(table, key, row) for row in rows]
+    return differences[0] if all(differences) else ""
 
 
 def _different(table: TableEvidence, key: Key, expected: Row) -> str:

@@ -164,9 +164,8 @@ class TableEvidence:
             when there is none.
         dropped_late: records the markers say were dropped as late, once per window; None when
             they do not say.
-        first: rows recomputed from as many first records as the table's row counts, for windows
-            that lack some and whose records come from one topic partition: what comes late is
-            the end of a window.
+        first: for windows that lack records, rows recomputed from as many first records as the
+            table's row counts: what comes late is the end of a window.  One of them must be right.
         doubtful: input records or deletions that let more than one answer be right, in words.
     """
 
@@ -183,7 +182,7 @@ class TableEvidence:
     changelog: ChangelogEvidence | None = None
     progress: Progress = field(default_factory=Progress)
     dropped_late: int | None = 0
-    first: Mapping[Key, Row] = field(default_factory=dict)
+    first: Mapping[Key, Sequence[Row]] = field(default_factory=dict)
     open_transactions: Sequence[OpenTransaction] = ()
     doubtful: str = ""
 

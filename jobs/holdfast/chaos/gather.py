@@ -100,7 +100,7 @@ class Gatherer:
             ),
             progress=_progress(snapshot, changelog),
             dropped_late=changelog.dropped_late(),
-            first=recompute_first(batch, query.sink, table, short, recomputed.homes),
+            first=recompute_first(batch, query.sink, table, short, recomputed),
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(snapshot, decoder),
         )

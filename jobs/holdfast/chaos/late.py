@@ -4,7 +4,7 @@ A record whose window has closed is dropped and counted, once per window it woul
 commit markers carry the number.  Which records that hits depends on how the input was cut into
 batches, so the judge cannot recompute it.  But the numbers must add up: a window's COUNT(*) may
 only be lower than the recomputed one, and all windows together must lack as many records as were
-dropped.  And once a window has closed it stays so: of a group's records in one topic partition
+dropped.  And once a window has closed it stays so: of a window's records in each topic partition
 the first ones count and the rest is late, so that the other columns can be recomputed, too.
 """
 
@@ -85,6 +85,6 @@ def beyond_counts(table: TableEvidence, keys: Iterable[Key]) -> Excuse | None:
         return None
     words = (
         f"; without the dropped late records {', '.join(sorted(others))} cannot be recomputed "
-        "where a window's records come from several topic partitions"
+        "where too many records are missing from one window"
     )
     return Excuse(Verdict.UNKNOWN, words)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import duckdb
@@ -18,6 +19,7 @@ from holdfast.types.topology import Sink
 __all__ = ["InputTable", "Recomputed", "recompute_first", "recompute_stream", "recompute_table"]
 
 _CHUNK_ROWS = 50_000
+_CHOICES_MAX = 200  # of one window
 
 
 class InputTable:
@@ -69,14 +71,14 @@ class Recomputed:
     Attributes:
         rows: value columns by key, in JSON form; groups that HAVING keeps out are not in it.
         records: the number of input records by the key of every group.
-        homes: topic partition and first offset of the groups that come from one partition only.
+        spread: the same by topic partition, and the group's home; of windows only.
         newest_ms: the newest event time of the input, -1 without any.
     """
 
     def __init__(self, newest_ms: int) -> None:
         self.rows: dict[Key, Row] = {}
         self.records: dict[Key, int] = {}
-        self.homes: dict[Key, tuple[int, int]] = {}
+        self.spread: dict[Key, tuple[dict[int, int], int]] = {}
         self.newest_ms = newest_ms
 
 
@@ -92,20 +94,45 @@ def recompute_first(
     sink: Sink,
     table: InputTable,
     wanted: Mapping[Key, int],
-    homes: Mapping[Key, tuple[int, int]],
-) -> dict[Key, Row]:
-    """Windows' rows by their first records only, for those that come from one topic partition.
+    recomputed: Recomputed,
+) -> dict[Key, list[Row]]:
+    """Windows' rows by their first records only, in the order of each topic partition's offsets.
+
+    Nobody knows how the records of several topic partitions came together, so there is a row for
+    each choice; windows with too many choices are left out.
 
     Args:
         wanted: of how many records, by key.
-        homes: see `Recomputed`.
+        recomputed: what `recompute_table` gave.
     """
-    places = [(key[-1], *homes[key], n) for key, n in wanted.items() if key in homes]
-    if not places:
+    lines: list[tuple[int, int, int, int, int]] = []
+    for key, total in wanted.items():
+        spread, home = recomputed.spread[key]
+        found = list(islice(_choices(list(spread.items()), total), _CHOICES_MAX + 1))
+        if len(found) <= _CHOICES_MAX:
+            lines += [(key[-1], home, c, p, n) for c, choice in enumerate(found) for p, n in choice]
+    if not lines:
         return {}
-    columns = dict(zip("wpon", map(list, zip(*places, strict=True)), strict=True))
+    columns = dict(zip("whcpn", map(list, zip(*lines, strict=True)), strict=True))
     data = {INPUT: table.table(), FIRST_RECORDS: pa.table(columns)}
-    return _recomputed(_run(batch.first_sql, data), batch, sink, -1).rows
+    rows: dict[Key, list[Row]] = {}
+    for found_row in _run(batch.first_sql, data):
+        for key, row in _recomputed([found_row[:-1]], batch, sink, -1).rows.items():
+            rows.setdefault(key, []).append(row)
+    return rows
+
+
+def _choices(
+    spread: Sequence[tuple[int, int]], total: int
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """All ways to take `total` records, at most so many of each topic partition as it has."""
+    (partition, most), *others = spread
+    rest = sum(n for _, n in others)
+    for n in range(max(0, total - rest), min(most, total) + 1):
+        if not others:
+            yield ((partition, n),)
+            continue
+        yield from (((partition, n), *choice) for choice in _choices(others, total - n))
 
 
 def _recomputed(
@@ -116,10 +143,10 @@ def _recomputed(
     made = Recomputed(newest_ms)
     for row in found:
         key = tuple(json_form(v) for v in row[:width])
-        *values, records, first, last, offset, passes = row[width:]
-        made.records[key] = records
-        if first == last:
-            made.homes[key] = (first, offset)
+        *values, spread, home, passes = row[width:]
+        made.records[key] = sum(spread.values())
+        if batch.window is not None:
+            made.spread[key] = (spread, home)
         if passes:
             named = zip(batch.values, values, strict=True)
             made.rows[key] = {name: json_form(v, kinds.get(name)) for name, v in named}

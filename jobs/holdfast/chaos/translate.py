@@ -16,20 +16,24 @@ __all__ = ["FIRST_RECORDS", "INPUT", "BatchQuery", "translate"]
 
 INPUT = "input"  # the DuckDB table that holds the decoded topic
 FIRST_RECORDS = "first_records"
-"""The DuckDB table that says of how many first records some windows are recomputed: columns
-`w` (window start), `p` (topic partition), `o` (offset of the group's first record), `n`."""
+"""The DuckDB table that says of which first records some windows are recomputed: columns
+`w` (window start), `h` (home of the group), `c` (number of the choice, there may be several
+of one group), `p` (topic partition) and `n` (how many of its first records)."""
+
+# One number that no two groups of a window share: the first record's topic partition and offset.
+_HOME = "__partition::BIGINT * 1099511627776 + __offset"
 
 
 @dataclass(frozen=True)
 class BatchQuery:
     """SQL whose columns are the key columns, the window start when windowed, the value columns.
 
-    For tables these follow: the group's number of records, the first and the last topic partition
-    they are from, the first of their offsets, and TRUE where the group passes HAVING.
+    For tables these follow: the group's number of records by topic partition, its home, and TRUE
+    where the group passes HAVING.
 
     Attributes:
-        first_sql: the same of windows' first records only, see `FIRST_RECORDS`; empty without
-            windows.
+        first_sql: the same of windows' first records only, see `FIRST_RECORDS`, with the number
+            of the choice as last column; empty without windows.
         needed: source columns that have to be decoded.
         matches: how each value column is compared.
         growing: value columns every update increases; `never_shrinking`: none decreases.
@@ -78,12 +82,13 @@ def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
     grouped = ", ".join(str(i + 1) for i in range(len(select)))
     grouped += ", __window_end" if parts.window else ""
     select += [translator.sql(node) for node in outputs.values()]
-    select += ["count(*)", "min(__partition)", "max(__partition)", "min(__offset)", passes]
+    select += ["histogram(__partition)", f"min({_HOME})", passes]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)
     aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))
     rows = f"SELECT * FROM ({_rows(parts, translator)}) WHERE {present}"
     sql = f"SELECT {aliased} FROM ({rows}) GROUP BY {grouped}"
-    first = f"SELECT {aliased} FROM ({_first_records(rows, keys)}) GROUP BY {grouped}"
+    first = f"SELECT {aliased}, __choice FROM ({_first_records(rows, keys)})"
+    first += f" GROUP BY {grouped}, __choice"
     counts = {name: translator.counts(node) for name, node in outputs.items()}
     return BatchQuery(
         sql=sql,
@@ -102,13 +107,14 @@ def _first_records(rows: str, keys: Sequence[str]) -> str:
     """Of the groups in `FIRST_RECORDS` as many records as it says, in the order of offsets."""
     group = f'PARTITION BY {", ".join(keys)}, "__window"'
     ranked = (
-        f"SELECT *, row_number() OVER ({group} ORDER BY __offset) AS __rank, "
-        f"min(__offset) OVER ({group}) AS __first FROM ({rows})"
+        f"SELECT *, min({_HOME}) OVER ({group}) AS __home, "
+        f"row_number() OVER ({group}, __partition ORDER BY __offset) AS __rank FROM ({rows})"
     )
     return (
-        f"SELECT ranked.* FROM ({ranked}) AS ranked JOIN {FIRST_RECORDS} AS wanted "
-        'ON ranked."__window" = wanted.w AND ranked.__partition = wanted.p '
-        "AND ranked.__first = wanted.o AND ranked.__rank <= wanted.n"
+        f"SELECT ranked.*, wanted.c AS __choice FROM ({ranked}) AS ranked "
+        f'JOIN {FIRST_RECORDS} AS wanted ON ranked."__window" = wanted.w '
+        "AND ranked.__home = wanted.h AND ranked.__partition = wanted.p "
+        "AND ranked.__rank <= wanted.n"
     )
 
 

@@ -80,12 +80,13 @@ def test_the_first_records_of_a_window_that_lacks_some_make_its_other_values() -
     rows = [(("AA", 0), {"SOLD": 4, "TOTAL": 1}), (("AA", HOUR), {"SOLD": 2, "TOTAL": 7})]
     facts: dict[str, Any] = {"windowed": True, "record_count": "SOLD", "dropped_late": 1}
 
-    def judged_with(total: int) -> Verdict:
-        first = {("AA", 0): {"SOLD": 4, "TOTAL": total}}
+    def judged_with(*totals: int) -> Verdict:
+        first = {("AA", 0): [{"SOLD": 4, "TOTAL": total} for total in totals]}
         return diverged_values(evidence(history(rows), expected, first=first, **facts)).verdict
 
     assert judged_with(1) is Verdict.VALID
-    assert judged_with(2) is Verdict.INVALID
+    assert judged_with(2, 1) is Verdict.VALID
+    assert judged_with(2, 3) is Verdict.INVALID
 
 
 def test_without_a_count_of_records_the_drops_are_an_excuse_as_far_as_they_reach() -> None:
