@@ -40,14 +40,18 @@ def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def run_dag(dag: str, conf: dict[str, Any]) -> str:
+def run_dag(dag: str, conf: dict[str, Any], *options: str) -> str:
     """Runs a DAG of the cluster's Airflow through its REST API; fails the test when it fails."""
-    command = [sys.executable, str(ROOT / "k8s/kind/run_dag.py"), dag, "--context", CONTEXT]
-    ran = subprocess.run(
-        [*command, "--conf", json.dumps(conf)], capture_output=True, text=True, check=False
-    )
+    ran = try_dag(dag, conf, *options)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
+
+
+def try_dag(dag: str, conf: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    """The same for one that may fail."""
+    command = [sys.executable, str(ROOT / "k8s/kind/run_dag.py"), dag, "--context", CONTEXT]
+    command += ["--conf", json.dumps(conf), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def uid(pod: str) -> str:
