@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from holdfast.chaos.faults import BROKER, EXECUTOR, Injection, Moment
+from holdfast.chaos.faults import BROKER, EXECUTOR, Fault, Injection, Moment
 from holdfast.chaos.history import HistoryWriter, Kind
 from holdfast.chaos.recovery import longest_silence
 from holdfast.chaos.schedule import groups
@@ -26,7 +26,7 @@ from holdfast.errors import HoldfastError, Retriable
 __all__ = ["Nemesis", "Patience", "Progress"]
 
 _POLL_S = 0.1
-_CHANCES = 5  # to find victims that do not end by themselves before they are struck
+_AGAIN_S = 1.0
 
 
 class Progress(Protocol):
@@ -51,7 +51,7 @@ class Patience:
     """
 
     held: float = 60.0
-    landed: float = 15.0
+    landed: float = 90.0
     recovered: float = 240.0
 
 
@@ -117,8 +117,7 @@ class Nemesis:
 
     def _inject(self, state: _Group, injection: Injection, later: Injection | None) -> None:
         self._wait(state, injection)
-        hook, step = self._target.hook, injection.moment.step
-        order = state.ordered
+        step, order = injection.moment.step, state.ordered
         if step is not None and order is None:
             order = self._order(injection)
         state.ordered = None
@@ -131,8 +130,8 @@ class Nemesis:
             if later is not None and later.moment.step is not None:
                 state.ordered = self._order(later)
             self._strike(state, injection, held)
-        if hook is not None and order is not None:
-            hook.release(order)
+        if order is not None:
+            self._release(order)
 
     def _wait(self, state: _Group, injection: Injection) -> None:
         start = time.monotonic()
@@ -168,27 +167,48 @@ class Nemesis:
                               lag_before=self._progress.lag, struck_s=time.time())  # fmt: skip
 
     def _strike(self, state: _Group, injection: Injection, held: Held | None) -> None:
-        victims = self._victims(state, injection, held)
-        if not victims:
-            self._missed(injection, f"there was no {injection.component} to hit")
-            return
+        """Tries until there is somebody who can be hit: those that just start often cannot."""
+        deadline = time.monotonic() + self._patience.recovered
+        while True:
+            victims = self._victims(state, injection, held)
+            if not victims:
+                self._missed(injection, f"there was no {injection.component} to hit")
+                return
+            if self._try(state, injection, held, victims) or time.monotonic() >= deadline:
+                return
+            self._sleep(state, time.monotonic() + _AGAIN_S)
+
+    def _try(
+        self, state: _Group, injection: Injection, held: Held | None, victims: tuple[Victim, ...]
+    ) -> bool:
+        """One try; False when nothing was done and another one is worth it."""
         op = self._history.invoke(
             "inject",
             injection=asdict(injection),
             victims=[asdict(v) for v in victims],
             moment_held=None if held is None else {**asdict(held), "step": held.step.name},
         )
-        lag, at = self._progress.lag, time.time()
+        lag, at, did, again = self._progress.lag, time.time(), list[str](), False
         try:
-            did = "; ".join(self._target.strike(v, injection.fault) for v in victims)
+            for victim in victims:
+                did.append(self._target.strike(victim, injection.fault))
+            if injection.fault is Fault.DELETE and held is not None:
+                self._release(held.order)  # it ends in good order only when its batch can
             landing = self._landing(victims, injection)
         except HoldfastError as error:
-            did, landing = "tried, in vain", Landing(False, error.fact)
-        ends_at = time.monotonic() + injection.duration_s
-        state.struck.append(_Struck(injection, victims, at, ends_at, landing.landed))
+            landing, again = Landing(False, error.fact), isinstance(error, Retriable) and not did
+        if not again:
+            ends_at = time.monotonic() + injection.duration_s
+            state.struck.append(_Struck(injection, victims, at, ends_at, landing.landed))
         kind = Kind.OK if landing.landed else Kind.FAIL
-        self._history.outcome(kind, "inject", op, landed=landing.landed, did=did, struck_s=at,
-                              evidence=landing.evidence, lag_before=lag)  # fmt: skip
+        self._history.outcome(kind, "inject", op, landed=landing.landed, struck_s=at,
+                              did="; ".join(did) or "nothing", evidence=landing.evidence,
+                              lag_before=lag)  # fmt: skip
+        return not again
+
+    def _release(self, order: str) -> None:
+        if self._target.hook is not None:
+            self._target.hook.release(order)
 
     def _victims(
         self, state: _Group, injection: Injection, held: Held | None

@@ -94,6 +94,7 @@ class Target(Protocol):
         """Does it, once; returns what was done in words.
 
         Raises:
+            Retriable: nothing was done, for the victim is gone or not yet fit to be hit.
             HoldfastError: it could not be done.
         """
 

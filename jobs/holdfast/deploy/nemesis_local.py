@@ -39,7 +39,7 @@ from holdfast.deploy.local_processes import (
     volume_of,
 )
 from holdfast.deploy.revisions import state_dir_of
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import Refused, Retriable
 from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import HOST, serves_producers
 from holdfast.state.files import read_json
@@ -107,7 +107,8 @@ class LocalTarget:
         """Does it with signals, limits and, for LOSE_VOLUME, by removing the job's stores.
 
         Raises:
-            HoldfastError: the victim is gone, or the fault is not possible for it.
+            Retriable: the victim is gone, or not so far that it can be hit.
+            Refused: the fault is not possible for it.
         """
         member = self._find(victim)
         if fault not in self.faults[victim.component]:
@@ -198,7 +199,7 @@ class LocalTarget:
     def _lose_volume(self, member: Member, everyone: list[psutil.Process]) -> str:
         ordinal = volume_of(everyone, self._state_dir)
         if ordinal is None:
-            raise HoldfastError(f"{member.victim.name} has claimed no volume yet.")
+            raise Retriable(f"{member.victim.name} has claimed no volume yet.")
         did = _signalled(everyone, signal.SIGKILL)
         # The lock keeps its successor away until the stores are gone.
         volume = claim_ordinal(self._state_dir, ordinal, _VOLUME_WAIT_S)
@@ -259,7 +260,7 @@ class LocalTarget:
         for member in self._members(victim.component):
             if member.victim.identity == victim.identity:
                 return member
-        raise HoldfastError(f"{victim.name} ({victim.identity}) is gone already.")
+        raise Retriable(f"{victim.name} ({victim.identity}) is gone already.")
 
     def _all_of(self, victim: Victim) -> list[psutil.Process]:
         if victim.component == DRIVER:
@@ -299,7 +300,7 @@ def _pid(victim: Victim) -> int:
 def _signalled(processes: Sequence[psutil.Process], number: signal.Signals) -> str:
     reached = signal_all(processes, number)
     if not reached:
-        raise HoldfastError(f"No process was there to take {number.name}.")
+        raise Retriable(f"No process was there to take {number.name}.")
     return f"{number.name} to pid {', '.join(map(str, reached))}"
 
 
@@ -308,5 +309,5 @@ def _fill_disk(processes: Sequence[psutil.Process]) -> str:
     for process in processes:
         process.rlimit(psutil.RLIMIT_FSIZE, (0, psutil.RLIM_INFINITY))
     if not processes:
-        raise HoldfastError("The executor has no Python worker yet whose writes could fail.")
+        raise Retriable("The executor has no Python worker yet whose writes could fail.")
     return f"writes to files refused to pid {', '.join(str(p.pid) for p in processes)}"

@@ -14,7 +14,7 @@ from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault, Injection, Mo
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
 from holdfast.chaos.nemesis import Nemesis, Patience
 from holdfast.chaos.target import Held, Hook, Landing, Victim
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Retriable
 from holdfast.types.steps import Step
 
 QUICK = Patience(held=0.5, landed=0.3, recovered=2.0)
@@ -28,10 +28,12 @@ class Place:
         deaf: faults that do nothing here.
         log: everything that was done, in words.
         holds: is a state task ever held?
+        starting: so many strikes find nobody who can be hit.
     """
 
     deaf: frozenset[Fault] = frozenset()
     holds: bool = True
+    starting: int = 0
     recovers: bool = True
     log: list[str] = field(default_factory=list)
     lives: dict[str, int] = field(
@@ -61,6 +63,9 @@ class Place:
             return "nothing"
         if fault is Fault.SLOW:
             raise HoldfastError("it is not slow")
+        if self.starting:
+            self.starting -= 1
+            raise Retriable("it starts")
         if fault.lasts:
             self.stopped.add(victim.name)
         else:
@@ -178,6 +183,22 @@ def test_a_fault_without_effect_did_not_land(tmp_path: Path, fault: Fault) -> No
     _, events = _run(place, tmp_path, Injection(0, EXECUTOR, fault, Moment.RANDOM))
     (failed,) = _outcomes(events, "inject")
     assert (failed.kind, failed.data["landed"]) == (Kind.FAIL, False)
+
+
+def test_whoever_cannot_be_hit_yet_is_tried_again(tmp_path: Path) -> None:
+    place = Place(starting=1)
+    _, events = _run(place, tmp_path, Injection(0, EXECUTOR, Fault.KILL, Moment.RANDOM))
+    first, second = _outcomes(events, "inject")
+    assert (first.kind, first.data["did"], first.data["evidence"]) == (
+        Kind.FAIL, "nothing", "it starts")  # fmt: skip
+    assert (second.kind, second.data["landed"]) == (Kind.OK, True)
+    assert len(_outcomes(events, "recover")) == 1
+
+
+def test_an_end_in_good_order_is_not_kept_from_it_by_the_hold(tmp_path: Path) -> None:
+    place = Place()
+    _run(place, tmp_path, Injection(0, EXECUTOR, Fault.DELETE, Moment.BEGUN))
+    assert place.log[:3] == ["order 0", "delete executor 1", "release 0"]
 
 
 def test_a_fault_in_anothers_recovery_comes_before_that_is_over(tmp_path: Path) -> None:
