@@ -52,7 +52,7 @@ class Patience:
 
     held: float = 60.0
     landed: float = 90.0
-    recovered: float = 240.0
+    recovered: float = 360.0
 
 
 @dataclass

@@ -36,7 +36,7 @@ from holdfast.types.topology import Topology
 
 __all__ = ["Baseline", "Run"]
 
-_BASELINE_S, _BASELINE_LIMIT_S = 6.0, 90.0
+_BASELINE_S, _BASELINE_LIMIT_S = 6.0, 180.0
 _COMMITS_MIN = 4
 _READY_S = 300.0
 _CATCH_UP_S = 300.0
