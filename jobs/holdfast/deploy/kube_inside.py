@@ -100,11 +100,11 @@ class Inside:
         """Keeps an executor's Python workers from writing to files; how many there are.
 
         Raises:
-            HoldfastError: there are none.
+            Retriable: there are none yet.
         """
         workers = self._workers(pod, "full")
         if not workers:
-            raise HoldfastError(
+            raise Retriable(
                 f"{_name(pod)} has no Python worker to keep from writing.",
                 cause="it has not had a task yet, or its Java starts again",
                 action="wait until the job commits",

@@ -21,7 +21,7 @@ from holdfast.deploy.kube_cut_off import CutOff
 from holdfast.deploy.kube_hook import KubernetesHook
 from holdfast.deploy.kube_inside import Inside
 from holdfast.deploy.kube_places import Places
-from holdfast.errors import HoldfastError, Refused, Retriable
+from holdfast.errors import Refused, Retriable
 
 __all__ = ["KubernetesTarget"]
 
@@ -110,7 +110,8 @@ class KubernetesTarget:
 
         Raises:
             Refused: the pod is not labelled as the victim's component.
-            HoldfastError: it is another one by now, or it could not be done.
+            Retriable: nothing was done: it is another pod by now, or not yet fit to be hit.
+            HoldfastError: it could not be done.
         """
         pod = self._chosen(victim)
         if fault in _DELETIONS:
@@ -196,7 +197,7 @@ class KubernetesTarget:
         """The victim's pod, if it still is the one that was chosen, and labelled as such."""
         pod = self._places.pod(victim.component, victim.name)
         if pod is None or kube_pods.identity(pod) != victim.identity:
-            raise HoldfastError(
+            raise Retriable(
                 f"{victim.name} is not the one that was chosen, {victim.identity}: "
                 f"{kube_pods.seen(pod)}.",
                 cause="it was replaced meanwhile, perhaps by a fault before this one",
@@ -223,10 +224,12 @@ class KubernetesTarget:
 
     def _delete(self, pod: Object, grace_s: int | None) -> str:
         meta = pod["metadata"]
-        if not self._kube.delete_pod(meta["namespace"], meta["name"], meta["uid"], grace_s):
-            raise HoldfastError(
-                f"{meta['name']} was gone before it could be deleted.", action="choose again"
-            )
+        try:
+            found = self._kube.delete_pod(meta["namespace"], meta["name"], meta["uid"], grace_s)
+        except Retriable as error:  # it may have been heard: what landed will tell
+            return f"asked for the deletion of pod {meta['name']}: {error.fact}"
+        if not found:
+            raise Retriable(f"{meta['name']} was gone already.", action="choose again")
         grace = pod["spec"].get("terminationGracePeriodSeconds") if grace_s is None else grace_s
         return f"deleted pod {meta['name']} with a grace of {grace} s"
 

@@ -12,7 +12,7 @@ from holdfast.chaos.target import Victim
 from holdfast.deploy import kube_cut_off, kube_scripts
 from holdfast.deploy.kube_client import Executed
 from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import Refused, Retriable
 from holdfast.types.steps import Step
 from tests.unit.deploy.fake_kube import JOB, NAME, PLATFORM, FakeKube, job_labels
 
@@ -83,7 +83,7 @@ def test_nothing_is_done_to_a_pod_that_lost_its_label_or_is_another_by_now(
     with pytest.raises(Refused, match="not labelled"):
         target.strike(victim, Fault.DELETE_NOW)
     _replace(kube, victim)
-    with pytest.raises(HoldfastError, match="not the one that was chosen"):
+    with pytest.raises(Retriable, match="not the one that was chosen"):
         target.strike(victim, Fault.DELETE_NOW)
     assert not kube.did
 
@@ -198,7 +198,7 @@ def test_a_full_disk_is_believed_when_no_worker_can_write(
     kube.answers[kube_scripts.LIMIT_FILES] = lambda _pod, _command: Executed(0, limits, "")
     assert target.landed(victim, Fault.DISK_FULL).landed is landed
     if not limits:
-        with pytest.raises(HoldfastError, match="no Python worker"):
+        with pytest.raises(Retriable, match="no Python worker"):
             target.strike(victim, Fault.DISK_FULL)
 
 
