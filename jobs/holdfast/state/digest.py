@@ -16,6 +16,8 @@ from holdfast.types.stores import StoreDigest
 __all__ = ["store_digests"]
 
 _LOG = logging.getLogger(__name__)
+# It is read once, from end to end, where the job needs the memory.
+_SETTINGS = RocksDbSettings(block_cache_bytes=8 << 20, write_buffer_bytes=8 << 20)
 _BITS = 128
 _ATTEMPTS = 3
 
@@ -54,7 +56,7 @@ def _patiently(
 def _digest(
     path: Path, application_id: str, query_id: str, place: tuple[int, int]
 ) -> StoreDigest | None:
-    with read_only(path, RocksDbSettings()) as store:
+    with read_only(path, _SETTINGS) as store:
         # Opened read-only it shows one moment: position, count and rows belong together.
         table = TableStore(store, windowed=False)
         if table.position is None:

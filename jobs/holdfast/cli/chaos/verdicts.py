@@ -87,8 +87,11 @@ def _reported(folder: Path) -> Path:
 
 def _stores(run: Run) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | None:
     """How the stores of the job are read; on Kubernetes they are in the executors' pods."""
-    if run.asked.target != "local":
-        return None
-    from holdfast.cli.local_stores import local_stores
+    settings, asked = run.settings, run.asked
+    if asked.target == "local":
+        from holdfast.cli.local_stores import local_stores
 
-    return local_stores(run.settings)
+        return local_stores(settings)
+    from holdfast.deploy.kube_stores import release_stores
+
+    return lambda: release_stores(asked.namespace, asked.name, settings.application_id)
