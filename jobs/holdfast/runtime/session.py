@@ -47,6 +47,10 @@ _KUBERNETES = {
     "spark.kubernetes.executor.disableConfigMap": "true",
     "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
     "spark.kubernetes.executor.missingPodDetectDelta": "2s",
+    # The address of a pod that is gone refuses nothing, it is silent: for two minutes by default.
+    "spark.shuffle.io.connectionCreationTimeout": "5s",
+    "spark.shuffle.io.maxRetries": "1",
+    "spark.shuffle.io.retryWait": "1s",
 }
 # Given as a system property: spark-submit would refuse a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
