@@ -26,7 +26,7 @@ def page(summary: RunSummary) -> str:
         _header(summary),
         _problems(summary),
         _section("Over time", f'<div class="plot">{timeline_svg(summary)}</div>'),
-        _recovery(stats),
+        _recovery(stats, summary.history.undisturbed_s),
         _faults(summary),
         _tables(summary.verdict.job.tables),
         _section("The run itself", _findings(summary.verdict.findings)),
@@ -82,13 +82,16 @@ def _problems(summary: RunSummary) -> str:
     return _section("What is wrong, and what to do", f'<ul class="problems">{items}</ul>')
 
 
-def _recovery(stats: Sequence[RecoveryStats]) -> str:
+def _recovery(stats: Sequence[RecoveryStats], undisturbed_s: float | None) -> str:
     if not stats:
         return _section("Recovery", "<p>No recovery was seen.</p>")
     rows = ([s.kind, len(s.seconds), *(f"{x:.1f}" for x in (s.median_s, s.p95_s, s.max_s))]
             for s in stats)  # fmt: skip
     table = _table(("Fault", "Number", "Median s", "p95 s", "Max s"), rows, numbers=4)
-    note = "<p>The longest time without a commit after a fault and before the next one.</p>"
+    note = "<p>The longest time without a commit after a fault and before the next one."
+    if undisturbed_s is not None:
+        note += f" Undisturbed, the job committed every {undisturbed_s:.1f} s."
+    note += "</p>"
     return _section("Recovery", f'{note}{table}<div class="plot">{recovery_svg(stats)}</div>')
 
 

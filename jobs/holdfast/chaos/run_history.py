@@ -97,6 +97,7 @@ class RunHistory:
 
     Attributes:
         load: None when the workload did not come to its end.
+        undisturbed_s: between two commits before anything was broken; None when not measured.
         unfinished: operations of unknown outcome, in words; injections are not among them.
         failed_phases: phases that failed, with their reason.
     """
@@ -104,6 +105,7 @@ class RunHistory:
     strikes: tuple[Strike, ...] = ()
     samples: tuple[Sample, ...] = ()
     load: Load | None = None
+    undisturbed_s: float | None = None
     unfinished: tuple[str, ...] = ()
     failed_phases: tuple[str, ...] = ()
 
@@ -126,6 +128,7 @@ def summarize(events: Sequence[Event]) -> RunHistory:
         strikes=tuple(_recovered(strike, recoveries) for strike in strikes),
         samples=tuple(_sample(e) for e in events if e.what == "sample"),
         load=_load(events),
+        undisturbed_s=_undisturbed(events),
         unfinished=tuple(_unfinished([*others, *phases])),
         failed_phases=tuple(_failed(phases)),
     )
@@ -191,6 +194,11 @@ def _load(events: Iterable[Event]) -> Load | None:
     last = totals[-1]
     names = ("sent", "acked", "failed", "first", "last")
     return Load(**{name: int(last.get(name) or 0) for name in names})
+
+
+def _undisturbed(events: Iterable[Event]) -> float | None:
+    found = [e.data.get("interval_s") for e in events if e.what == "baseline"]
+    return float(found[-1]) if found and found[-1] is not None else None
 
 
 def _unfinished(operations: Iterable[tuple[Event, Event | None]]) -> Iterable[str]:

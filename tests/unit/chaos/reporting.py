@@ -74,6 +74,7 @@ def _write(folder: Path, faults: int, tables: tuple[TableVerdict, ...], *, lande
             why = {"landed": False, "evidence": "pid 4711 still lives", "kind": Kind.FAIL}
             run.strike(injection, at, at + took, **why)
         at += took + chance.uniform(4, 9)
+    run.add("baseline", Kind.STATE, "baseline", 5.0, commits=8, interval_s=0.9)
     run.watch(at + 5)
     run.load(1_000)
     judged = evidence(run, planned)

@@ -113,6 +113,7 @@ def good_run() -> MadeRun:
     """An executor killed, a broker in its recovery, later a driver that is paused."""
     run = MadeRun()
     run.phase("baseline", 0.0)
+    run.add("baseline", Kind.STATE, "baseline", 5.0, commits=8, interval_s=0.9)
     run.strike(KILL, 10.0, 16.0)
     run.strike(OVERLAP, 12.0, 22.0)
     run.strike(PAUSE, 40.0, 55.0)

@@ -84,6 +84,7 @@ def test_the_page_of_a_good_run(good: Path) -> None:
     assert "4711" in text
     assert "executor kill, produced (held at produced)" in text
     assert "SELECT title, COUNT(*)" in text
+    assert "Undisturbed, the job committed every 0.9 s." in text
     assert "What is wrong" not in text
 
 

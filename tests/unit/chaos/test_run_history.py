@@ -36,6 +36,7 @@ def test_totals_may_be_numbers_or_maps() -> None:
     assert history.samples[-1].committed == history.samples[-1].input_end - 10 - (
         history.samples[-1].lag or 0
     )
+    assert history.undisturbed_s == 0.9
     assert history.load is not None
     assert history.load.last == 999
 
