@@ -20,10 +20,12 @@ def longest_silence(
         samples: (seconds, committed so far) in order of time; numbers that fall back (a driver
             that is not yet told) count as no commit.
         after: when the fault struck; a silence that began earlier counts from here.
-        before: when the next one struck; None: there is none.
+        before: when another one struck before the job was known to have recovered; None: that did
+            not happen.
 
     Returns:
-        0.0 when no commit was seen in between, which is not a recovery.
+        0.0 when the job had not recovered by `before`: no commit was seen in between, or the
+        longest silence was the one that went on then.
     """
     commits, most = [], None
     for at, committed in samples:
@@ -32,4 +34,8 @@ def longest_silence(
             most = committed
     last = float("inf") if before is None else before
     pairs = itertools.pairwise(commits)
-    return max((b - max(a, after) for a, b in pairs if after < b <= last), default=0.0)
+    longest = max((b - max(a, after) for a, b in pairs if after < b <= last), default=0.0)
+    if before is None:
+        return longest
+    going_on = before - max((c for c in commits if after < c <= before), default=after)
+    return 0.0 if going_on > longest else longest

@@ -135,14 +135,26 @@ def summarize(events: Sequence[Event]) -> RunHistory:
 
 
 def recovery_seconds(history: RunHistory) -> list[float | None]:
-    """For each strike the longest silence of commits before the next; None: no commit seen."""
+    """For each strike the longest silence of commits before the next one.
+
+    None: no commit was seen, or the next one came before the job had recovered.
+    """
     commits = [(s.at_s, s.stable) for s in history.samples]
-    ends: list[float | None] = [s.at_s for s in history.strikes[1:]]
+    following = [*history.strikes[1:], None]
     silences = (
-        longest_silence(commits, strike.at_s, end)
-        for strike, end in zip(history.strikes, [*ends, None], strict=False)
+        _silence(commits, strike, later)
+        for strike, later in zip(history.strikes, following, strict=False)
     )
     return [s or None for s in silences]
+
+
+def _silence(commits: Sequence[tuple[float, int]], strike: Strike, later: Strike | None) -> float:
+    if later is None:
+        return longest_silence(commits, strike.at_s, None)
+    if strike.recovered_s is None or strike.recovered_s > later.at_s:
+        return longest_silence(commits, strike.at_s, later.at_s)
+    between = [(at, total) for at, total in commits if at <= later.at_s]
+    return longest_silence(between, strike.at_s, None)
 
 
 def _strike(begun: Event, ended: Event | None) -> Strike:

@@ -20,6 +20,12 @@ def test_a_silence_that_the_next_fault_made_is_not_this_one_s() -> None:
     assert longest_silence(SAMPLES, 8.5, 11.0) == 1.0
 
 
+def test_a_silence_that_goes_on_when_the_next_fault_strikes_is_no_recovery() -> None:
+    """A commit that was all but done, then nothing: the second fault hit a job that was down."""
+    assert longest_silence(SAMPLES, 1.5, 8.0) == 0.0
+    assert longest_silence(SAMPLES, 1.5, 2.4) == 0.5
+
+
 def test_no_commit_in_between_is_no_recovery() -> None:
     assert longest_silence(SAMPLES, 2.5, 8.0) == 0.0
     assert longest_silence(SAMPLES, 15.0, None) == 0.0
