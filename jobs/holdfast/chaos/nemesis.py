@@ -11,6 +11,7 @@ Every fault is written down before and after it happens; see `holdfast.chaos.his
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -169,8 +170,8 @@ class Nemesis:
     def _strike(self, state: _Group, injection: Injection, held: Held | None) -> None:
         """Tries until there is somebody who can be hit: those that just start often cannot."""
         deadline = time.monotonic() + self._patience.recovered
-        while True:
-            victims = self._victims(state, injection, held)
+        for turn in itertools.count():
+            victims = self._victims(state, injection, held, turn)
             if not victims:
                 self._missed(injection, f"there was no {injection.component} to hit")
                 return
@@ -211,16 +212,16 @@ class Nemesis:
             self._target.hook.release(order)
 
     def _victims(
-        self, state: _Group, injection: Injection, held: Held | None
+        self, state: _Group, injection: Injection, held: Held | None, turn: int
     ) -> tuple[Victim, ...]:
-        """Those to hit; waits for them while an earlier fault is recovered from."""
+        """Those to hit, others at each turn; waits while an earlier fault is recovered from."""
         deadline = time.monotonic() + self._patience.recovered
         while True:
             alive = self._target.victims(injection.component)
             if held is not None and injection.component == EXECUTOR:
                 chosen = tuple(v for v in alive if v.name == held.victim)
             else:
-                chosen = _choose(alive, injection)
+                chosen = _choose(alive, injection, turn)
             if chosen or time.monotonic() >= deadline:
                 return chosen
             self._heal_due(state, time.monotonic())
@@ -292,10 +293,10 @@ class Nemesis:
             return False
 
 
-def _choose(alive: Sequence[Victim], injection: Injection) -> tuple[Victim, ...]:
+def _choose(alive: Sequence[Victim], injection: Injection, turn: int) -> tuple[Victim, ...]:
     if len(alive) < injection.count:
         return ()
-    first = int(injection.choice * len(alive))
+    first = int(injection.choice * len(alive)) + turn
     return tuple(alive[(first + i) % len(alive)] for i in range(injection.count))
 
 

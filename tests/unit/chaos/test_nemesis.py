@@ -192,6 +192,7 @@ def test_whoever_cannot_be_hit_yet_is_tried_again(tmp_path: Path) -> None:
     assert (first.kind, first.data["did"], first.data["evidence"]) == (
         Kind.FAIL, "nothing", "it starts")  # fmt: skip
     assert (second.kind, second.data["landed"]) == (Kind.OK, True)
+    assert [line for line in place.log if "kill" in line] == ["kill executor 0", "kill executor 1"]
     assert len(_outcomes(events, "recover")) == 1
 
 
