@@ -31,13 +31,13 @@ class _OneEngine:
 
     def __init__(self) -> None:
         self._engine = duckdb.connect(config={"threads": 1})
-        atexit.register(self._engine.close)
 
     def connect(self, config: object) -> duckdb.DuckDBPyConnection:
         return self._engine.cursor()
 
 
-_ENGINE = cache(_OneEngine)
+_engine = cache(_OneEngine)
+atexit.register(_engine.cache_clear)
 
 
 def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
@@ -53,7 +53,7 @@ def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
         stores=stores,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recompute, "duckdb", _ENGINE())
+        patch.setattr(recompute, "duckdb", _engine())
         return oracle.judge(topology)
 
 
