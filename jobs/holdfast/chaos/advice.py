@@ -9,6 +9,10 @@ _WRONG_TABLE = (
     "`holdfast verify` again to rule out a reading in motion; then report it with this page: the "
     "seed repeats the schedule."
 )
+_OTHER_STORY = (
+    "Sink and changelog tell different stories: a restore from this changelog would give another "
+    "table. Keep both topics and report it."
+)
 _NOT_EXACTLY_ONCE = (
     "Something was committed twice or seen before it was committed. Keep the topics; the keys "
     "above show in the sink which offsets are at fault."
@@ -29,8 +33,8 @@ ADVICE = {
     "duplicated_records": _NOT_EXACTLY_ONCE,
     "duplicated_updates": _NOT_EXACTLY_ONCE,
     "sink_history_legal": _NOT_EXACTLY_ONCE,
-    "changelog_agrees": "Sink and changelog tell different stories: a restore from this changelog "
-    "would give another table. Keep both topics and report it.",
+    "changelog_agrees": _OTHER_STORY,
+    "changelog_rows": _OTHER_STORY,
     "stores_agree": "A store holds other rows than its changelog. The next updates of its keys are "
     "wrong; delete that store's folder and the job restores it from the changelog.",
     "markers_agree": "A part of the job has not taken in its input. See with `holdfast inspect` "

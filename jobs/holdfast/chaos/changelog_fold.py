@@ -13,6 +13,7 @@ __all__ = ["ChangelogFold", "FoldedPartition", "ProgressFold", "marker_end"]
 _ROW, _MARKER = b"\x01", b"\x00"  # first byte of a key
 _SOURCE_MARKER = b"\x00holdfast.commit."  # of a query without state; its source partition follows
 _MODULUS = 1 << 128
+_HEAD_BYTES = 25  # of a row: as far as `changelog_rows` reads
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class ChangelogFold:
     """
 
     def __init__(self, partitions: Iterable[int]) -> None:
-        self._live: dict[int, dict[bytes, int]] = {p: {} for p in partitions}
+        self._live: dict[int, dict[bytes, tuple[int, bytes]]] = {p: {} for p in partitions}
         self._last = dict.fromkeys(self._live, -1)
         self.markers: dict[int, dict[str, Any] | None] = dict.fromkeys(self._live)
 
@@ -57,7 +58,7 @@ class ChangelogFold:
         elif key.startswith(_ROW) and value is None:
             live.pop(key, None)
         elif key.startswith(_ROW) and value is not None:
-            live[key] = _number(key[len(_ROW) :], value)
+            live[key] = (_number(key[len(_ROW) :], value), value[:_HEAD_BYTES])
 
     @property
     def rows(self) -> int:
@@ -67,9 +68,14 @@ class ChangelogFold:
     def partitions(self) -> dict[int, FoldedPartition]:
         """Every partition's rows, digest and last offset."""
         return {
-            p: FoldedPartition(len(live), f"{sum(live.values()) % _MODULUS:032x}", self._last[p])
-            for p, live in self._live.items()
+            p: FoldedPartition(len(live), _digest(number for number, _ in live.values()), last)
+            for (p, live), last in zip(self._live.items(), self._last.values(), strict=True)
         }
+
+    def heads(self) -> Iterator[tuple[bytes, bytes]]:
+        """State keys that are there in the end, and the beginning of each row."""
+        for live in self._live.values():
+            yield from ((key[len(_ROW) :], head) for key, (_, head) in live.items())
 
     def dropped_late(self) -> int | None:
         """Records dropped as late over all state partitions; None where a marker does not say."""
@@ -125,6 +131,10 @@ class ProgressFold:
 def marker_end(marker: Mapping[str, Any] | None) -> dict[int, int]:
     """Source offsets a commit marker has taken in, by topic partition; empty without a marker."""
     return {int(p): int(end) for p, end in marker["source"]["end"]} if marker is not None else {}
+
+
+def _digest(numbers: Iterable[int]) -> str:
+    return f"{sum(numbers) % _MODULUS:032x}"
 
 
 def _number(key: bytes, value: bytes) -> int:

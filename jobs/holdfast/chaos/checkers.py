@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.chaos.checkers_places import (
     changelog_agrees,
+    changelog_rows,
     group_agrees,
     hanging_transactions,
     markers_agree,
@@ -139,6 +140,7 @@ TABLE_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     duplicated_updates,
     sink_history_legal,
     changelog_agrees,
+    changelog_rows,
     markers_agree,
     group_agrees,
     hanging_transactions,

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from holdfast.chaos.changelog_fold import FoldedPartition
 from holdfast.chaos.checking import finding, open_finding, unjudged
-from holdfast.chaos.evidence import StreamEvidence, TableEvidence
+from holdfast.chaos.evidence import Key, RowHead, StreamEvidence, TableEvidence, show_key
 from holdfast.chaos.late import doubt, explained
 from holdfast.chaos.verdict import Finding, Verdict
 from holdfast.types.stores import StoreDigest
 
 __all__ = [
     "changelog_agrees",
+    "changelog_rows",
     "group_agrees",
     "hanging_transactions",
     "markers_agree",
@@ -37,6 +38,28 @@ def changelog_agrees(table: TableEvidence) -> Finding:
         return Finding(name, Verdict.VALID, fact)
     excuse = doubt(table) if rows > most else explained(table, least - rows)
     return Finding(name, excuse.verdict, fact + excuse.words)
+
+
+def changelog_rows(table: TableEvidence) -> Finding:
+    """The changelog's rows were made of the same records as the table's."""
+    name, heads = "changelog_rows", table.changelog.heads if table.changelog is not None else None
+    if table.expected is None:
+        return unjudged(name, table.unjudged)
+    if heads is None:
+        return Finding(name, Verdict.VALID, "keys of these types are not read from the changelog")
+    known = {key: head for key, head in heads.items() if head is not None}
+    strange = [key for key in heads if key not in table.records]
+    bad = [f"{show_key(key)}: comes from no input record" for key in strange]
+    bad += [
+        f"{show_key(key)}: {why}"
+        for key, head in known.items()
+        if key in table.records and (why := _other_records(table, key, head))
+    ]
+    fact = f"{len(bad)} of {len(heads)} rows of the changelog are of other records"
+    if not bad:
+        return Finding(name, Verdict.VALID, f"{fact}, {len(known)} could be read")
+    excuse = doubt(table)
+    return finding(name, excuse.verdict, fact + excuse.words, bad)
 
 
 def stores_agree(table: TableEvidence) -> Finding:
@@ -89,6 +112,21 @@ def group_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
 def hanging_transactions(evidence: TableEvidence | StreamEvidence) -> Finding:
     """No transaction stays open once the job has caught up."""
     return open_finding("hanging_transactions", evidence.open_transactions)
+
+
+def _other_records(table: TableEvidence, key: Key, head: RowHead) -> str:
+    """How a row of the changelog contradicts input or sink, in words; empty when it does not."""
+    records, newest_ms = table.records[key], table.newest[key]
+    late = table.windowed and table.dropped_late != 0
+    if late and table.record_count:  # then the sink says how many there are
+        records = table.history.rows.get(key, {}).get(table.record_count, 0)
+    counted = head.records if head.records is not None else records
+    wrong = counted != records if not late or table.record_count else counted > records
+    if wrong:
+        return f"made of {counted} records, must be {records}"
+    if head.newest_ms > newest_ms or (head.newest_ms < newest_ms and not late):
+        return f"newest record at {head.newest_ms} ms, must be {newest_ms}"
+    return ""
 
 
 def _disagreement(folded: FoldedPartition, store: StoreDigest) -> Iterator[str]:

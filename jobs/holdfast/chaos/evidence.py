@@ -22,6 +22,7 @@ __all__ = [
     "OpenTransaction",
     "Progress",
     "Row",
+    "RowHead",
     "SinkHistory",
     "StreamEvidence",
     "TableEvidence",
@@ -130,6 +131,19 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class RowHead:
+    """What every row of a changelog says.
+
+    Attributes:
+        newest_ms: the newest event time of its records.
+        records: their number; None where COUNT(*) is not the first aggregate.
+    """
+
+    newest_ms: int
+    records: int | None
+
+
+@dataclass(frozen=True)
 class ChangelogEvidence:
     """A table's changelog and stores.
 
@@ -137,12 +151,15 @@ class ChangelogEvidence:
         folded: by state partition.
         rows_min: least and most live rows that the input allows over all state partitions.
         stores: by state partition; None: nobody could read them.
+        heads: what each row says; a row is None when its layout is another one, all of them are
+            when keys of these types are not read.
     """
 
     folded: Mapping[int, FoldedPartition]
     rows_min: int
     rows_max: int
     stores: Mapping[int, StoreDigest] | None = None
+    heads: Mapping[Key, RowHead | None] | None = None
 
     @property
     def rows(self) -> int:
@@ -160,6 +177,7 @@ class TableEvidence:
         history: the sink, folded.
         counts: value columns that are a plain COUNT.
         records: input records of each group; of groups that HAVING keeps out as well.
+        newest: the newest event time of each group, in ms.
         record_count: the value column that is COUNT(*), when every group is in the table; empty
             when there is none.
         dropped_late: records the markers say were dropped as late, once per window; None when
@@ -177,6 +195,7 @@ class TableEvidence:
     matches: Mapping[str, Match] = field(default_factory=dict)
     counts: Sequence[str] = ()
     records: Mapping[Key, int] = field(default_factory=dict)
+    newest: Mapping[Key, int] = field(default_factory=dict)
     record_count: str = ""
     windowed: bool = False
     changelog: ChangelogEvidence | None = None

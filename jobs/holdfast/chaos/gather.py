@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.chaos.changelog_fold import ChangelogFold, ProgressFold
+from holdfast.chaos.changelog_rows import row_heads
 from holdfast.chaos.decode import InputDecoder, SinkDecoder
 from holdfast.chaos.evidence import (
     ChangelogEvidence,
     Key,
     OpenTransaction,
     Progress,
+    RowHead,
     SinkHistory,
     StreamEvidence,
     TableEvidence,
@@ -82,7 +84,6 @@ class Gatherer:
         changelog = self._changelog(query)
         table, decoder = self._input(query, batch, snapshot)
         recomputed = recompute_table(batch, query.sink, table)
-        kept = _kept(query, recomputed)
         record_count = batch.growing[0] if batch.growing and not batch.having else ""
         short = _short(history, recomputed, record_count) if batch.window is not None else {}
         return TableEvidence(
@@ -93,10 +94,15 @@ class Gatherer:
             matches=batch.matches,
             counts=(*batch.growing, *batch.never_shrinking),
             records=recomputed.records,
+            newest=recomputed.newest,
             record_count=record_count,
             windowed=batch.window is not None,
             changelog=ChangelogEvidence(
-                changelog.partitions(), kept, len(recomputed.records), stores
+                folded=changelog.partitions(),
+                rows_min=_kept(query, recomputed),
+                rows_max=len(recomputed.records),
+                stores=stores,
+                heads=_heads(query, changelog),
             ),
             progress=_progress(snapshot, changelog),
             dropped_late=changelog.dropped_late(),
@@ -180,6 +186,12 @@ def _progress(snapshot: Snapshot, fold: ChangelogFold | ProgressFold) -> Progres
         group=snapshot.group,
         unlevel=tuple(fold.unlevel(snapshot.input_bounds)),
     )
+
+
+def _heads(query: Query, changelog: ChangelogFold) -> dict[Key, RowHead | None] | None:
+    step = query.step
+    assert isinstance(step, AggregateStep), "only tables have a changelog"
+    return row_heads(changelog.heads(), query.sink.key_columns, step)
 
 
 def _short(history: SinkHistory, recomputed: Recomputed, record_count: str) -> dict[Key, int]:

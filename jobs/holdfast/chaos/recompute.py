@@ -71,13 +71,15 @@ class Recomputed:
     Attributes:
         rows: value columns by key, in JSON form; groups that HAVING keeps out are not in it.
         records: the number of input records by the key of every group.
-        spread: the same by topic partition, and the group's home; of windows only.
+        newest: the newest event time of every group, in ms.
+        spread: the number of records by topic partition, and the group's home; of windows only.
         newest_ms: the newest event time of the input, -1 without any.
     """
 
     def __init__(self, newest_ms: int) -> None:
         self.rows: dict[Key, Row] = {}
         self.records: dict[Key, int] = {}
+        self.newest: dict[Key, int] = {}
         self.spread: dict[Key, tuple[dict[int, int], int]] = {}
         self.newest_ms = newest_ms
 
@@ -143,8 +145,9 @@ def _recomputed(
     made = Recomputed(newest_ms)
     for row in found:
         key = tuple(json_form(v) for v in row[:width])
-        *values, spread, home, passes = row[width:]
+        *values, spread, home, newest, passes = row[width:]
         made.records[key] = sum(spread.values())
+        made.newest[key] = newest
         if batch.window is not None:
             made.spread[key] = (spread, home)
         if passes:

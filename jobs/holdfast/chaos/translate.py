@@ -28,8 +28,8 @@ _HOME = "__partition::BIGINT * 1099511627776 + __offset"
 class BatchQuery:
     """SQL whose columns are the key columns, the window start when windowed, the value columns.
 
-    For tables these follow: the group's number of records by topic partition, its home, and TRUE
-    where the group passes HAVING.
+    For tables these follow: the group's number of records by topic partition, its home, its newest
+    event time, and TRUE where it passes HAVING.
 
     Attributes:
         first_sql: the same of windows' first records only, see `FIRST_RECORDS`, with the number
@@ -82,7 +82,7 @@ def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
     grouped = ", ".join(str(i + 1) for i in range(len(select)))
     grouped += ", __window_end" if parts.window else ""
     select += [translator.sql(node) for node in outputs.values()]
-    select += ["histogram(__partition)", f"min({_HOME})", passes]
+    select += ["histogram(__partition)", f"min({_HOME})", "max(__timestamp)", passes]
     present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)
     aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))
     rows = f"SELECT * FROM ({_rows(parts, translator)}) WHERE {present}"

@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.chaos.changelog_fold import FoldedPartition
-from holdfast.chaos.evidence import ChangelogEvidence, Key, Progress, SinkHistory, TableEvidence
+from holdfast.chaos.evidence import (
+    ChangelogEvidence,
+    Key,
+    Progress,
+    RowHead,
+    SinkHistory,
+    TableEvidence,
+)
 from holdfast.types.stores import StoreDigest
 
 ROWS: dict[Key, dict[str, Any]] = {
@@ -32,13 +39,19 @@ def history(
     return sink
 
 
+HEADS: dict[Key, RowHead | None] = {
+    ("Aliens",): RowHead(70, 2),
+    ("Die Hard",): RowHead(90, None),
+}
+
+
 def folded(rows: int = 1, digest: str = "d", last_offset: int = 7) -> FoldedPartition:
     return FoldedPartition(rows, digest, last_offset)
 
 
 def changelog(*partitions: FoldedPartition, **known: Any) -> ChangelogEvidence:
     """A changelog of two state partitions with a row each, but for what is given."""
-    facts: dict[str, Any] = {"rows_min": 2, "rows_max": 2} | known
+    facts: dict[str, Any] = {"rows_min": 2, "rows_max": 2, "heads": HEADS} | known
     return ChangelogEvidence(dict(enumerate(partitions or (folded(), folded()))), **facts)
 
 
@@ -59,5 +72,6 @@ def evidence(
     """A table that is right, but for what is given."""
     facts: dict[str, Any] = {"input_records": 5, "counts": ("SOLD",), "progress": LEVEL}
     facts |= {"changelog": changelog(), "records": {("Aliens",): 2, ("Die Hard",): 3}}
+    facts |= {"newest": {("Aliens",): 70, ("Die Hard",): 90}}
     facts |= known
     return TableEvidence("T", history=sink or history(), expected=expected, **facts)

@@ -10,15 +10,16 @@ import pytest
 
 from holdfast.chaos.checkers_places import (
     changelog_agrees,
+    changelog_rows,
     group_agrees,
     hanging_transactions,
     markers_agree,
     stores_agree,
 )
-from holdfast.chaos.evidence import OpenTransaction
+from holdfast.chaos.evidence import OpenTransaction, RowHead
 from holdfast.chaos.verdict import Finding, Verdict
 from holdfast.types.stores import StoreDigest
-from tests.unit.chaos.judging import LEVEL, changelog, evidence, folded, stores
+from tests.unit.chaos.judging import HEADS, LEVEL, changelog, evidence, folded, stores
 
 
 @pytest.mark.parametrize("rows", [0, 2])
@@ -39,6 +40,48 @@ def test_a_windowed_changelog_may_have_expired_rows_and_no_others() -> None:
 
 def test_a_changelog_nobody_read_is_unknown() -> None:
     assert changelog_agrees(evidence(changelog=None)).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (RowHead(70, 1), "Aliens: made of 1 records, must be 2"),
+        (RowHead(70, 3), "Aliens: made of 3 records, must be 2"),
+        (RowHead(69, 2), "Aliens: newest record at 69 ms, must be 70"),
+        (RowHead(71, None), "Aliens: newest record at 71 ms, must be 70"),
+    ],
+)
+def test_a_row_of_the_changelog_of_other_records_is_invalid(head: RowHead, told: str) -> None:
+    log = changelog(heads={**HEADS, ("Aliens",): head})
+    finding = changelog_rows(evidence(changelog=log))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.examples == (told,)
+
+
+def test_a_row_of_the_changelog_from_nowhere_is_invalid() -> None:
+    log = changelog(heads={**HEADS, ("Alien",): None})
+    finding = changelog_rows(evidence(changelog=log))
+    assert finding.verdict is Verdict.INVALID
+    assert finding.examples == ("Alien: comes from no input record",)
+
+
+def test_rows_that_cannot_be_read_are_not_compared() -> None:
+    unread = changelog_rows(evidence(changelog=changelog(heads={("Aliens",): None})))
+    assert (unread.verdict, unread.fact[-15:]) == (Verdict.VALID, "0 could be read")
+    assert changelog_rows(evidence(changelog=changelog(heads=None))).verdict is Verdict.VALID
+
+
+def test_where_late_records_were_dropped_the_sink_says_how_many_there_are() -> None:
+    def judged(records: int, newest_ms: int) -> Verdict:
+        log = changelog(heads={("Aliens",): RowHead(newest_ms, records)})
+        facts: dict[str, Any] = {"records": {("Aliens",): 5}, "windowed": True}
+        return changelog_rows(
+            evidence(changelog=log, record_count="SOLD", dropped_late=3, **facts)
+        ).verdict
+
+    assert judged(2, 60) is Verdict.VALID
+    assert judged(3, 60) is Verdict.INVALID
+    assert judged(2, 71) is Verdict.INVALID
 
 
 def judged_stores(found: Mapping[int, StoreDigest] | None) -> Finding:
