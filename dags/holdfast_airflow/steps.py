@@ -150,6 +150,7 @@ VERIFY = Step(
     "verify",
     _PRELUDE + 'run chaos verify "$@"\necho \'{"verdict": "valid"}\' > "$OUTCOME"\n',
     Request.chaos_arguments,
+    breaker=True,
     once=True,
 )
 # It ends as `verify` did; what it wrote is its outcome all the same.

@@ -109,7 +109,8 @@ def test_only_steps_that_look_at_pods_may_touch_them(
     step: steps.Step, chaos_params: dict[str, Any]
 ) -> None:
     spec = _chaos_pod(step, chaos_params)["spec"]
-    breaker = step in {steps.PRECHECK, steps.BASELINE, steps.NEMESIS, steps.HEAL}
+    looking = {steps.PRECHECK, steps.BASELINE, steps.VERIFY}
+    breaker = step in {steps.NEMESIS, steps.HEAL, *looking}
     assert spec["automountServiceAccountToken"] is breaker
     assert spec["serviceAccountName"] == ("holdfast-chaos" if breaker else "holdfast-task")
 
