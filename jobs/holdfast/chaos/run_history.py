@@ -123,14 +123,16 @@ def summarize(events: Sequence[Event]) -> RunHistory:
     strikes = [_strike(e, end) for e, end in begun if e.what == "inject"]
     recoveries = [(e, end) for e, end in begun if e.what == "recover"]
     phases = [p for p in begun if p[0].what == "phase" and _name(p[0]) not in _AFTER_THE_RUN]
+    # A step may be run again: its last try counts.
+    last_tries = list({_name(phase[0]): phase for phase in phases}.values())
     others = [p for p in begun if p[0].what not in ("inject", "phase")]
     return RunHistory(
         strikes=tuple(_recovered(strike, recoveries) for strike in strikes),
         samples=tuple(_sample(e) for e in events if e.what == "sample"),
         load=_load(events),
         undisturbed_s=_undisturbed(events),
-        unfinished=tuple(_unfinished([*others, *phases])),
-        failed_phases=tuple(_failed(phases)),
+        unfinished=tuple(_unfinished([*others, *last_tries])),
+        failed_phases=tuple(_failed(last_tries)),
     )
 
 
@@ -217,20 +219,24 @@ def _unfinished(operations: Iterable[tuple[Event, Event | None]]) -> Iterable[st
     for begun, ended in operations:
         if ended is None or ended.kind is Kind.UNKNOWN:
             state = "has no outcome" if ended is None else "ended with an unknown outcome"
-            yield f"{begun.what} {_name(begun)} of {begun.source} {state}".replace("  ", " ")
+            yield f"{_title(begun)} {state}"
+
+
+def _title(event: Event) -> str:
+    if event.what == "recover":
+        return f"recovery from fault {int(event.data.get('injection', -1)) + 1}"
+    return f"{event.what} {_name(event)}".rstrip()
 
 
 def _failed(phases: Iterable[tuple[Event, Event | None]]) -> Iterable[str]:
-    """The last try of each phase counts: a step may be run again."""
-    last = {_name(begun): ended for begun, ended in phases}
-    for name, ended in last.items():
+    for begun, ended in phases:
         if ended is not None and ended.kind is Kind.FAIL:
             reason = _words(ended.data.get("reason") or ended.data.get("error"))
-            yield f"{name}: {reason}" if reason else name
+            yield f"{_name(begun)}: {reason}" if reason else _name(begun)
 
 
 def _name(event: Event) -> str:
-    return str(event.data.get("name", event.data.get("injection", "")))
+    return str(event.data.get("name", ""))
 
 
 def _words(value: Any) -> str:

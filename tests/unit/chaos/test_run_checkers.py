@@ -180,9 +180,21 @@ def test_a_workload_that_failed_often_or_never_ended_is_unknown() -> None:
 def test_an_operation_without_outcome_is_unknown_but_not_the_judge_s_own() -> None:
     run = good_run()
     run.phase("heal", 60.0, None)
+    run.operation("recover", 61.0, 0.0, {"injection": 2}, None)
     finding = operations_ended(evidence(run))
     assert finding.verdict is Verdict.UNKNOWN
-    assert finding.examples == ("phase heal of phase-heal has no outcome",)
+    assert finding.examples == (
+        "recovery from fault 3 has no outcome",
+        "phase heal has no outcome",
+    )
+
+
+def test_a_step_that_was_cut_off_and_done_again_has_an_outcome() -> None:
+    run = good_run()
+    run.phase("workload", 5.0, None)
+    assert operations_ended(evidence(run)).verdict is Verdict.UNKNOWN
+    run.phase("workload", 20.0)
+    assert operations_ended(evidence(run)).verdict is Verdict.VALID
 
 
 def test_a_failed_phase_is_invalid_until_it_is_done_again() -> None:
