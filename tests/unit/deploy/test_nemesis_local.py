@@ -29,6 +29,18 @@ def target(job: LocalJob) -> LocalTarget:
     return LocalTarget(NAME, Settings(NAME, home=str(job.home)))
 
 
+@pytest.fixture(scope="module")
+def lasting_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalJob]:
+    """One for all tests that take back what they do."""
+    with local_job(tmp_path_factory.mktemp("lasting")) as made:
+        yield made
+
+
+@pytest.fixture
+def lasting(lasting_job: LocalJob) -> LocalTarget:
+    return LocalTarget(NAME, Settings(NAME, home=str(lasting_job.home)))
+
+
 def _pid(victim: Victim) -> int:
     return int(victim.identity.partition("@")[0])
 
@@ -38,13 +50,13 @@ def _tree(victim: Victim) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
-def test_it_finds_who_there_is(target: LocalTarget) -> None:
-    assert [v.name for v in target.victims(DRIVER)] == ["driver"]
-    assert [v.name for v in target.victims(EXECUTOR)] == ["executor 0", "executor 1"]
-    assert set(target.faults) == {DRIVER, EXECUTOR}, "the broker is not this home's"
+def test_it_finds_who_there_is(lasting: LocalTarget) -> None:
+    assert [v.name for v in lasting.victims(DRIVER)] == ["driver"]
+    assert [v.name for v in lasting.victims(EXECUTOR)] == ["executor 0", "executor 1"]
+    assert set(lasting.faults) == {DRIVER, EXECUTOR}, "the broker is not this home's"
     for nobody in (BROKER, SCHEDULER):
         with pytest.raises(Refused, match=f"There is no {nobody} to hit on this machine"):
-            target.victims(nobody)
+            lasting.victims(nobody)
 
 
 @pytest.mark.parametrize("fault", [Fault.KILL, Fault.DELETE, Fault.DELETE_NOW])
@@ -99,61 +111,63 @@ def test_a_lost_volume_is_empty_before_the_next_owner_gets_it(
 
 
 @pytest.mark.parametrize("component", [DRIVER, EXECUTOR])
-def test_a_pause_stops_all_of_it_and_nobody_else(target: LocalTarget, component: str) -> None:
-    victim = target.victims(component)[0]
-    others = [v for c in (DRIVER, EXECUTOR) for v in target.victims(c) if v != victim]
-    target.strike(victim, Fault.PAUSE)
-    until(lambda: target.landed(victim, Fault.PAUSE).landed, "the stop")
+def test_a_pause_stops_all_of_it_and_nobody_else(lasting: LocalTarget, component: str) -> None:
+    victim = lasting.victims(component)[0]
+    others = [v for c in (DRIVER, EXECUTOR) for v in lasting.victims(c) if v != victim]
+    lasting.strike(victim, Fault.PAUSE)
+    until(lambda: lasting.landed(victim, Fault.PAUSE).landed, "the stop")
     assert psutil.Process(_pid(victim)).status() == psutil.STATUS_STOPPED
     assert all(psutil.Process(_pid(v)).status() != psutil.STATUS_STOPPED for v in others)
-    target.heal(victim, Fault.PAUSE)
-    until(lambda: not target.landed(victim, Fault.PAUSE).landed, "the end of the stop")
-    assert target.recovered([victim])
+    lasting.heal(victim, Fault.PAUSE)
+    until(lambda: not lasting.landed(victim, Fault.PAUSE).landed, "the end of the stop")
+    assert lasting.recovered([victim])
 
 
 def test_a_full_disk_refuses_real_writes_until_it_is_healed(
-    target: LocalTarget, job: LocalJob
+    lasting: LocalTarget, lasting_job: LocalJob
 ) -> None:
-    victim = target.victims(EXECUTOR)[0]
-    target.strike(victim, Fault.DISK_FULL)
-    assert target.landed(victim, Fault.DISK_FULL).landed
-    until(lambda: job.said_of("File too large"), "a write that fails")
-    job.said.clear()
-    target.heal(victim, Fault.DISK_FULL)
-    assert not target.landed(victim, Fault.DISK_FULL).landed
-    until(lambda: job.said_of("ok"), "a write that succeeds again")
+    victim = lasting.victims(EXECUTOR)[0]
+    lasting.strike(victim, Fault.DISK_FULL)
+    assert lasting.landed(victim, Fault.DISK_FULL).landed
+    until(lambda: lasting_job.said_of("File too large"), "a write that fails")
+    lasting_job.said.clear()
+    lasting.heal(victim, Fault.DISK_FULL)
+    assert not lasting.landed(victim, Fault.DISK_FULL).landed
+    until(lambda: lasting_job.said_of("ok"), "a write that succeeds again")
 
 
-def test_what_a_dead_nemesis_left_is_found_by_looking(target: LocalTarget, job: LocalJob) -> None:
-    first, second = target.victims(EXECUTOR)
-    target.strike(first, Fault.PAUSE)
-    target.strike(second, Fault.DISK_FULL)
-    until(lambda: target.landed(first, Fault.PAUSE).landed, "the stop")
-    another = LocalTarget(NAME, Settings(NAME, home=str(job.home)))
+def test_what_a_dead_nemesis_left_is_found_by_looking(
+    lasting: LocalTarget, lasting_job: LocalJob
+) -> None:
+    first, second = lasting.victims(EXECUTOR)
+    lasting.strike(first, Fault.PAUSE)
+    lasting.strike(second, Fault.DISK_FULL)
+    until(lambda: lasting.landed(first, Fault.PAUSE).landed, "the stop")
+    another = LocalTarget(NAME, Settings(NAME, home=str(lasting_job.home)))
     assert len(another.heal_all()) == 3, "executor and worker go on, the other worker writes"
     assert not another.landed(first, Fault.PAUSE).landed
     assert not another.landed(second, Fault.DISK_FULL).landed
     assert another.heal_all() == []
 
 
-def test_a_slow_executor_is_stopped_again_and_again(target: LocalTarget) -> None:
-    victim = target.victims(EXECUTOR)[0]
+def test_a_slow_executor_is_stopped_again_and_again(lasting: LocalTarget) -> None:
+    victim = lasting.victims(EXECUTOR)[0]
     process = psutil.Process(_pid(victim))
-    target.strike(victim, Fault.SLOW)
-    assert target.landed(victim, Fault.SLOW).landed
+    lasting.strike(victim, Fault.SLOW)
+    assert lasting.landed(victim, Fault.SLOW).landed
     for _ in range(2):
         until(lambda: process.status() == psutil.STATUS_STOPPED, "a stop")
         until(lambda: process.status() != psutil.STATUS_STOPPED, "a go")
-    target.heal(victim, Fault.SLOW)
-    assert not target.landed(victim, Fault.SLOW).landed
-    assert target.heal_all() == []
+    lasting.heal(victim, Fault.SLOW)
+    assert not lasting.landed(victim, Fault.SLOW).landed
+    assert lasting.heal_all() == []
 
 
-def test_what_is_not_of_the_deployment_is_never_hit(target: LocalTarget) -> None:
+def test_what_is_not_of_the_deployment_is_never_hit(lasting: LocalTarget) -> None:
     own = Victim(EXECUTOR, "executor 0", f"{os.getpid()}@1.00")
     with pytest.raises(HoldfastError, match="is gone already"):
-        target.strike(own, Fault.KILL)
+        lasting.strike(own, Fault.KILL)
     with pytest.raises(Refused, match="cannot be done to a driver"):
-        target.strike(target.victims(DRIVER)[0], Fault.DISK_FULL)
+        lasting.strike(lasting.victims(DRIVER)[0], Fault.DISK_FULL)
     with pytest.raises(Refused, match="There is no deployment other"):
         LocalTarget("other", Settings("other", home="nowhere"))
