@@ -47,7 +47,7 @@ def test_faults_at_chosen_moments_change_no_table(tmp_path: Path) -> None:
     """A killed driver, a stopped executor and one killed meanwhile, a stopped driver."""
     ran = _chaos(
         tmp_path,
-        *("--seed", "4", "--rounds", "4", "--rate", "300", "--garbage", "0.01"),
+        *("--seed", "4", "--rounds", "4", "--rate", "150", "--garbage", "0.01"),
         *("--components", "driver,executor", "--faults", "kill,pause"),
         *("--moments", "produced,committed,recovery", "--tombstones", "0.01"),
     )

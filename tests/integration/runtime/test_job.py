@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
-import psutil
 import pytest
 
 from holdfast.local.broker import BrokerStatus
@@ -119,14 +117,6 @@ class Job:
             time.sleep(0.1)
         raise AssertionError(f"{what} did not happen in {WAIT_S} s:\n{self.log()}")
 
-    def kill_driver(self) -> None:
-        status = self.status()
-        assert status is not None
-        assert self.process is not None
-        for pid in (self.process.pid, status.jvm_pid):
-            os.kill(pid, signal.SIGKILL)
-        self.process.wait(timeout=10)
-
     def log(self) -> str:
         file = self.home / "driver.log"
         return file.read_text()[-6000:] if file.exists() else ""
@@ -178,51 +168,8 @@ def job(
     made.stop()
 
 
-def _running(pid: int) -> bool:
-    """A zombie has ended; in a container nobody may be there to reap it."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def _records(status: JobStatus) -> int:
     return status.queries["ctas_totals"].records_total
-
-
-def test_killed_executors_and_drivers_change_nothing(job: Job) -> None:
-    job.produce(12_000, seed=1)
-    feeder = threading.Thread(target=job.produce, args=(12_000, 2))
-    job.start()
-    job.until(lambda s: _records(s) >= 4_000, "the first batches")
-    feeder.start()
-    status = job.until(lambda s: len(s.executors) == 2 and all(e.jvm_pid for e in s.executors),
-                       "two executors")  # fmt: skip
-    victim = status.executors[0]
-    os.kill(victim.jvm_pid, signal.SIGKILL)
-    before = _records(status)
-    after = job.until(
-        lambda s: (
-            _records(s) >= before + 4_000 and victim.jvm_pid not in {e.jvm_pid for e in s.executors}
-        ),
-        "recovery of the executor",
-    )
-    volumes = {e.volume for e in after.executors}
-    assert volumes == {e.volume for e in status.executors}, "the volume was not taken over"
-    job.kill_driver()
-    feeder.join()
-    ended = job.finish()
-    assert ended.returncode == 0, ended.stderr
-    job.check_exact()
-    assert job.lag() == 0
-    final = job.status()
-    assert final is not None
-    assert final.state is JobState.STOPPED
-    pids = [status.pid, status.jvm_pid, *(e.jvm_pid for e in after.executors)]
-    deadline = time.monotonic() + 20
-    while any(map(_running, pids)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(map(_running, pids)), "processes were left behind"
 
 
 def test_what_can_be_lost_and_what_cannot(job: Job) -> None:
