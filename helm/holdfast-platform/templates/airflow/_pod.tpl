@@ -18,6 +18,7 @@
       "in_cluster" true
       "namespace" .Values.jobs.namespace
       "xcom_sidecar_container_image" (include "platform.image" (list . .Values.jobs.image))) | toJson | quote }}
+{{- /* Tasks of a scheduler that was killed are looked for every half minute, not every five. */}}
 {{- $settings := dict
   "AIRFLOW__API__WORKERS" "1"
   "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION" "False"
@@ -30,7 +31,8 @@
   "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL" "300"
   "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES" "1"
   "AIRFLOW__LOGGING__BASE_LOG_FOLDER" "/var/lib/airflow/logs"
-  "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK" "True" }}
+  "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK" "True"
+  "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL" "30" }}
 {{- range $name, $value := merge (dict) .Values.airflow.config $settings }}
 - {name: {{ $name }}, value: {{ $value | quote }}}
 {{- end }}
