@@ -15,6 +15,7 @@ __all__ = [
     "ExecutorsMissing",
     "Fenced",
     "FunctionFailed",
+    "HangingTransaction",
     "HoldfastError",
     "IncompatibleStatement",
     "InvalidConfig",
@@ -146,6 +147,10 @@ class ChangelogLost(Refused):
 
 class OffsetOverlap(Refused):
     """A batch overlaps a commit marker only in part."""
+
+
+class HangingTransaction(Refused):
+    """Records of an ended transaction have no commit or abort marker, and nobody will write it."""
 
 
 class TopicMissing(Refused):

@@ -14,6 +14,7 @@ from holdfast.errors import (
     CommitUnknown,
     DataLoss,
     Fenced,
+    HangingTransaction,
     HoldfastError,
     KafkaUnavailable,
     TopicMissing,
@@ -246,6 +247,12 @@ class FakeAdmin:
         with self.kafka.asked(Op.ADMIN, self._timeout_s):
             self._check(topic)
             return {p: log.end for p, log in enumerate(self.kafka.topics[topic].logs)}
+
+    def await_ended(self, topic: str, partition: int, timeout_s: float) -> None:
+        with self.kafka.asked(Op.ADMIN, self._timeout_s):
+            log = self.kafka.log(topic, partition)
+            if log.stable_end < log.end:
+                raise HangingTransaction(f"{topic}-{partition}: stable to {log.stable_end}.")
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         with self.kafka.asked(Op.ADMIN, self._timeout_s):

@@ -186,6 +186,12 @@ class FakeKafka:
             self._decide(known.transaction, fate)
         known.transaction = None
 
+    def drop_end_of(self, transactional_id: str) -> None:
+        """Aborts the open transaction and writes no control record, ever (ADR 9)."""
+        known = self._coordinated[transactional_id]
+        assert known.transaction is not None
+        known.transaction.fate, known.transaction = Fate.ABORTED, None
+
     def leave_in_flight(self, transactional_id: str, epoch: int) -> None:
         """The commit request is on its way; it may arrive later, or never."""
         known = self._known(transactional_id, epoch)

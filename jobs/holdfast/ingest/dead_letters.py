@@ -30,6 +30,7 @@ __all__ = ["DeadLetters", "undecodable"]
 _LOG = logging.getLogger(__name__)
 _PREVIEW_BYTES = 100
 _REASON_CHARS = 500
+_ENDED_S = 70.0  # a transaction of the query's own records may be open beside ours, for a minute
 
 
 class DeadLetters:
@@ -57,6 +58,7 @@ class DeadLetters:
 
         Raises:
             TopicMissing: there is no dead-letter topic, or no progress topic.
+            HangingTransaction: what a predecessor left open cannot be ended.
             Retriable: the outcome is unknown or another attempt took over; read again.
         """
         if not bad:
@@ -98,6 +100,7 @@ class DeadLetters:
         name = f"{options.transactional_id_prefix}-dead-letter-{self._topic}-{self._partition}"
         producer = self._producer = TransactionalProducer(options.kafka, name)
         producer.init()  # before the marker is read: nobody else can write one any more
+        admin(options.kafka).await_ended(options.progress_topic, self._home, _ENDED_S)
         self._last = progress_of(
             options.kafka, options.progress_topic, partitions, Of.DEAD_LETTERS, self._partition
         )

@@ -21,6 +21,7 @@ import psutil
 from holdfast.config.versions import KAFKA_VERSION
 from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.broker_files import log_config, server_properties
+from holdfast.local.broker_session import end_session_of_killed, was_killed
 from holdfast.local.jars import kafka_jars
 from holdfast.local.java import find_java
 from holdfast.local.probe import HOST, free_port, serves_producers, taken
@@ -139,6 +140,9 @@ class LocalKafka:
         java.append(f"-Dlog4j2.configurationFile={self.folder / 'log4j2.properties'}")
         if not (self._data / "meta.properties").is_file():
             self._format(java)
+        elif was_killed(self._data):
+            self._report("ending the session of a broker that was killed")
+            end_session_of_killed(java, self.folder, self._data)
         self._report(f"starting Kafka {KAFKA_VERSION} on port {port}")
         flags = [f"-Xmx{_HEAP}", f"-Xms{_HEAP}", "-XX:+ExitOnOutOfMemoryError"]
         command = [*java, *flags, "kafka.Kafka", str(self.folder / "server.properties")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["log_config", "server_properties"]
+__all__ = ["controller_properties", "log_config", "server_properties"]
 
 # Each line says what a single broker on a small machine needs otherwise than a cluster does.
 _SETTINGS = {
@@ -51,6 +51,20 @@ def server_properties(data: Path, port: int, controller_port: int) -> str:
         "log.dirs": str(data),
     }
     return "".join(f"{key}={value}\n" for key, value in (_SETTINGS | ours).items())
+
+
+def controller_properties(data: Path, controller_port: int, session_timeout_ms: int) -> str:
+    """The text for the same node as a controller alone, which ends a killed broker's session."""
+    ours = {
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://127.0.0.1:{controller_port}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "log.dirs": str(data),
+        "broker.heartbeat.interval.ms": str(session_timeout_ms // 2),
+        "broker.session.timeout.ms": str(session_timeout_ms),
+    }
+    settings = {k: v for k, v in _SETTINGS.items() if k != "inter.broker.listener.name"} | ours
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 def log_config(file: Path) -> str:

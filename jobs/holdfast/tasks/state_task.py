@@ -23,6 +23,7 @@ from holdfast.tasks.compatibility import check_marker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processor import AggregateProcessor, Changes
 from holdfast.tasks.steps import Step, reached
+from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
@@ -33,6 +34,7 @@ __all__ = ["StateTask", "covered", "decode_payload"]
 
 _LOG = logging.getLogger(__name__)
 _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
+_ENDED_S = 10.0  # for the end of what `init` has ended to show
 _NO_TIME = -(1 << 62)  # stream time before the first record
 
 
@@ -105,6 +107,7 @@ class StateTask:
         Raises:
             ChangelogLost: the store holds rows, its changelog none.
             IncompatibleStatement: another statement wrote this state.
+            HangingTransaction: what a predecessor left open cannot be ended.
         """
         plan, settings = self._plan, self._plan.settings
         transactional_id = state_transactional_id(
@@ -114,6 +117,7 @@ class StateTask:
             settings.client(), transactional_id, settings.transaction_timeout_ms
         )
         self._producer.init()
+        Admin(settings.client()).await_ended(plan.changelog, self._partition, _ENDED_S)
         self._store = open_table_store(
             settings.state,
             self._volume,

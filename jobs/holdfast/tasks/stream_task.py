@@ -19,12 +19,15 @@ from holdfast.tasks.keys import encode_keys
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
 from holdfast.tasks.steps import Step, reached
 from holdfast.tasks.values import encode_values
+from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import stream_transactional_id
 from holdfast.types.topology import TIMESTAMP, TOMBSTONE, Format, ProjectStep
 
 __all__ = ["StreamTask", "stream_schema"]
+
+_ENDED_S = 10.0  # for the end of what `init` has ended to show
 
 
 def stream_schema(step: ProjectStep) -> pa.Schema:
@@ -51,7 +54,11 @@ class StreamTask:
         self._last: SourceProgress | None = None
 
     def open(self) -> None:
-        """Step 0: fences predecessors, then reads the last commit marker."""
+        """Step 0: fences predecessors, then reads the last commit marker.
+
+        Raises:
+            HangingTransaction: what a predecessor left open cannot be ended.
+        """
         plan, settings = self._plan, self._plan.settings
         transactional_id = stream_transactional_id(
             settings.application_id, self._plan.query.id, self._topic, self._partition
@@ -60,6 +67,10 @@ class StreamTask:
             settings.client(), transactional_id, settings.transaction_timeout_ms
         )
         self._producer.init()
+        home = home_partition(self._partition, plan.progress_partitions)
+        # Dead letters of the same source topic partition are committed there, too.
+        others_s = settings.transaction_timeout_ms / 1000
+        Admin(settings.client()).await_ended(plan.progress, home, others_s + _ENDED_S)
         self._last = progress_of(
             settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, self._partition
         )

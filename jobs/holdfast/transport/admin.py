@@ -27,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     TopicDescription,
 )
 
-from holdfast.errors import KafkaUnavailable, TopicMissing
+from holdfast.errors import HangingTransaction, KafkaUnavailable, TopicMissing
 from holdfast.transport.errors import (
     client_config,
     kafka_error,
@@ -201,6 +201,26 @@ class Admin:
         """
         return self._offsets(topic, _LATEST, IsolationLevel.READ_UNCOMMITTED)
 
+    def await_ended(self, topic: str, partition: int, timeout_s: float) -> None:
+        """Wait until no transaction is open in a topic partition.
+
+        Call it after `TransactionalProducer.init` of the only producer that writes there: then a
+        transaction that stays open is one whose marker Kafka has dropped (ADR 9), and the next
+        commit of the same producer would commit it, whatever had been decided.
+
+        Raises:
+            HangingTransaction: one is still open.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            # The end is asked first: the other one can only move on meanwhile.
+            end, stable = self.high_watermarks(topic)[partition], self.end_offsets(topic)[partition]
+            if stable >= end:
+                return
+            if time.monotonic() >= deadline:
+                raise _hanging(topic, partition, stable, end)
+            time.sleep(_RETRY_S)
+
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Committed offsets of a consumer group by topic partition; empty when it has none."""
         info = self.describe(topic)
@@ -344,3 +364,16 @@ def _without_errors(places: list[TopicPartition]) -> list[TopicPartition]:
         if place.error is not None:
             raise KafkaException(place.error)
     return places
+
+
+def _hanging(topic: str, partition: int, stable: int, end: int) -> HangingTransaction:
+    place = f"--topic {topic} --partition {partition} --start-offset {stable}"
+    return HangingTransaction(
+        f"Topic {topic} partition {partition} holds a transaction that nobody ends: stable to "
+        f"offset {stable}, end {end}.",
+        cause="its only broker was killed while the transaction ended, and Kafka dropped the "
+        "marker of a partition without a leader",
+        action="look at the transaction with `kafka-transactions.sh --bootstrap-server … "
+        f"describe-producers --topic {topic} --partition {partition}`, end it with "
+        f"`kafka-transactions.sh --bootstrap-server … abort {place}`, and start the job again",
+    )

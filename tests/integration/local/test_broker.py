@@ -18,6 +18,8 @@ from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.local.probe import answers, free_port, taken
 from holdfast.transport.admin import Admin
 from holdfast.transport.plain import Producer
+from holdfast.transport.producer import TransactionalProducer
+from holdfast.transport.reader import PartitionReader
 
 
 @pytest.fixture
@@ -38,6 +40,13 @@ def test_data_survive_a_kill(broker: LocalKafka) -> None:
     for n in range(100):
         producer.send("kept", b"k", str(n).encode(), partition=1)
     producer.flush()
+    client = _client(first.bootstrap_servers)
+    # Its time is over before the killed broker's session is: what Kafka then drops is tested here.
+    victim = TransactionalProducer(client, "victim", timeout_ms=2_000)
+    victim.init()
+    victim.begin()
+    victim.send("kept", 0, [b"k"], [b"never committed"])
+    victim._client.flush(10)
 
     os.kill(first.pid, signal.SIGKILL)
     psutil.Process(first.pid).wait(10)
@@ -45,7 +54,16 @@ def test_data_survive_a_kill(broker: LocalKafka) -> None:
 
     second = broker.start(port=first.port)
     assert second.pid != first.pid
-    assert Admin(_client(second.bootstrap_servers)).end_offsets("kept") == {0: 0, 1: 100}
+    with TransactionalProducer(client, "victim") as successor:
+        successor.init()
+        successor.begin()
+        successor.send("kept", 0, [b"k"], [b"committed"])
+        successor.commit()
+    assert Admin(client).bounds("kept")[1] == (0, 100)
+    reader = PartitionReader(client, "kept", 0)
+    assert [v for chunk in reader.read(*reader.bounds()) for v in chunk.values] == [b"committed"]
+    reader.close()
+    victim.close()
 
 
 def test_starting_twice_is_starting_once_and_stop_leaves_nothing(broker: LocalKafka) -> None:
