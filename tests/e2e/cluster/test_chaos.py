@@ -40,7 +40,7 @@ def test_a_small_chaos_run_is_valid(deployed: str) -> None:
 def test_what_cannot_or_must_not_be_done_is_refused(
     deployed: str, more: dict[str, Any], why: str
 ) -> None:
-    ran = try_dag("chaos_exactly_once", _asked(deployed, **more))
+    ran = try_dag("chaos_exactly_once", _asked(deployed, **more), "--show", "precheck")
     assert ran.returncode == 1
     assert why in ran.stdout
     assert "baseline: upstream_failed" in ran.stdout
