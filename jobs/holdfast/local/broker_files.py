@@ -34,9 +34,10 @@ _SETTINGS = {
     "log.cleaner.backoff.ms": "5000",
     # What a killed producer left open is aborted soon after its timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # A killed broker is let in again once its old session has ended.
+    # Alone, it has nobody to hand its partitions to: without a leader they would only lose the
+    # markers of transactions (`broker_session`), when this process was stopped for a while, say.
     "broker.heartbeat.interval.ms": "500",
-    "broker.session.timeout.ms": "6000",
+    "broker.session.timeout.ms": "3600000",
     "num.network.threads": "2",
     "num.io.threads": "4",
 }

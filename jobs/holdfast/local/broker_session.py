@@ -4,7 +4,8 @@ Until its controller has noticed that a killed broker is gone, the broker that s
 itself leader of everything in the metadata.  Its transaction coordinator goes on with what it
 finds; then the old session ends, for a moment no partition has a leader, and Kafka drops the
 commit and abort markers that wait for one ("these partitions are likely deleted already and hence
-can be skipped").  The next transaction of such a producer then commits what was aborted (ADR 9).
+can be skipped", KAFKA-20734).  The next transaction of such a producer then commits what was
+aborted (ADR 9).
 
 So the node starts as a controller alone first, until that has fenced the old broker.
 """
