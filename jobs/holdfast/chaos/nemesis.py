@@ -51,7 +51,7 @@ class Patience:
         recovered: for the job to go on.
     """
 
-    held: float = 60.0
+    held: float = 120.0
     landed: float = 90.0
     recovered: float = 360.0
 
