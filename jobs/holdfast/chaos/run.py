@@ -31,7 +31,7 @@ from holdfast.chaos.target import Target
 from holdfast.chaos.workload import Load, Workload, input_sources, sent_before
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.types.ids import changelog_topic
+from holdfast.types.ids import changelog_topic, progress_topic
 from holdfast.types.topology import Topology
 
 __all__ = ["Baseline", "Run"]
@@ -172,8 +172,10 @@ class Run:
                         cause="the job does not run, or somebody else writes to its input",
                         action="see its status and the driver's log",
                     )
-                changelog = changelog_topic(self.settings.application_id, query.id)
-                for topic in filter(observer.exists, (query.sink.topic, changelog)):
+                job = self.settings.application_id
+                where = (query.sink.topic, changelog_topic(job, query.id),
+                         progress_topic(job, query.id))  # fmt: skip
+                for topic in filter(observer.exists, where):
                     _refuse_open(observer, topic, self._quiet_s())
 
     # -- what they share ---------------------------------------------------------------------

@@ -251,7 +251,7 @@ def test_event_time_comes_from_the_named_column(
     topic = topics.create(servers)
     topics.produce(servers, topic, [*payments(2), (b"none", b'{"ts": null}'), (b"gone", None)])
     letters = topics.create(servers)
-    given = options(topic, dead_letter_topic=letters)
+    given = options(topic, dead_letter_topic=letters, progress_topic=topics.create(servers))
     given = replace(given, source=replace(given.source, timestamp=TimestampSpec("TS")))
     found = batch(session, given)
     assert [r[0] for r in found] == ["k0", "k1", "gone"]
