@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
@@ -93,6 +94,8 @@ class Nemesis:
     ) -> None:
         self._target, self._history, self._progress, self._tell = target, history, progress, tell
         self._patience = patience or Patience()
+        # Files of an earlier run's orders may still lie where the hook looks for this one's.
+        self._token = uuid.uuid4().hex[:8]
 
     def run(self, schedule: Sequence[Injection]) -> bool:
         """Carries it out; False when the job did not go on, which ends the schedule.
@@ -144,7 +147,7 @@ class Nemesis:
         hook, step = self._target.hook, injection.moment.step
         if hook is None or step is None:
             return None
-        order = f"{injection.number}"
+        order = f"{self._token}x{injection.number}"
         hook.order(order, step, self._patience.held + injection.duration_s)
         return order
 

@@ -36,6 +36,7 @@ class Place:
     starting: int = 0
     recovers: bool = True
     log: list[str] = field(default_factory=list)
+    ordered: list[str] = field(default_factory=list)
     lives: dict[str, int] = field(
         default_factory=lambda: {"executor 0": 0, "executor 1": 0, "driver": 0, "broker": 0}
     )
@@ -90,8 +91,9 @@ class Place:
         return {"ready": True}
 
     def order(self, order: str, step: Step, hold_s: float) -> None:
-        self.log.append(f"order {order}")
+        self.log.append(f"order {order.partition('x')[2]}")
         self.orders[order] = step
+        self.ordered.append(order)
 
     def held(self, order: str) -> Held | None:
         step = self.orders.get(order)
@@ -100,7 +102,7 @@ class Place:
         return Held(order, "executor 1", 7, step, "q", 3)
 
     def release(self, order: str) -> None:
-        self.log.append(f"release {order}")
+        self.log.append(f"release {order.partition('x')[2]}")
         self.orders.pop(order, None)
 
 
@@ -160,6 +162,15 @@ def test_an_aimed_fault_hits_the_executor_that_is_held(tmp_path: Path) -> None:
     assert place.log == ["order 0", "pause executor 1", "release 0", "heal executor 1"]
     assert events[0].data["moment_held"]["step"] == "MARKED"
     assert events[0].data["moment_held"]["partition"] == 3
+
+
+def test_orders_of_two_runs_are_told_apart(tmp_path: Path) -> None:
+    """Files of the first may still lie where the hook looks for those of the second."""
+    place = Place()
+    for folder in ("a", "b"):
+        _run(place, tmp_path / folder, Injection(0, EXECUTOR, Fault.PAUSE, Moment.MARKED))
+    first, second = place.ordered
+    assert first != second
 
 
 def test_an_aimed_fault_may_hit_the_broker_meanwhile(tmp_path: Path) -> None:
