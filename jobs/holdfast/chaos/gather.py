@@ -19,7 +19,7 @@ from holdfast.chaos.evidence import (
     StreamEvidence,
     TableEvidence,
 )
-from holdfast.chaos.observe import Observer
+from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.recompute import (
     InputTable,
     Recomputed,
@@ -28,7 +28,6 @@ from holdfast.chaos.recompute import (
     recompute_table,
 )
 from holdfast.chaos.translate import BatchQuery, translate
-from holdfast.types.ids import changelog_topic, progress_topic
 from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import AggregateStep, Query
 
@@ -61,7 +60,7 @@ class Gatherer:
         observer = self._observer
         input_bounds = observer.bounds(query.source.topic)
         still_open = [
-            t for topic in (query.sink.topic, self._progress_topic(query)) if observer.exists(topic)
+            t for topic in (query.sink.topic, self._marker_topic(query)) if observer.exists(topic)
             for t in observer.await_quiet(topic, deadline)
         ]  # fmt: skip
         return Snapshot(
@@ -137,9 +136,8 @@ class Gatherer:
             doubtful=_doubts(snapshot, inputs),
         )
 
-    def _progress_topic(self, query: Query) -> str:
-        stateful = isinstance(query.step, AggregateStep)
-        return (changelog_topic if stateful else progress_topic)(self._application_id, query.id)
+    def _marker_topic(self, query: Query) -> str:
+        return marker_topic(self._application_id, query)
 
     def _history(self, query: Query, batch: BatchQuery, snapshot: Snapshot) -> SinkHistory:
         sink = query.sink
@@ -155,7 +153,7 @@ class Gatherer:
         return history
 
     def _changelog(self, query: Query) -> ChangelogFold:
-        topic = self._progress_topic(query)
+        topic = self._marker_topic(query)
         bounds = self._observer.bounds(topic)
         fold = ChangelogFold(bounds)
         for record in self._observer.records(topic, bounds):
@@ -163,7 +161,7 @@ class Gatherer:
         return fold
 
     def _source_progress(self, query: Query) -> ProgressFold:
-        topic = self._progress_topic(query)
+        topic = self._marker_topic(query)
         fold = ProgressFold()
         for record in self._observer.records(topic, self._observer.bounds(topic)):
             fold.update(record.key, record.value)

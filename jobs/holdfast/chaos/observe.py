@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from holdfast.chaos.evidence import OpenTransaction
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.ids import consumer_group
-from holdfast.types.topology import Query
+from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
+from holdfast.types.topology import AggregateStep, Query
 
-__all__ = ["Lag", "Observer", "Record"]
+__all__ = ["Lag", "Observer", "Record", "marker_topic"]
 
 _POLL_S = 0.5
 
@@ -119,3 +119,9 @@ class Observer:
                     yield from (h[name] for h in chunk.headers if name in h)
             finally:
                 reader.close()
+
+
+def marker_topic(application_id: str, query: Query) -> str:
+    """The topic of a query's commit markers: its changelog, or without state its progress topic."""
+    stateful = isinstance(query.step, AggregateStep)
+    return (changelog_topic if stateful else progress_topic)(application_id, query.id)

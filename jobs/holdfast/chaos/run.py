@@ -24,14 +24,13 @@ from statistics import median
 
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
 from holdfast.chaos.nemesis import Nemesis
-from holdfast.chaos.observe import Observer
+from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.run_file import RunFile
 from holdfast.chaos.sampler import Sampler
 from holdfast.chaos.target import Target
 from holdfast.chaos.workload import Load, Workload, input_sources, sent_before
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.types.ids import changelog_topic, progress_topic
 from holdfast.types.topology import Topology
 
 __all__ = ["Baseline", "Run"]
@@ -172,10 +171,8 @@ class Run:
                         cause="the job does not run, or somebody else writes to its input",
                         action="see its status and the driver's log",
                     )
-                job = self.settings.application_id
-                where = (query.sink.topic, changelog_topic(job, query.id),
-                         progress_topic(job, query.id))  # fmt: skip
-                for topic in filter(observer.exists, where):
+                markers = marker_topic(self.settings.application_id, query)
+                for topic in filter(observer.exists, (query.sink.topic, markers)):
                     _refuse_open(observer, topic, self._quiet_s())
 
     # -- what they share ---------------------------------------------------------------------

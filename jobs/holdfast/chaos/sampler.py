@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from holdfast.chaos.history import HistoryWriter
+from holdfast.chaos.observe import marker_topic
 from holdfast.errors import HoldfastError
 from holdfast.transport.admin import Admin
-from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
-from holdfast.types.topology import Query, Topology
+from holdfast.types.ids import consumer_group
+from holdfast.types.topology import Topology
 
 __all__ = ["Sampler"]
 
@@ -99,10 +100,9 @@ class Sampler:
             }  # fmt: skip
 
     def _watch_topics(self) -> None:
-        topics: dict[str, str] = {}
+        topics = {q.id: marker_topic(self._application_id, q) for q in self._queries}
         while not self._end.wait(_EVERY_S):
             with suppress(HoldfastError):
-                topics = topics or progress_topics(self._admin, self._application_id, self._queries)
                 self._sample(topics)
 
     def _sample(self, topics: Mapping[str, str]) -> None:
@@ -133,16 +133,6 @@ class Sampler:
             self._committed[query.sink.name] = done
             lag += max(0, ends[topic] - done)
         self._lag = lag
-
-
-def progress_topics(admin: Admin, application_id: str, queries: Sequence[Query]) -> dict[str, str]:
-    """By query, the topic whose stable end moves with every commit: where its markers are."""
-    found = {}
-    for query in queries:
-        changelog = changelog_topic(application_id, query.id)
-        progress = progress_topic(application_id, query.id)
-        found[query.id] = changelog if admin.describe(changelog) else progress
-    return found
 
 
 def _grew(samples: Sequence[tuple[float, int]], since: float) -> bool:

@@ -47,6 +47,7 @@ class StreamTask:
         self._plan = plan
         self._step = plan.query.step
         self._partition = topic_partition
+        self._home = home_partition(topic_partition, plan.progress_partitions)
         self._topic = plan.query.source.topic
         self._where = where
         self._schema = stream_schema(self._step)
@@ -67,10 +68,9 @@ class StreamTask:
             settings.client(), transactional_id, settings.transaction_timeout_ms
         )
         self._producer.init()
-        home = home_partition(self._partition, plan.progress_partitions)
         # Dead letters of the same source topic partition are committed there, too.
         others_s = settings.transaction_timeout_ms / 1000
-        Admin(settings.client()).await_ended(plan.progress, home, others_s + _ENDED_S)
+        Admin(settings.client()).await_ended(plan.progress, self._home, others_s + _ENDED_S)
         self._last = progress_of(
             settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, self._partition
         )
@@ -113,9 +113,8 @@ class StreamTask:
     def _mark(self, producer: TransactionalProducer, start: int, end: int) -> SourceProgress:
         plan, before = self._plan, self._last.records if self._last is not None else 0
         marker = SourceProgress(self._topic, self._partition, end, before + end - start)
-        home = home_partition(self._partition, plan.progress_partitions)
         producer.send_marker(
-            plan.progress, home, Of.RECORDS.key(self._partition), marker.to_bytes()
+            plan.progress, self._home, Of.RECORDS.key(self._partition), marker.to_bytes()
         )
         return marker
 

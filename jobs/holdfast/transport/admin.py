@@ -214,7 +214,8 @@ class Admin:
         deadline = time.monotonic() + timeout_s
         while True:
             # The end is asked first: the other one can only move on meanwhile.
-            end, stable = self.high_watermarks(topic)[partition], self.end_offsets(topic)[partition]
+            end = self._offset(topic, partition, IsolationLevel.READ_UNCOMMITTED)
+            stable = self._offset(topic, partition, IsolationLevel.READ_COMMITTED)
             if stable >= end:
                 return
             if time.monotonic() >= deadline:
@@ -328,11 +329,21 @@ class Admin:
                 cause="it was deleted, or its name is misspelt.",
                 action="create it, or correct its name.",
             )
-        request = {TopicPartition(topic, p): spec for p in range(info.partitions)}
+        places = {TopicPartition(topic, p): spec for p in range(info.partitions)}
+        return self._listed(topic, places, isolation)
 
+    def _offset(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
+        """The end of one topic partition."""
+        return self._listed(topic, {TopicPartition(topic, partition): _LATEST}, isolation)[
+            partition
+        ]
+
+    def _listed(
+        self, topic: str, places: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel
+    ) -> dict[int, int]:
         def ask() -> dict[int, int]:
             futures = self._client.list_offsets(
-                request,
+                places,
                 isolation_level=isolation,
                 request_timeout=min(_ATTEMPT_S, self._timeout_s),
             )
