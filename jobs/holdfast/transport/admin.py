@@ -29,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 
 from holdfast.errors import HangingTransaction, KafkaUnavailable, TopicMissing
 from holdfast.transport.errors import (
+    SETTLING,
     client_config,
     kafka_error,
     refused_properties,
@@ -47,19 +48,6 @@ _ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
 _SHOW_S = 5.0  # for what only lag tools look at
 _RETRY_S = 0.2
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
-# On a new cluster or topic leaders and coordinators take a moment to find their roles.
-_SETTLING = frozenset(
-    {
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError._NOENT,  # no leaders found
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-    }
-)
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 
 
@@ -364,7 +352,7 @@ class Admin:
                 if code == KafkaError._TIMED_OUT:
                     # A client may stay with a coordinator that is gone (librdkafka #5511).
                     self._client = self._connected()
-                if code not in _SETTLING or time.monotonic() >= deadline:
+                if code not in SETTLING or time.monotonic() >= deadline:
                     raise translate(error, doing, self._properties) from error
                 time.sleep(_RETRY_S)
 

@@ -23,6 +23,7 @@ from holdfast.errors import (
 
 __all__ = [
     "KAFKA_LOGGER",
+    "SETTLING",
     "SOCKET_TIMEOUT_MS",
     "client_config",
     "kafka_error",
@@ -42,6 +43,19 @@ _CONNECTING: dict[str, Any] = {
     "reconnect.backoff.max.ms": 2_000,
     "socket.timeout.ms": SOCKET_TIMEOUT_MS,
 }
+# On a new cluster or topic leaders and coordinators take a moment to find their roles.
+SETTLING = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._NOENT,  # no leaders found
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+    }
+)
 _FENCED = frozenset(
     {
         KafkaError._FATAL,  # what every call answers after a first fatal error

@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
-from holdfast.transport.errors import client_config, kafka_error, silent, translate
+from holdfast.transport.errors import SETTLING, client_config, kafka_error, silent, translate
 
 __all__ = ["Chunk", "PartitionReader"]
 
 _TIMEOUT_S = 30.0
+_ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
+_RETRY_S = 0.2
 _POLL_S = 0.25
 _END_WAIT_S = 10.0  # a marker just written may take a moment to move the committed end
 
@@ -114,18 +116,32 @@ class PartitionReader:
     def bounds(self) -> tuple[int, int]:
         """The log start and the read_committed end (last stable offset).
 
+        Asked again while the partition has no leader: right after the topic was made, and while
+        its broker is restarted.
+
         Raises:
             TopicMissing: no such topic or topic partition.
             KafkaUnavailable: no answer in time.
         """
-        try:
-            found = self._open().get_watermark_offsets(
-                TopicPartition(self.topic, self.partition), timeout=self._timeout_s
-            )
-        except KafkaException as error:
-            raise self._translate(kafka_error(error)) from error
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                found = self._ask_bounds()
+            except KafkaException as error:
+                if kafka_error(error).code() not in SETTLING or time.monotonic() >= deadline:
+                    raise self._translate(kafka_error(error)) from error
+                time.sleep(_RETRY_S)
+            else:
+                return found
+
+    def _ask_bounds(self) -> tuple[int, int]:
+        place, limit_s = (
+            TopicPartition(self.topic, self.partition),
+            min(_ATTEMPT_S, self._timeout_s),
+        )
+        found = self._open().get_watermark_offsets(place, timeout=limit_s)
         if found is None:
-            raise self._silent()
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return found
 
     def read(self, start: int, end: int, chunk_records: int = 50_000) -> Iterator[Chunk]:

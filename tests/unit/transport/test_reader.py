@@ -1,0 +1,55 @@
+"""What a reader does while a partition has no leader, without a broker: a moment hard to meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from holdfast.errors import KafkaUnavailable, TopicMissing
+from holdfast.transport import reader
+from holdfast.transport.reader import PartitionReader
+
+_NO_LEADER = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
+_NO_TOPIC = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+class _Answers:
+    """A consumer whose watermarks are the given answers, one per question."""
+
+    def __init__(self, answers: Iterator[KafkaError | tuple[int, int]]) -> None:
+        self.answers = answers
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        answer = next(self.answers)
+        if isinstance(answer, KafkaError):
+            raise KafkaException(answer)
+        return answer
+
+
+def _reader(
+    monkeypatch: pytest.MonkeyPatch, *answers: Any, then: Any = _NO_LEADER
+) -> PartitionReader:
+    consumer = _Answers(chain(answers, repeat(then)))
+    monkeypatch.setattr(reader, "Consumer", lambda config: consumer)
+    monkeypatch.setattr(reader, "_RETRY_S", 0.001)
+    return PartitionReader({"bootstrap.servers": "nowhere:1"}, "t", 0, timeout_s=0.05)
+
+
+def test_bounds_are_asked_again_until_there_is_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _reader(monkeypatch, _NO_LEADER, _NO_LEADER, then=(3, 7)).bounds() == (3, 7)
+
+
+def test_a_partition_that_stays_without_leader_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(KafkaUnavailable, match="topic t partition 0"):
+        _reader(monkeypatch).bounds()
+
+
+def test_a_missing_topic_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TopicMissing):
+        _reader(monkeypatch, _NO_TOPIC, then=(0, 0)).bounds()
