@@ -7,6 +7,8 @@ from dataclasses import dataclass
 __all__ = [
     "OffsetRange",
     "changelog_topic",
+    "compaction_topic",
+    "compaction_transactional_id",
     "consumer_group",
     "dead_letter_topic",
     "progress_topic",
@@ -23,6 +25,16 @@ def changelog_topic(application_id: str, query_id: str) -> str:
 def progress_topic(application_id: str, query_id: str) -> str:
     """Where a query keeps how far it is in a source topic partition, if no changelog says so."""
     return f"{application_id}-{query_id}-progress"
+
+
+def compaction_topic(application_id: str) -> str:
+    """Where temporary settings of a job's changelogs are written down until they are put back."""
+    return f"{application_id}-compaction"
+
+
+def compaction_transactional_id(application_id: str) -> str:
+    """Of the producer whose aborted records roll segments of the job's changelogs."""
+    return f"{application_id}-compaction"
 
 
 def dead_letter_topic(application_id: str) -> str:

@@ -1,0 +1,11 @@
+"""Compaction of changelog topics: survey (facts) → plan (pure) → apply → verify.
+
+facts.py     what a survey holds              survey*.py   finds it out, changing nothing
+policy.py    what a person wants              planner.py   survey + policy → plan, pure
+plan.py      what a plan holds                apply.py     carries it out, topic by topic
+ledger.py    what must be put back            verify.py    predicted against real
+"""
+
+from __future__ import annotations
+
+__all__: list[str] = []
