@@ -5,7 +5,3 @@ policy.py    what a person wants              planner.py   survey + policy → p
 plan.py      what a plan holds                apply.py     carries it out, topic by topic
 ledger.py    what must be put back            verify.py    predicted against real
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []
