@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from holdfast.chaos.faults import Injection
 from holdfast.chaos.records import LoadShape
+from holdfast.config.run_folders import folder_of_run
 from holdfast.errors import Refused
 
 __all__ = ["RunFile", "run_folder", "source_commit"]
@@ -94,11 +95,7 @@ def run_folder(home: str | Path, run: str) -> Path:
     Raises:
         Refused: the name is not fit for a folder.
     """
-    if not run or run != Path(run).name or run.startswith("."):
-        raise Refused(
-            f"{run!r} is no name for a run.", action="take letters, digits, dots and dashes"
-        )
-    return Path(home).absolute() / "chaos" / run
+    return folder_of_run(home, "chaos", run)
 
 
 def source_commit() -> str:

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from holdfast.cli.inspect_facts import JobView, TableRows, TableView
 from holdfast.types.status import PartitionStatus
+from holdfast.types.words import human_bytes
 
-__all__ = ["as_json", "console", "human_bytes", "render", "rows_table"]
+__all__ = ["as_json", "console", "render", "rows_table"]
 
 _FILE_WIDTH = 120  # columns where no terminal says how wide it is
 
@@ -201,13 +202,3 @@ def _grid(*heads: str) -> Table:
         right = head.startswith("*")
         table.add_column(head.removeprefix("*"), justify="right" if right else "left")
     return table
-
-
-def human_bytes(count: int) -> str:
-    """4096 as "4.0 KiB"."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"

@@ -21,7 +21,7 @@ from holdfast.cli.inspect_facts import (
     table_views,
     the_table,
 )
-from holdfast.cli.inspect_view import as_json, human_bytes, render
+from holdfast.cli.inspect_view import as_json, render
 from holdfast.errors import InvalidStatement
 from holdfast.local.processes import is_running
 from holdfast.types.status import (
@@ -149,9 +149,3 @@ def test_a_driver_runs_while_its_process_lives_and_is_older_than_its_status() ->
 )
 def test_a_key_without_its_schema_is_guessed(data: bytes | None, key: tuple[object, ...]) -> None:
     assert _guess_key(data) == key
-
-
-def test_bytes_are_shown_in_units() -> None:
-    assert [human_bytes(n) for n in (0, 1023, 4096, 5 << 20)] == [
-        "0 B", "1023 B", "4.0 KiB", "5.0 MiB",
-    ]  # fmt: skip

@@ -1,0 +1,87 @@
+"""Where a compaction run keeps its files: `<home>/compaction/<run>/`.
+
+survey.json, survey.png    what was found            verified.json    predicted against real
+plan.json                  what shall be done        report.html, .png   the same for people
+applied.json               what was done             ../history.jsonl    of all runs
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from holdfast.config.run_folders import folder_of_run
+from holdfast.errors import Refused
+
+__all__ = [
+    "APPLIED",
+    "HISTORY",
+    "PLAN",
+    "REPORT_PAGE",
+    "REPORT_PLOT",
+    "SURVEY",
+    "SURVEY_PLOT",
+    "VERIFIED",
+    "history_file",
+    "new_run",
+    "newest_run",
+    "run_folder",
+    "write_file",
+]
+
+SURVEY = "survey.json"
+SURVEY_PLOT = "survey.png"
+PLAN = "plan.json"
+APPLIED = "applied.json"
+VERIFIED = "verified.json"
+REPORT_PAGE = "report.html"
+REPORT_PLOT = "report.png"
+HISTORY = "history.jsonl"
+
+_KIND = "compaction"
+
+
+def new_run() -> str:
+    """The name of a run that nobody named: the local time, `20261121-114500`."""
+    return time.strftime("%Y%m%d-%H%M%S")
+
+
+def run_folder(home: str | Path, run: str) -> Path:
+    """Where a run's files are; the folder need not be there yet.
+
+    Raises:
+        Refused: the name is not fit for a folder.
+    """
+    return folder_of_run(home, _KIND, run)
+
+
+def history_file(home: str | Path) -> Path:
+    """Predictions and what became of them, of all runs."""
+    return Path(home).absolute() / _KIND / HISTORY
+
+
+def newest_run(home: str | Path) -> str:
+    """The name of the run whose survey was written last.
+
+    Raises:
+        Refused: nothing was surveyed yet.
+    """
+    folder = Path(home).absolute() / _KIND
+    surveys = [(path.stat().st_mtime_ns, path.parent.name) for path in folder.glob(f"*/{SURVEY}")]
+    if not surveys:
+        raise Refused(
+            f"There is no run in {folder}.", action="run `holdfast compaction survey` first"
+        )
+    return max(surveys)[1]
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a run's file whole or not at all; its folder is made when missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(data)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,25 @@
+"""Runs of chaos and of compaction keep their files in `<home>/<kind>/<run>`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from holdfast.errors import Refused
+
+__all__ = ["folder_of_run"]
+
+
+def folder_of_run(home: str | Path, kind: str, run: str) -> Path:
+    """Where the files of a run are; the folder need not be there yet.
+
+    Args:
+        kind: the folder of all runs of one kind, below `home`.
+
+    Raises:
+        Refused: the name is not fit for a folder.
+    """
+    if not run or run != Path(run).name or run.startswith("."):
+        raise Refused(
+            f"{run!r} is no name for a run.", action="take letters, digits, dots and dashes"
+        )
+    return Path(home).absolute() / kind / run

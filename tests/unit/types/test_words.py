@@ -1,0 +1,17 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+from holdfast.types.words import human_bytes, human_seconds
+
+
+def test_bytes_are_shown_in_units() -> None:
+    assert [human_bytes(n) for n in (0, 1023, 4096, 5 << 20, 3 << 40)] == [
+        "0 B", "1023 B", "4.0 KiB", "5.0 MiB", "3.0 TiB",
+    ]  # fmt: skip
+
+
+def test_seconds_are_shown_in_units() -> None:
+    assert [human_seconds(s) for s in (0, 59.94, 90, 5400, 129_600)] == [
+        "0.0 s", "59.9 s", "1.5 min", "1.5 h", "1.5 d",
+    ]  # fmt: skip
