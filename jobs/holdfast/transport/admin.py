@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from confluent_kafka import (
     Consumer,
@@ -28,23 +27,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 )
 
 from holdfast.errors import HangingTransaction, KafkaUnavailable, TopicMissing
-from holdfast.transport.errors import (
-    SETTLING,
-    client_config,
-    kafka_error,
-    refused_properties,
-    silent,
-    translate,
-)
+from holdfast.transport.errors import client_config, kafka_error, silent, translate
+from holdfast.transport.patient import PatientClient
 
 __all__ = ["Admin", "TopicInfo"]
-
-_T = TypeVar("_T")
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # has no annotations
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no annotations
 _TIMEOUT_S = 30.0
-_ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
 _SHOW_S = 5.0  # for what only lag tools look at
 _RETRY_S = 0.2
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
@@ -72,15 +62,13 @@ class Admin:
         """
         self._properties = dict(client)
         self._timeout_s = timeout_s
-        self._client = self._connected()
+        self._patient = PatientClient(client, timeout_s)
         self._consumers: dict[str, Consumer] = {}  # by group, only to ask for its offsets
         self._lock = threading.Lock()
 
-    def _connected(self) -> AdminClient:
-        try:
-            return AdminClient(client_config(self._properties, {}, {}))
-        except KafkaException as error:
-            raise refused_properties(error) from error
+    @property
+    def _client(self) -> AdminClient:
+        return self._patient.client
 
     def wait_ready(self, timeout_s: float) -> int:
         """Wait for a broker to answer; returns how many brokers there are.
@@ -157,7 +145,7 @@ class Admin:
             entries: dict[str, ConfigEntry] = futures[resource].result()
             return entries
 
-        entries = self._patiently(ask, f"reading the settings of topic {name}")
+        entries = self._patient.ask(ask, f"reading the settings of topic {name}")
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
@@ -220,7 +208,7 @@ class Admin:
         # Not the admin client: its request crashes the process when the coordinator has moved or
         # is not there yet (librdkafka #5040).  A consumer that never subscribes is no member.
         def ask() -> list[TopicPartition]:
-            consumer, limit_s = self._consumer(group), min(_ATTEMPT_S, self._timeout_s)
+            consumer, limit_s = self._consumer(group), self._patient.attempt_s
             try:
                 return _without_errors(consumer.committed(places, timeout=limit_s))
             except KafkaException:
@@ -228,7 +216,7 @@ class Admin:
                     self._consumers.pop(group, None)
                 raise
 
-        found = self._patiently(ask, f"reading offsets of group {group}")
+        found = self._patient.ask(ask, f"reading offsets of group {group}")
         return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
 
     def _consumer(self, group: str) -> Consumer:
@@ -256,7 +244,7 @@ class Admin:
             futures = self._client.alter_consumer_group_offsets(request, request_timeout=_SHOW_S)
             return _without_errors(futures[group].result().topic_partitions or [])
 
-        self._patiently(tell, f"committing offsets of group {group}", _SHOW_S)
+        self._patient.ask(tell, f"committing offsets of group {group}", _SHOW_S)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone; a missing one is fine.
@@ -279,7 +267,7 @@ class Admin:
     def _description(self, name: str) -> TopicDescription | None:
         def ask() -> TopicDescription | None:
             futures = self._client.describe_topics(
-                TopicCollection([name]), request_timeout=min(_ATTEMPT_S, self._timeout_s)
+                TopicCollection([name]), request_timeout=self._patient.attempt_s
             )
             try:
                 found: TopicDescription = futures[name].result()
@@ -289,7 +277,7 @@ class Admin:
                 raise
             return found
 
-        return self._patiently(ask, f"describing topic {name}")
+        return self._patient.ask(ask, f"describing topic {name}")
 
     def _await_topic(self, name: str) -> TopicInfo:
         """The new topic, as soon as every partition of it has a leader."""
@@ -333,28 +321,11 @@ class Admin:
             futures = self._client.list_offsets(
                 places,
                 isolation_level=isolation,
-                request_timeout=min(_ATTEMPT_S, self._timeout_s),
+                request_timeout=self._patient.attempt_s,
             )
             return {tp.partition: future.result().offset for tp, future in futures.items()}
 
-        return self._patiently(ask, f"reading offsets of topic {topic}")
-
-    def _patiently(
-        self, attempt: Callable[[], _T], doing: str, timeout_s: float | None = None
-    ) -> _T:
-        """Try until brokers that are still finding their roles have found them."""
-        deadline = time.monotonic() + (timeout_s or self._timeout_s)
-        while True:
-            try:
-                return attempt()
-            except KafkaException as error:
-                code = kafka_error(error).code()
-                if code == KafkaError._TIMED_OUT:
-                    # A client may stay with a coordinator that is gone (librdkafka #5511).
-                    self._client = self._connected()
-                if code not in SETTLING or time.monotonic() >= deadline:
-                    raise translate(error, doing, self._properties) from error
-                time.sleep(_RETRY_S)
+        return self._patient.ask(ask, f"reading offsets of topic {topic}")
 
 
 def _without_errors(places: list[TopicPartition]) -> list[TopicPartition]:

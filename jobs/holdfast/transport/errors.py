@@ -132,6 +132,11 @@ _HINTS = {
     KafkaError.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers.",
     KafkaError.NON_EMPTY_GROUP: "stop the consumers of the group first.",
 }
+# What a job needs; who asks for anything else says what that takes.
+_JOB_ACLS = (
+    "READ, WRITE, DESCRIBE and CREATE on the job's topics and groups, and WRITE on its "
+    "transactional ids, all of which start with <application.id>-"
+)
 
 
 def client_config(
@@ -148,20 +153,21 @@ def kafka_error(error: BaseException) -> KafkaError:
 
 
 def translate(
-    error: KafkaError | KafkaException, doing: str, client: Mapping[str, str]
+    error: KafkaError | KafkaException, doing: str, client: Mapping[str, str], acl: str = ""
 ) -> HoldfastError:
     """The Holdfast error for `error`.
 
     Args:
         doing: what was attempted, as a phrase that ends a sentence: "creating topic x".
         client: the client's properties; names the bootstrap servers.
+        acl: what it takes ("DESCRIBE_CONFIGS on topic x"); empty: what a job takes.
     """
     if isinstance(error, KafkaException):
         error = kafka_error(error)
     code, servers = error.code(), client.get("bootstrap.servers", "(no bootstrap.servers)")
     fact = f"Kafka at {servers} failed {doing}: {error.str()} ({error.name()})."
     if code in _UNPROVEN or code in _DENIED:
-        return _refused_access(code, fact)
+        return _refused_access(code, fact, acl)
     if code in _MISSING:
         return TopicMissing(
             fact,
@@ -193,13 +199,12 @@ def refused_properties(error: KafkaException) -> InvalidConfig:
     )
 
 
-def _refused_access(code: int, fact: str) -> Refused:
+def _refused_access(code: int, fact: str, acl: str) -> Refused:
     if code in _DENIED:
         return Refused(
             fact,
-            cause="the principal lacks an ACL.",
-            action="grant it READ, WRITE, DESCRIBE and CREATE on the job's topics and groups, and "
-            "WRITE on its transactional ids, all of which start with <application.id>-.",
+            cause=f"the principal lacks {f'the ACL {acl}' if acl else 'an ACL'}.",
+            action=f"grant it {acl or _JOB_ACLS}.",
         )
     return Refused(
         fact,

@@ -164,6 +164,19 @@ class TransactionalProducer:
             KafkaUnavailable: the transaction was aborted, it can be tried again.
             TopicMissing, Refused: the transaction was aborted; trying again would not help.
         """
+        self.deliver()
+        self._in_transaction = False  # from here on the broker decides how it ends
+        self._end()
+        if self._marked and self._marker_offset is None:
+            raise self._unknown()
+        return self._marker_offset
+
+    def deliver(self) -> None:
+        """Wait until every record of the open transaction lies in its log.
+
+        Raises:
+            Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
+        """
         left = self._served(lambda: self._client.flush(self._timeout_s), "delivering records")
         self._check_deliveries()
         if left:
@@ -171,11 +184,6 @@ class TransactionalProducer:
             raise silent(
                 f"delivering {left} records{self._as()}", self._properties, self._timeout_s
             )
-        self._in_transaction = False  # from here on the broker decides how it ends
-        self._end()
-        if self._marked and self._marker_offset is None:
-            raise self._unknown()
-        return self._marker_offset
 
     def abort(self) -> None:
         """Drop the open transaction as far as possible; never raises, never hides an error.
