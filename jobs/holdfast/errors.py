@@ -10,6 +10,7 @@ from __future__ import annotations
 
 __all__ = [
     "ChangelogLost",
+    "CleanerIdle",
     "CommitUnknown",
     "DataLoss",
     "ExecutorsMissing",
@@ -23,6 +24,7 @@ __all__ = [
     "KafkaUnavailable",
     "NotOwner",
     "OffsetOverlap",
+    "PreconditionsChanged",
     "Refused",
     "Retriable",
     "StoreAhead",
@@ -109,6 +111,10 @@ class StoreAhead(StoreCorrupted):
     """The local store is ahead of its changelog: the topic was replaced; wipe and restore."""
 
 
+class CleanerIdle(HoldfastError):
+    """A broker's log cleaner does nothing: look at the broker; nothing is lost."""
+
+
 class Refused(HoldfastError):
     """Stop before anything is written; a person has to decide."""
 
@@ -151,6 +157,10 @@ class OffsetOverlap(Refused):
 
 class HangingTransaction(Refused):
     """Records of an ended transaction have no commit or abort marker, and nobody will write it."""
+
+
+class PreconditionsChanged(Refused):
+    """What a plan was made from no longer holds: survey and plan again."""
 
 
 class TopicMissing(Refused):

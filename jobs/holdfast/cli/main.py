@@ -18,7 +18,7 @@ import click
 
 from holdfast import __version__
 from holdfast.config.logs import LogFormat, configure_logging
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError, PreconditionsChanged, Refused
 
 __all__ = ["cli", "main"]
 
@@ -45,6 +45,7 @@ _COMMANDS = {
     "version": "holdfast.cli.version",
 }
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_CHANGED = 4  # what was approved does not fit any more: a program may survey and plan again
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -119,6 +120,8 @@ def _show(error: HoldfastError) -> int:
         click.echo(f"Likely cause: {error.cause}", err=True)
     if error.action:
         click.echo(f"What to do: {error.action}", err=True)
+    if isinstance(error, PreconditionsChanged):
+        return _CHANGED
     # A usage error of click's own has status 2 as well: both mean "correct what you asked for".
     return 2 if isinstance(error, Refused) else 1
 

@@ -34,7 +34,9 @@ __all__ = ["StateTask", "covered", "decode_payload"]
 
 _LOG = logging.getLogger(__name__)
 _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
-_ENDED_S = 10.0  # for the end of what `init` has ended to show
+# For the end of what `init` has ended to show, and for brokers to end what `compaction.roll` left
+# behind when it was killed: its timeout, and the 10 s between two looks for such transactions.
+_ENDED_S = 20.0
 _NO_TIME = -(1 << 62)  # stream time before the first record
 
 
