@@ -86,7 +86,6 @@ class TopicPlan:
         why: one sentence.
         owner: the resource that keeps its settings; empty: the topic itself is changed.
         patch: a merge patch for that resource's `spec.config`, for the settings that stay.
-        application_id: of the job whose changelog it is.
     """
 
     topic: str
@@ -106,7 +105,6 @@ class TopicPlan:
     why: str = ""
     owner: str = ""
     patch: dict[str, Any] = field(default_factory=dict)
-    application_id: str = ""
 
     @property
     def nothing(self) -> bool:
