@@ -117,9 +117,16 @@ class Scoreboard:
 
 
 def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:
-    stateful = isinstance(query.step, AggregateStep)
-    changelog = changelog_topic(application_id, query.id) if stateful else ""
-    return QueryStatus(sink=query.sink.name, sink_topic=query.sink.topic, changelog=changelog)
+    step = query.step
+    changelog, window = "", None
+    if isinstance(step, AggregateStep):
+        changelog, window = changelog_topic(application_id, query.id), step.window
+    return QueryStatus(
+        sink=query.sink.name,
+        sink_topic=query.sink.topic,
+        changelog=changelog,
+        window_retention_ms=window.retention_ms if window is not None else 0,
+    )
 
 
 def _updated(

@@ -73,7 +73,12 @@ class PartitionStatus:
 
 @dataclass(frozen=True, config=_TOLERANT)
 class QueryStatus:
-    """One query of the job; `batch_id` is -1 before its first batch."""
+    """One query of the job.
+
+    Attributes:
+        batch_id: -1 before its first batch.
+        window_retention_ms: how long it keeps a window; 0 without windows.
+    """
 
     sink: str
     sink_topic: str
@@ -83,6 +88,7 @@ class QueryStatus:
     dropped_late: int = 0
     dropped_null_key: int = 0
     state_partitions: tuple[PartitionStatus, ...] = ()
+    window_retention_ms: int = 0
 
 
 @dataclass(frozen=True, config=_TOLERANT)
