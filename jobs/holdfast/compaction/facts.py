@@ -97,6 +97,9 @@ class PartitionFacts:
         rate_window_s: the time over which the write rate was found, 0 when unknown.
         stream_time_ms: of the last commit marker, -1 without one.
         last_write_ms: wall time of the last record, -1 without one.
+        markers: commit markers among the records, superseded ones included: one per transaction.
+        marker_bytes: bytes on disk of one commit marker, which is larger than a row.
+        unstable: offsets beyond `end` that open transactions hold back; 0 when unknown.
     """
 
     partition: int
@@ -119,6 +122,9 @@ class PartitionFacts:
     rate_window_s: float = 0.0
     stream_time_ms: int = -1
     last_write_ms: int = -1
+    markers: Estimate = field(default_factory=Estimate.unknown)
+    marker_bytes: Estimate = field(default_factory=Estimate.unknown)
+    unstable: int = 0
 
     @property
     def live_share(self) -> float:

@@ -85,7 +85,8 @@ class TopicPlan:
         risks: one sentence each.
         why: one sentence.
         owner: the resource that keeps its settings; empty: the topic itself is changed.
-        patch: a merge patch for that resource's `spec.config`, for the settings that stay.
+        patch: a merge patch for that resource, `{"spec": {"config": …}}`, for the settings that
+            stay; a setting that is removed is null in it.
     """
 
     topic: str
