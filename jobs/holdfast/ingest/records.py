@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import InvalidStatement
@@ -69,7 +70,7 @@ class RecordDecoder:
         """The good records in columns, in their order, and the bad ones in theirs."""
         keys, values = self._keys.decode(chunk.keys), self._values.decode(chunk.values)
         columns = keys.columns + values.columns
-        tombstones = np.fromiter((v is None for v in chunk.values), np.bool_, len(chunk))
+        tombstones = _absent(chunk.values)
         tombstones[list(values.nulls)] = True
         time_column = columns[self._time_place] if self._time_place >= 0 else None
         times, timeless = self._times.of(time_column, chunk.timestamps, tombstones)
@@ -78,6 +79,12 @@ class RecordDecoder:
         arrays = [columns[i] for i in self._places] + meta
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return _without(batch, bad), [_bad(chunk, i, why) for i, why in sorted(bad.items())]
+
+
+def _absent(values: Sequence[bytes | None]) -> npt.NDArray[np.bool_]:
+    if None not in values:
+        return np.zeros(len(values), np.bool_)
+    return np.fromiter((v is None for v in values), np.bool_, len(values))
 
 
 def _declared(source: Source, name: str) -> Column:

@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from holdfast.tasks.values import delimited, json_ready
+from holdfast.tasks.values import delimited, json_objects, json_ready
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import Format, KeyExpression
 
@@ -102,12 +102,11 @@ def sink_keys(
 
 def encode_keys(columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format) -> list[bytes]:
     """Record keys from key columns; a row whose every part is null gets an empty key."""
+    if form is Format.JSON and len(columns) > 1:
+        return json_objects(columns, arrays)
     lists = [json_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
     if form is Format.JSON:
-        names = [c.name for c in columns]
-        if len(names) == 1:
-            return [orjson.dumps(v) for v in lists[0]]
-        return [orjson.dumps(dict(zip(names, r, strict=True))) for r in zip(*lists, strict=True)]
+        return [orjson.dumps(v) for v in lists[0]]
     if form is Format.DELIMITED:
         return [",".join(delimited(v) for v in r).encode() for r in zip(*lists, strict=True)]
     return [_kafka(v, columns[0].type.base) for v in lists[0]]

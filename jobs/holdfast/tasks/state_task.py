@@ -119,7 +119,8 @@ class StateTask:
             settings.client(), transactional_id, settings.transaction_timeout_ms
         )
         self._producer.init()
-        Admin(settings.client()).await_ended(plan.changelog, self._partition, _ENDED_S)
+        admin = Admin(settings.client())
+        admin.await_ended(plan.changelog, self._partition, _ENDED_S)
         self._store = open_table_store(
             settings.state,
             self._volume,
@@ -128,7 +129,7 @@ class StateTask:
             self._partition,
             windowed=self._processor.windowed,
         )
-        report = self._restore(self._store)
+        report = self._restore(self._store, self._tombstones_kept_ms(admin))
         self.marker = self._store.marker
         check_marker(self.marker, plan.query, plan.state_partitions)
         reached(Step.OPENED, plan.query.id, self._partition)
@@ -140,22 +141,30 @@ class StateTask:
             restore_reason=report.reason,
         )
 
-    def _restore(self, store: TableStore) -> RestoreReport:
+    def _tombstones_kept_ms(self, admin: Admin) -> int:
+        # The topic's own setting may have been lowered since the job made the topic.
+        wanted = self._plan.settings.state.delete_retention_ms
+        found = admin.config(self._plan.changelog).get("delete.retention.ms")
+        return min(wanted, int(found)) if found is not None else wanted
+
+    def _restore(self, store: TableStore, tombstones_kept_ms: int) -> RestoreReport:
         reader = PartitionReader(
             self._plan.settings.client(), self._plan.changelog, self._partition
         )
         try:
             try:
-                return self._replay(store, reader)
+                return self._replay(store, reader, tombstones_kept_ms)
             except StoreAhead as ahead:
                 self._refuse_lost_changelog(store, reader, ahead)
                 _LOG.error("%s: %s Wiping the store and restoring it in full.", self._name, ahead)
                 store.wipe()
-                return self._replay(store, reader)
+                return self._replay(store, reader, tombstones_kept_ms)
         finally:
             reader.close()
 
-    def _replay(self, store: TableStore, reader: PartitionReader) -> RestoreReport:
+    def _replay(
+        self, store: TableStore, reader: PartitionReader, tombstones_kept_ms: int
+    ) -> RestoreReport:
         settings = self._plan.settings
         root = self._volume.root if self._volume is not None else None
         with RestoreProgressFile(
@@ -171,7 +180,7 @@ class StateTask:
                 reader,
                 self._plan.changelog_topic_id,
                 now_ms=_now_ms(),
-                delete_retention_ms=settings.state.delete_retention_ms,
+                delete_retention_ms=tombstones_kept_ms,
                 fingerprint=self._plan.query.fingerprint(),
                 batch_records=settings.state.restore_batch_records,
                 progress=told,

@@ -13,6 +13,7 @@ is wrong with which.  Both give the same columns for whatever both accept.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pyarrow as pa
 
@@ -37,10 +38,10 @@ class JsonDecoder(Decoder):
         self._fast: FastJson | None = None if unwrapped else fast_json(self._wanted)
 
     def decode(self, payloads: Payloads) -> Decoded:
+        if None not in payloads:
+            return self._present(cast("list[bytes]", payloads))
         present = [i for i, p in enumerate(payloads) if p is not None]
         found = self._present([p for p in payloads if p is not None])
-        if len(present) == len(payloads):
-            return found
         return _spread(found, present, len(payloads))
 
     def _present(self, payloads: list[bytes]) -> Decoded:

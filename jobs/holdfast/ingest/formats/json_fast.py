@@ -19,6 +19,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.json as pj
 
@@ -117,17 +119,25 @@ def _direct(type_: SqlType) -> bool:
 
 
 def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
-    boundaries = len(payloads) - 1
+    lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
     return (
-        joined.startswith(b"{")
-        and joined.endswith(b"}")
-        and joined.count(b"\n") == boundaries
-        and joined.count(b"}\n{") == boundaries
+        _objects(joined, lengths)
+        and joined.count(b"\n") == len(payloads) - 1
         and ((b"NaN" not in joined and b"Inf" not in joined) or not _NO_NUMBER.search(joined))
         and _is_utf8(joined)
         and (b"\\u00" not in joined or not _ESCAPED_NAME.search(joined))
-        and (max(map(len, payloads)) <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
+        and (int(lengths.max()) <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
     )
+
+
+def _objects(joined: bytes, lengths: npt.NDArray[np.int64]) -> bool:
+    """Does every record begin with `{` and end with `}`?"""
+    if int(lengths.min()) < len(b"{}"):
+        return False
+    ends = np.cumsum(lengths + 1) - 2
+    letters = np.frombuffer(joined, np.uint8)
+    starts = ends - lengths + 1
+    return bool((letters[starts] == ord("{")).all() and (letters[ends] == ord("}")).all())
 
 
 def _openers(payload: bytes) -> int:
