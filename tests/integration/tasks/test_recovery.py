@@ -19,6 +19,7 @@ from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import Step, observe
 from holdfast.transport.admin import Admin
+from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.topology import AggregateStep
 from tests.simulation import history
 from tests.simulation.checks import check_exact
@@ -72,14 +73,21 @@ def test_the_memory_backend_lives_from_its_changelog(plan: QueryPlan, tmp_path: 
     task.close()
 
 
-def test_a_store_away_for_too_long_is_restored_in_full(plan: QueryPlan, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lowered", ["the job's", "the topic's"])
+def test_a_store_away_for_too_long_is_restored_in_full(
+    plan: QueryPlan, tmp_path: Path, lowered: str
+) -> None:
     _run(plan, tmp_path / "a")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     task, _ = history.open_task(plan, tmp_path / "a")
     number = history.BATCHES
     task.process(history.batch_of(number), history.payload_of(plan, SEED, number))
     task.close()
-    plan = _with_state(plan, delete_retention_ms=1)
+    if lowered == "the job's":
+        plan = _with_state(plan, delete_retention_ms=1)
+    else:
+        settings = TopicSettings(plan.settings.client())
+        settings.alter(plan.changelog, {"delete.retention.ms": "1"})
     time.sleep(0.01)
     task, report = history.open_task(plan, tmp_path / "b")
     assert "away" in report.restore_reason
