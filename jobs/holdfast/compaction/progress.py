@@ -48,12 +48,13 @@ class Goal:
     """One partition that shall be cleaned.
 
     Attributes:
-        to: the offset below which everything shall be cleaned.
+        to: the offset below which everything shall be cleaned; None where nobody knows how far
+            the cleaner may go, then only sizes tell.
         bytes: of its log before; `expected` after.
     """
 
     partition: int
-    to: int
+    to: int | None
     bytes: int
     expected: int
 
@@ -240,9 +241,10 @@ class _Wait:
         self.looks[partition] = look
         rested = now - self._changed[partition] >= self._rest_s
         fell = goal.gain > 0 and goal.bytes - look.bytes >= _FELL * goal.gain
-        if look.cleaned_to is not None and look.cleaned_to >= goal.to:
+        known = look.cleaned_to is not None and goal.to is not None
+        if known and (look.cleaned_to or 0) >= (goal.to or 0):
             self.open.discard(partition)
-        elif (fell and rested) or (look.cleaned_to is None and goal.gain <= _SMALL * goal.bytes):
+        elif (fell and rested) or (not known and goal.gain <= _SMALL * goal.bytes):
             self.exact = False
             self.open.discard(partition)
 
