@@ -9,9 +9,9 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TriggerRule
 from airflow.sdk.exceptions import AirflowSkipException
 
-from holdfast_airflow import pods, steps
-from holdfast_airflow.operator import HoldfastOperator
-from holdfast_airflow.request import CHAOS_FOLDER, Request
+from holdfast_airflow import steps
+from holdfast_airflow.operator import RunFolderOperator
+from holdfast_airflow.request import CHAOS_FOLDER
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -42,32 +42,24 @@ DEFAULTS = {
     "execution_timeout": timedelta(minutes=20),
 }
 _LONG = timedelta(hours=8)
+_CLAIM = "holdfast-chaos"
 
 
-class ChaosOperator(HoldfastOperator):
-    """A step of a chaos run; all its pods share a volume, where the run's folder is.
+class ChaosOperator(RunFolderOperator):
+    """A step of a chaos run.
 
     Args:
         begun_by: the task without whose success there is no run, and nothing to do.
     """
 
     def __init__(self, *, begun_by: str = "", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        volume, mount = pods.chaos_volume(CHAOS_FOLDER)
+        super().__init__(claim=_CLAIM, folder=CHAOS_FOLDER, **kwargs)
         self.begun_by = begun_by
-        self.volumes = [*self.volumes, volume]
-        self.volume_mounts = [*self.volume_mounts, mount]
-        self.affinity = pods.chaos_affinity()
-        self.security_context = pods.pod_security(fs_group=10001)
 
     def execute(self, context: Context) -> Any:
         if self.begun_by and not context["ti"].xcom_pull(task_ids=self.begun_by):
             raise AirflowSkipException(f"There is no run: {self.begun_by} has refused it.")
         return super().execute(context)
-
-    def prepare_pod(self, request: Request) -> None:
-        super().prepare_pod(request)
-        self.labels = {**self.labels, pods.CHAOS_LABEL: pods.CHAOS}
 
 
 def chaos_tasks() -> None:

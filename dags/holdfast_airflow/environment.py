@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "bootstrap_servers",
@@ -11,22 +13,33 @@ __all__ = [
     "chaos_job",
     "child_environment",
     "command",
+    "compaction_defaults",
+    "compaction_schedule",
     "image",
     "namespace",
     "sql_folder",
+    "status_pattern",
     "status_url",
+    "strimzi_namespace",
 ]
 
 _BOOTSTRAP_SERVERS = "HOLDFAST_BOOTSTRAP_SERVERS"
 _CHAOS_CONFIRM = "HOLDFAST_CHAOS_CONFIRM"
 _CHAOS_JOB = "HOLDFAST_CHAOS_JOB"
 _COMMAND = "HOLDFAST_COMMAND"
+_COMPACTION_PARAMS = "HOLDFAST_COMPACTION_PARAMS"
+_COMPACTION_SCHEDULE = "HOLDFAST_COMPACTION_SCHEDULE"
 _IMAGE = "HOLDFAST_IMAGE"
 _NAMESPACE = "HOLDFAST_NAMESPACE"
 _SQL_FOLDER = "HOLDFAST_SQL_FOLDER"
 _STATUS_URL = "HOLDFAST_STATUS_URL"
+_STRIMZI_NAMESPACE = "HOLDFAST_STRIMZI_NAMESPACE"
 # The command line takes what starts with HOLDFAST_ for a property and refuses unknown ones.
-_OURS = {_CHAOS_CONFIRM, _CHAOS_JOB, _COMMAND, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL}
+_OURS = {
+    *(_CHAOS_CONFIRM, _CHAOS_JOB, _COMMAND, _COMPACTION_PARAMS, _COMPACTION_SCHEDULE, _IMAGE),
+    *(_NAMESPACE, _SQL_FOLDER, _STATUS_URL, _STRIMZI_NAMESPACE),
+}
+_WEEKLY = "0 4 * * 0"
 
 
 def image() -> str:
@@ -46,8 +59,13 @@ def bootstrap_servers() -> str:
 
 def status_url(name: str, in_namespace: str) -> str:
     """Where the driver of a job on Kubernetes tells its status."""
+    return status_pattern(in_namespace).replace("{name}", name)
+
+
+def status_pattern(in_namespace: str) -> str:
+    """The same for any job: with `{name}` in the place of its name."""
     pattern = os.environ.get(_STATUS_URL, "http://{name}-driver.{namespace}.svc:8090/status")
-    return pattern.format(name=name, namespace=in_namespace)
+    return pattern.replace("{namespace}", in_namespace)
 
 
 def command() -> str:
@@ -63,6 +81,22 @@ def chaos_job() -> str | None:
 def chaos_confirm() -> str | None:
     """Its name once more, where its namespace is not one for development."""
     return os.environ.get(_CHAOS_CONFIRM) or None
+
+
+def compaction_schedule() -> str | None:
+    """When changelogs are surveyed: a cron expression, weekly unless said; None for never."""
+    return os.environ.get(_COMPACTION_SCHEDULE, _WEEKLY) or None
+
+
+def compaction_defaults() -> dict[str, Any]:
+    """Defaults of the params of `plan_changelog_compaction`, which its scheduled runs have."""
+    found: dict[str, Any] = json.loads(os.environ.get(_COMPACTION_PARAMS) or "{}")
+    return found
+
+
+def strimzi_namespace() -> str | None:
+    """Where KafkaTopic resources of Strimzi lie; None without Strimzi."""
+    return os.environ.get(_STRIMZI_NAMESPACE) or None
 
 
 def sql_folder() -> Path:

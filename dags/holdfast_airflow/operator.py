@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from holdfast_airflow.steps import Step
 
-__all__ = ["REASON", "HoldfastOperator", "RollBackOperator", "request_of"]
+__all__ = ["REASON", "HoldfastOperator", "RollBackOperator", "RunFolderOperator", "request_of"]
 
 REASON = "reason"
 """XCom key under which a failed task says why."""
@@ -67,8 +67,7 @@ class HoldfastOperator(KubernetesPodOperator):
             volumes=[volume],
             volume_mounts=[mount],
             image_pull_policy="IfNotPresent",
-            # Helm needs time to take back what it began.
-            termination_grace_period=120 if step.deployer else 15,
+            termination_grace_period=step.grace_s,
             # The end of the log says why a command failed.
             termination_message_policy="FallbackToLogsOnError",
             log_pod_spec_on_failure=False,
@@ -80,11 +79,19 @@ class HoldfastOperator(KubernetesPodOperator):
         self._process: Process | None = None
 
     def execute(self, context: Context) -> Any:
-        request = request_of(context)
+        request = self.asked(context)
         if request.local:
             return self._run_process(request, context)
         self.prepare_pod(request)
         return self._run_pod(context)
+
+    def asked(self, context: Context) -> Request:
+        """What this task is about.
+
+        Raises:
+            AirflowFailException: it makes no sense.
+        """
+        return request_of(context)
 
     def on_kill(self) -> None:
         if self._process is not None:
@@ -174,6 +181,28 @@ class HoldfastOperator(KubernetesPodOperator):
     def _refusal(self, context: Context, status: int, output: str) -> AirflowException:
         why = f"{self.step.name} ended with status {status}. {_reason(output)}"
         return _failure(context, why, final=self.step.final(status))
+
+
+class RunFolderOperator(HoldfastOperator):
+    """A step of a run whose files the next steps read: all its pods share a volume.
+
+    Args:
+        claim: the volume claim.
+        folder: where a pod has it.
+    """
+
+    def __init__(self, *, claim: str, folder: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        volume, mount = pods.shared_volume(claim, folder)
+        self.claim = claim
+        self.volumes = [*self.volumes, volume]
+        self.volume_mounts = [*self.volume_mounts, mount]
+        self.affinity = pods.beside_others(claim)
+        self.security_context = pods.pod_security(fs_group=10001)
+
+    def prepare_pod(self, request: Request) -> None:
+        super().prepare_pod(request)
+        self.labels = {**self.labels, pods.VOLUME_LABEL: self.claim}
 
 
 class RollBackOperator(HoldfastOperator):

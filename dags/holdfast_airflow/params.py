@@ -8,7 +8,7 @@ from airflow.sdk import Param
 
 from holdfast_airflow import environment
 
-__all__ = ["chaos_params", "deploy_params", "undeploy_params"]
+__all__ = ["chaos_params", "deploy_params", "undeploy_params", "where_it_runs"]
 
 _WHAT, _WHERE, _SIZE, _LIMITS = "The table", "Where it runs", "Size", "Time limits"
 _FAULTS, _LOAD = "What is broken", "Load meanwhile"
@@ -30,7 +30,8 @@ def _name(default: str | None = None) -> Param:
     )
 
 
-def _where() -> dict[str, Any]:
+def where_it_runs() -> dict[str, Any]:
+    """Params that say where commands run and which Kafka they talk to."""
     return {
         "target": Param(
             "kubernetes",
@@ -171,7 +172,7 @@ def deploy_params() -> dict[str, Any]:
     """Params of `deploy_state_table`."""
     return {
         **_table(),
-        **_where(),
+        **where_it_runs(),
         **_size(),
         "deploy_timeout_minutes": _minutes(
             15, 110, "Deploy", "Until the new revision is ready; then the old one comes back."
@@ -186,7 +187,7 @@ def undeploy_params() -> dict[str, Any]:
     """Params of `undeploy_state_table`."""
     return {
         "name": _name(),
-        **_where(),
+        **where_it_runs(),
         "delete_state": Param(
             False,
             type="boolean",
@@ -307,7 +308,7 @@ def chaos_params(
     job: str | None = None, confirm: str | None = None, rounds: int = 10
 ) -> dict[str, Any]:
     """Params of `chaos_exactly_once`, and with defaults those of `chaos_daily`."""
-    where = {name: param for name, param in _where().items() if name != "bootstrap_servers"}
+    where = {name: param for name, param in where_it_runs().items() if name != "bootstrap_servers"}
     return {
         "name": _name(job),
         **where,

@@ -7,26 +7,22 @@ from typing import Any
 from kubernetes.client import models as k8s
 
 __all__ = [
-    "CHAOS",
-    "CHAOS_LABEL",
     "SCRATCH",
-    "chaos_affinity",
-    "chaos_volume",
+    "VOLUME_LABEL",
+    "beside_others",
     "container_security",
     "kafka_access",
     "pod_security",
     "resources",
     "scratch",
+    "shared_volume",
 ]
 
 SCRATCH = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
 """The only folder of a pod that can be written to."""
 
-CHAOS = "holdfast-chaos"
-"""The volume claim of chaos runs."""
-
-CHAOS_LABEL = "holdfast/volume"
-"""Label of the pods that mount it."""
+VOLUME_LABEL = "holdfast/volume"
+"""Label of the pods that share a claim: its name."""
 
 _TLS_FOLDER = "/etc/holdfast/tls"  # where the chart mounts it, too
 
@@ -65,17 +61,17 @@ def scratch() -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
     return volume, k8s.V1VolumeMount(name="tmp", mount_path=SCRATCH)
 
 
-def chaos_volume(folder: str) -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
-    """The claim that all pods of a chaos run share."""
-    source = k8s.V1PersistentVolumeClaimVolumeSource(claim_name=CHAOS)
-    volume = k8s.V1Volume(name="chaos", persistent_volume_claim=source)
-    return volume, k8s.V1VolumeMount(name="chaos", mount_path=folder)
+def shared_volume(claim: str, folder: str) -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
+    """The claim that all pods of a run share, as `folder`."""
+    source = k8s.V1PersistentVolumeClaimVolumeSource(claim_name=claim)
+    volume = k8s.V1Volume(name="runs", persistent_volume_claim=source)
+    return volume, k8s.V1VolumeMount(name="runs", mount_path=folder)
 
 
-def chaos_affinity() -> k8s.V1Affinity:
-    """On one node with the others: the claim may be one that a single node mounts."""
+def beside_others(claim: str) -> k8s.V1Affinity:
+    """On one node with the others that share a claim: it may be one that a single node mounts."""
     term = k8s.V1PodAffinityTerm(
-        label_selector=k8s.V1LabelSelector(match_labels={CHAOS_LABEL: CHAOS}),
+        label_selector=k8s.V1LabelSelector(match_labels={VOLUME_LABEL: claim}),
         topology_key="kubernetes.io/hostname",
     )
     return k8s.V1Affinity(

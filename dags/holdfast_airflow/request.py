@@ -11,16 +11,21 @@ from typing import Any
 
 from holdfast_airflow import environment
 
-__all__ = ["CHAOS_FOLDER", "InvalidRequest", "Request"]
+__all__ = ["CHAOS_FOLDER", "COMPACTION_FOLDER", "InvalidRequest", "Request"]
 
 CHAOS_FOLDER = "/var/lib/holdfast-chaos"
 """Where task pods of chaos runs have their volume."""
 
+COMPACTION_FOLDER = "/var/lib/holdfast-compaction"
+"""Where task pods that survey and plan have theirs."""
+
+_NO_JOB = "compaction"
 
 _CHAOS_OPTIONS = (
     *("components", "faults", "moments", "rounds", "seed", "confirm"),
     *("rate", "keys", "distribution", "out_of_order", "late", "tombstones", "garbage"),
 )
+_POLICY = ("target_restore_s", "disk_budget_bytes", "min_gain", "max_store_absence_ms")
 
 
 class InvalidRequest(ValueError):
@@ -32,7 +37,8 @@ class Request:
     """The params of a run, checked as far as their schema cannot.
 
     `sql` is empty for a run that has no statements (undeploy, chaos).  `run` names the run in
-    Airflow, in characters that are fit for a folder.
+    Airflow, in characters that are fit for a folder.  `plan_hash` is that of the plan which was
+    approved.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Request:
     sql: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
     run: str = ""
+    plan_hash: str = ""
 
     @staticmethod
     def of(params: Mapping[str, Any], run: str = "") -> Request:
@@ -50,7 +57,8 @@ class Request:
         """
         sql = _statements(params) if "sql" in params else ""
         plain = re.sub("[^A-Za-z0-9.-]+", "-", run).strip(".-")
-        return Request(params["name"], params["target"], sql, dict(params), plain)
+        name = params.get("name", _NO_JOB)
+        return Request(name, params["target"], sql, dict(params), plain)
 
     @property
     def local(self) -> bool:
@@ -106,8 +114,36 @@ class Request:
 
     def chaos_arguments(self) -> list[str]:
         """For the other commands of `chaos`, which find the rest in the run's folder."""
-        home = self._home() if self.local else [f"--home={CHAOS_FOLDER}"]
-        return [f"--run={self.run}", *home]
+        return [f"--run={self.run}", *self._home(CHAOS_FOLDER)]
+
+    def repair_arguments(self) -> list[str]:
+        """For `compaction repair`."""
+        return [*self.params["jobs"], *self._compaction_home(), *self._kafka()]
+
+    def survey_arguments(self) -> list[str]:
+        """For `compaction survey`; a job on Kubernetes is asked at its driver's address."""
+        where = [f"--target={self.target}"]
+        if not self.local:
+            pattern = environment.status_pattern(self.namespace)
+            where += [f"--status={pattern}"]
+            topics = self.params["strimzi_namespace"]
+            where += [f"--namespace={topics}"] if topics else []
+        return [*self.params["jobs"], *self._of_run(), *where, *self._kafka()]
+
+    def plan_arguments(self) -> list[str]:
+        """For `compaction plan`; a policy that is not given has its default."""
+        given = {key.replace("_", "."): self.params[key] for key in _POLICY}
+        named = {key: value for key, value in given.items() if value is not None}
+        policy = {**named, **(self.params["policy"] or {})}
+        return [*self._of_run(), *(f"--policy={key}={_plain(policy[key])}" for key in policy)]
+
+    def apply_arguments(self) -> list[str]:
+        """For `compaction apply`, of the plan that was approved and no other."""
+        return [*self._of_run(), f"--hash={self.plan_hash}", "--yes", *self._kafka()]
+
+    def verify_arguments(self) -> list[str]:
+        """For `compaction verify`."""
+        return [*self._of_run(), *self._kafka()]
 
     def chart_values(self) -> str:
         """More values of the chart as JSON, which YAML readers take; empty for none."""
@@ -119,9 +155,18 @@ class Request:
         kafka: dict[str, Any] = (self.params.get("values") or {}).get("kafka", {})
         return kafka
 
-    def _home(self) -> list[str]:
-        home = self.params.get("home")
-        return [f"--home={home}"] if self.local and home else []
+    def _home(self, in_pods: str = "") -> list[str]:
+        home = self.params.get("home") if self.local else in_pods
+        return [f"--home={home}"] if home else []
+
+    def _compaction_home(self) -> list[str]:
+        return self._home(COMPACTION_FOLDER)
+
+    def _of_run(self) -> list[str]:
+        return [f"--run={self.run}", *self._compaction_home()]
+
+    def _kafka(self) -> list[str]:
+        return _settings(self._properties())
 
     def _properties(self) -> dict[str, Any]:
         own = {

@@ -2,7 +2,8 @@
 
 A step is a bash script that takes the arguments as "$@", so nothing a user types is ever part of
 a script.  It finds the executable in $COMMAND, the chart's values in $CHART_VALUES, and writes
-what the next steps shall know as JSON to $OUTCOME.  Exit status 2 means refused.
+what the next steps shall know as JSON to $OUTCOME.  Exit status 2 means refused, 4 that what was
+planned no longer fits.
 """
 
 from __future__ import annotations
@@ -13,24 +14,31 @@ from dataclasses import dataclass
 from holdfast_airflow.request import Request
 
 __all__ = [
+    "APPLY",
     "BASELINE",
     "CHECK",
     "DEPLOY",
     "HEAL",
     "NEMESIS",
+    "PLAN",
     "PRECHECK",
     "QUIESCE",
+    "REPAIR",
     "REPORT",
     "ROLL_BACK",
     "SMOKE",
+    "SURVEY",
     "TOPICS",
     "UNDEPLOY",
     "VERIFY",
+    "VERIFY_COMPACTION",
     "WORKLOAD",
     "Step",
 ]
 
-_REFUSED, _NO_PROGRAM, _STOPPED = 2, (126, 127), 143
+_REFUSED, _CHANGED, _NO_PROGRAM, _STOPPED = 2, 4, (126, 127), 143
+# Helm needs time to take back what it began, and so do temporary settings of topics.
+_LONG_GRACE_S = 120
 _DEPLOYER, _BREAKER, _PLAIN = "holdfast-deployer", "holdfast-chaos", "holdfast-task"
 
 
@@ -45,6 +53,7 @@ class Step:
         deployer: whether it runs helm, and so needs the right to change the cluster.
         breaker: whether it looks at, breaks or heals the pods of a job.
         once: whether any failure of the script is final, not only a refusal.
+        grace_s: how long its pod may take to end once it is told to.
     """
 
     name: str
@@ -53,6 +62,7 @@ class Step:
     deployer: bool = False
     breaker: bool = False
     once: bool = False
+    grace_s: int = 15
 
     @property
     def service_account(self) -> str:
@@ -70,7 +80,7 @@ class Step:
         """Whether it is of no use to run the script again."""
         if exit_status == _STOPPED:  # with its worker, and it has undone what it began
             return False
-        return self.once or exit_status in {_REFUSED, *_NO_PROGRAM}
+        return self.once or exit_status in {_REFUSED, _CHANGED, *_NO_PROGRAM}
 
 
 # Told to end, helm takes back what it began if it is given the time: `holdfast` does so at an
@@ -103,6 +113,7 @@ DEPLOY = Step(
     + 'run deploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.deploy_arguments,
     deployer=True,
+    grace_s=_LONG_GRACE_S,
     once=True,
 )
 SMOKE = Step(
@@ -116,6 +127,7 @@ ROLL_BACK = Step(
     _PRELUDE + 'run rollback "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.release_arguments,
     deployer=True,
+    grace_s=_LONG_GRACE_S,
     once=True,
 )
 UNDEPLOY = Step(
@@ -123,6 +135,7 @@ UNDEPLOY = Step(
     _PRELUDE + 'run undeploy "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.undeploy_arguments,
     deployer=True,
+    grace_s=_LONG_GRACE_S,
 )
 
 
@@ -161,3 +174,30 @@ REPORT = Step(
     + 'case $status in 0|1|3) ;; *) exit "$status" ;; esac\n',
     Request.chaos_arguments,
 )
+
+
+def _compaction(
+    command: str, arguments: Callable[[Request], list[str]], *, grace_s: int = 15
+) -> Step:
+    """Its table or progress is in the log, its JSON is the outcome."""
+    script = f'run compaction {command} "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n'
+    return Step(command, _PRELUDE + script, arguments, grace_s=grace_s)
+
+
+REPAIR = _compaction("repair", Request.repair_arguments, grace_s=_LONG_GRACE_S)
+# A survey is too large for an XCom; the next steps read its file.
+SURVEY = Step(
+    "survey",
+    _PRELUDE + 'run compaction survey "$@"\necho \'{"ok": true}\' > "$OUTCOME"\n',
+    Request.survey_arguments,
+)
+# Once for the log; the second time it is the same plan.
+PLAN = Step(
+    "plan",
+    _PRELUDE
+    + 'run compaction plan "$@"\nrun compaction plan "$@" --json --markdown > "$OUTCOME"\n',
+    Request.plan_arguments,
+)
+# Twice is the same as once.
+APPLY = _compaction("apply", Request.apply_arguments, grace_s=_LONG_GRACE_S)
+VERIFY_COMPACTION = _compaction("verify", Request.verify_arguments)

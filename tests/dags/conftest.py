@@ -76,6 +76,14 @@ def chaos_params() -> dict[str, Any]:
 
 
 @pytest.fixture
+def compaction_params() -> dict[str, Any]:
+    """Params of a run that plans a compaction, with target kubernetes, all defaults filled in."""
+    from holdfast_airflow.compaction_params import compaction_params
+
+    return {name: param.value for name, param in compaction_params().items()}
+
+
+@pytest.fixture
 def task() -> Task:
     return Task()
 

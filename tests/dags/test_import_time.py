@@ -11,6 +11,9 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+NAMES = [
+    "deploy_state_table", "undeploy_state_table", "chaos_daily", "plan_changelog_compaction",
+]  # fmt: skip
 _SECONDS = 1.0
 # Processor time: what a busy machine does beside it is not the DAG's fault.
 _MEASURE = """
@@ -23,7 +26,7 @@ print(time.process_time() - began, *sorted({n.partition('.')[0] for n in sys.mod
 """
 
 
-@pytest.mark.parametrize("name", ["deploy_state_table", "undeploy_state_table", "chaos_daily"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_dag_is_imported_in_under_a_second_and_without_spark(
     dags_folder: Path, name: str
 ) -> None:

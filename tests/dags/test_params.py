@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 
+from holdfast_airflow.compaction_params import compaction_params as all_compaction_params
 from holdfast_airflow.params import chaos_params, deploy_params, undeploy_params
 from holdfast_airflow.request import InvalidRequest, Request
 
@@ -161,6 +163,58 @@ def test_arguments_of_a_chaos_run(chaos_params: dict[str, Any]) -> None:
     local = Request.of({**asked, "target": "local", "home": "/h"}, "r")
     assert local.chaos_arguments() == ["--run=r", "--home=/h"]
     assert not [a for a in local.precheck_arguments() if a.startswith("--namespace")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"jobs": ["a b"]},
+        {"jobs": ["--exact"]},
+        {"jobs": "movies"},
+        {"target_restore_s": 0},
+        {"min_gain": 1.5},
+        {"disk_budget_bytes": "1 GB"},
+        {"policy": {"--hash": "x"}},
+        {"auto_approve": "yes"},
+        {"auto_approve_max_cleaner_gb": -1},
+        {"approval_timeout_hours": 0},
+        {"strimzi_namespace": "Kafka"},
+    ],
+    ids=str,
+)
+def test_a_compaction_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    params = ParamsDict(all_compaction_params())
+    with pytest.raises(ParamValidationError):
+        params.update(wrong)
+
+
+def test_arguments_of_a_compaction(compaction_params: dict[str, Any]) -> None:
+    asked = {
+        **compaction_params, "jobs": ["movies"], "target_restore_s": 30, "min_gain": 0.2,
+        "policy": {"allow.roll": False}, "properties": {"kafka.client.id": "c"},
+    }  # fmt: skip
+    run = ["--run=scheduled-2026-11-22", "--home=/var/lib/holdfast-compaction"]
+    kafka = [
+        "--set=bootstrap.servers=kafka.holdfast-platform.svc:9092", "--set=kafka.client.id=c",
+    ]  # fmt: skip
+    request = Request.of(asked, "scheduled__2026-11-22")
+    status = "--status=http://{name}-driver.holdfast.svc:8090/status"
+    assert request.repair_arguments() == ["movies", run[1], *kafka]
+    assert request.survey_arguments() == [
+        "movies", *run, "--target=kubernetes", status, *kafka,
+    ]  # fmt: skip
+    assert request.plan_arguments() == [
+        *run, "--policy=target.restore.s=30", "--policy=min.gain=0.2", "--policy=allow.roll=false",
+    ]  # fmt: skip
+    assert replace(request, plan_hash="ab").apply_arguments() == [
+        *run, "--hash=ab", "--yes", *kafka,
+    ]  # fmt: skip
+    assert request.verify_arguments() == [*run, *kafka]
+    strimzi = Request.of({**asked, "strimzi_namespace": "kafka"}, "r").survey_arguments()
+    assert "--namespace=kafka" in strimzi
+    local = Request.of({**compaction_params, "target": "local", "home": "/h"}, "r")
+    assert local.survey_arguments() == ["--run=r", "--home=/h", "--target=local"]
+    assert local.repair_arguments() == ["--home=/h"]
 
 
 def test_the_form_offers_the_faults_and_moments_that_there_are(root: Path) -> None:

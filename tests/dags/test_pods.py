@@ -11,6 +11,7 @@ from kubernetes.client import ApiClient
 
 from holdfast_airflow import steps
 from holdfast_airflow.chaos import ChaosOperator
+from holdfast_airflow.compaction import CompactionOperator
 from holdfast_airflow.operator import HoldfastOperator
 from holdfast_airflow.request import Request
 
@@ -18,6 +19,9 @@ STEPS = [steps.CHECK, steps.TOPICS, steps.DEPLOY, steps.SMOKE, steps.ROLL_BACK]
 CHAOS_STEPS = [
     steps.PRECHECK, steps.BASELINE, steps.WORKLOAD, steps.NEMESIS,
     steps.HEAL, steps.QUIESCE, steps.VERIFY, steps.REPORT,
+]  # fmt: skip
+COMPACTION_STEPS = [
+    steps.REPAIR, steps.SURVEY, steps.PLAN, steps.APPLY, steps.VERIFY_COMPACTION,
 ]  # fmt: skip
 KAFKA = {
     "properties": {"security.protocol": "SASL_SSL"},
@@ -42,6 +46,24 @@ def _chaos_pod(step: steps.Step, params: dict[str, Any]) -> dict[str, Any]:
     operator = ChaosOperator(task_id=step.name, step=step)
     operator.prepare_pod(Request.of(params, "run-1"))
     return _pod(operator)
+
+
+def _compaction_pod(step: steps.Step, params: dict[str, Any]) -> dict[str, Any]:
+    operator = CompactionOperator(task_id=step.name, step=step)
+    operator.prepare_pod(Request.of(params, "run-1"))
+    return _pod(operator)
+
+
+def _shares(pod: dict[str, Any], claim: str, folder: str) -> bool:
+    """Whether a pod has the claim as this folder, and is on the node of the others that do."""
+    spec = pod["spec"]
+    mounted = {"name": "runs", "mountPath": folder} in spec["containers"][0]["volumeMounts"]
+    claims = [v["persistentVolumeClaim"] for v in spec["volumes"] if "persistentVolumeClaim" in v]
+    (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    wanted = term["labelSelector"]["matchLabels"].items()
+    # The first one has to find itself.
+    beside = wanted <= pod["metadata"]["labels"].items() and ("holdfast/volume", claim) in wanted
+    return mounted and claims == [{"claimName": claim}] and beside
 
 
 def _violations(pod: dict[str, Any]) -> Iterator[str]:
@@ -93,15 +115,37 @@ def test_pods_of_a_chaos_run_are_restricted_and_share_a_volume(
     step: steps.Step, chaos_params: dict[str, Any]
 ) -> None:
     pod = _chaos_pod(step, chaos_params)
-    spec = pod["spec"]
     assert list(_violations(pod)) == []
-    folder = "/var/lib/holdfast-chaos"
-    assert {"name": "chaos", "mountPath": folder} in spec["containers"][0]["volumeMounts"]
-    claims = [v["persistentVolumeClaim"] for v in spec["volumes"] if "persistentVolumeClaim" in v]
-    assert claims == [{"claimName": "holdfast-chaos"}]
-    (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    wanted = term["labelSelector"]["matchLabels"].items()
-    assert wanted <= pod["metadata"]["labels"].items(), "the first one finds itself"
+    assert _shares(pod, "holdfast-chaos", "/var/lib/holdfast-chaos")
+
+
+@pytest.mark.parametrize("step", COMPACTION_STEPS, ids=lambda step: step.name)
+def test_pods_that_plan_a_compaction_are_restricted_and_share_a_volume(
+    step: steps.Step, compaction_params: dict[str, Any]
+) -> None:
+    pod = _compaction_pod(step, {**compaction_params, "values": {"kafka": KAFKA}})
+    assert list(_violations(pod)) == []
+    assert _shares(pod, "holdfast-compaction", "/var/lib/holdfast-compaction")
+    variables = {variable["name"] for variable in pod["spec"]["containers"][0]["env"]}
+    assert "HOLDFAST_KAFKA_SASL_PASSWORD" in variables
+
+
+@pytest.mark.parametrize("strimzi", ["kafka", None])
+@pytest.mark.parametrize("step", COMPACTION_STEPS, ids=lambda step: step.name)
+def test_a_compaction_talks_to_kubernetes_only_about_kafka_topics(
+    step: steps.Step, strimzi: str | None, compaction_params: dict[str, Any]
+) -> None:
+    spec = _compaction_pod(step, {**compaction_params, "strimzi_namespace": strimzi})["spec"]
+    assert spec["serviceAccountName"] == "holdfast-compaction"
+    assert spec["automountServiceAccountToken"] is (bool(strimzi) and step is not steps.PLAN)
+
+
+def test_what_has_something_to_take_back_is_given_the_time(
+    compaction_params: dict[str, Any],
+) -> None:
+    pods = {s.name: _compaction_pod(s, compaction_params)["spec"] for s in COMPACTION_STEPS}
+    assert pods["apply"]["terminationGracePeriodSeconds"] >= 120
+    assert pods["survey"]["terminationGracePeriodSeconds"] < 60
 
 
 @pytest.mark.parametrize("step", CHAOS_STEPS, ids=lambda step: step.name)

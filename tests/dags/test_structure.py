@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import TriggerRule
+from airflow.sdk import DAG, TriggerRule
 
+from holdfast_airflow.approval import ApprovePlan
 from holdfast_airflow.operator import HoldfastOperator
 from holdfast_airflow.sensor import CaughtUpSensor
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 DEPLOY, UNDEPLOY = "deploy_state_table", "undeploy_state_table"
 CHAOS, DAILY = "chaos_exactly_once", "chaos_daily"
-ALL = sorted([DEPLOY, UNDEPLOY, CHAOS, DAILY])
+COMPACTION = "plan_changelog_compaction"
+UNSCHEDULED = [DEPLOY, UNDEPLOY, CHAOS, DAILY]
+ALL = sorted([*UNSCHEDULED, COMPACTION])
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +38,7 @@ def test_a_dag_says_what_it_is_and_whose(bag: DagBag, name: str) -> None:
     assert dag.doc_md
     assert dag.description
     assert "holdfast" in dag.tags
-    assert not dag.timetable.can_be_scheduled
+    assert dag.timetable.can_be_scheduled is (name not in UNSCHEDULED)
     assert dag.max_active_runs == 1
     assert dag.dagrun_timeout
     assert {task.owner for task in dag.tasks} == {"holdfast"}
@@ -103,6 +106,56 @@ def test_a_job_to_break_every_night_makes_a_schedule(
     assert dag.timetable.can_be_scheduled
     params = dag.params.dump()
     assert (params["name"], params["confirm"], params["rounds"]) == ("movies", "movies", 5)
+
+
+def test_the_steps_of_a_compaction(bag: DagBag) -> None:
+    dag = bag.dags[COMPACTION]
+    assert {task.task_id: task.downstream_task_ids for task in dag.tasks} == {
+        "repair": {"survey"},
+        "survey": {"plan"},
+        "plan": {"decide"},
+        "decide": {"nothing_to_do", "approval", "approved"},
+        "nothing_to_do": set(),
+        "approval": {"approved"},
+        "approved": {"apply", "put_back"},
+        "apply": {"verify"},
+        "verify": {"put_back"},
+        "put_back": set(),
+    }
+    tasks = dag.task_dict
+    assert tasks["put_back"].is_teardown, "also of a run that somebody stops"
+    assert tasks["approved"].is_setup, "and only of one that may have changed something"
+    approval = tasks["approval"]
+    assert isinstance(approval, ApprovePlan)
+    assert approval.defaults == ["Reject"], "silence is a no"
+
+
+def test_a_survey_comes_weekly_unless_something_else_is_said(
+    dags_folder: Path, database: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read() -> DAG:
+        bag = DagBag(dags_folder / f"{COMPACTION}.py", bundle_name="dags-folder")
+        assert bag.import_errors == {}
+        return bag.dags[COMPACTION]
+
+    assert getattr(read().timetable, "expression", None) == "0 4 * * 0"
+    monkeypatch.setenv("HOLDFAST_COMPACTION_SCHEDULE", "30 2 * * *")
+    monkeypatch.setenv("HOLDFAST_COMPACTION_PARAMS", '{"target": "local", "auto_approve": true}')
+    dag = read()
+    assert getattr(dag.timetable, "expression", None) == "30 2 * * *"
+    params = dag.params.dump()
+    assert (params["target"], params["auto_approve"], params["jobs"]) == ("local", True, [])
+    monkeypatch.setenv("HOLDFAST_COMPACTION_SCHEDULE", "")
+    assert not read().timetable.can_be_scheduled
+
+
+def test_a_default_for_a_param_that_is_none_is_an_error_of_the_dag(
+    dags_folder: Path, database: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_COMPACTION_PARAMS", '{"auto_aprove": true}')
+    bag = DagBag(dags_folder / f"{COMPACTION}.py", bundle_name="dags-folder")
+    (error,) = bag.import_errors.values()
+    assert "'auto_aprove', which is no param of this DAG" in error
 
 
 def test_what_must_not_run_twice_is_not_retried(bag: DagBag) -> None:

@@ -1,0 +1,89 @@
+"""The tasks of a run that plans the compaction of changelogs, and does what was approved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import TriggerRule
+
+from holdfast_airflow import steps
+from holdfast_airflow.approval import ApprovedPlan, ApprovePlan, DecideOnPlan
+from holdfast_airflow.operator import RunFolderOperator
+from holdfast_airflow.request import COMPACTION_FOLDER, Request
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+__all__ = ["DEFAULTS", "CompactionOperator", "compaction_tasks"]
+
+DEFAULTS = {
+    "owner": "holdfast",
+    "retries": 2,
+    "retry_delay": timedelta(seconds=10),
+    "execution_timeout": timedelta(minutes=30),
+}
+_LONG = timedelta(hours=8)
+_ACCOUNT = "holdfast-compaction"
+
+
+class CompactionOperator(RunFolderOperator):
+    """A step of a run.
+
+    Args:
+        approved: the task that says which plan was approved, for the step that carries it out.
+    """
+
+    def __init__(self, *, approved: str = "", **kwargs: Any) -> None:
+        super().__init__(claim=_ACCOUNT, folder=COMPACTION_FOLDER, **kwargs)
+        self.approved = approved
+
+    def asked(self, context: Context) -> Request:
+        request = super().asked(context)
+        if not self.approved:
+            return request
+        return replace(request, plan_hash=context["ti"].xcom_pull(task_ids=self.approved)["hash"])
+
+    def prepare_pod(self, request: Request) -> None:
+        super().prepare_pod(request)
+        # Without Strimzi nothing is asked of Kubernetes.
+        strimzi = bool(request.params["strimzi_namespace"]) and self.step is not steps.PLAN
+        self.service_account_name = _ACCOUNT
+        self.automount_service_account_token = strimzi
+
+
+def compaction_tasks() -> None:
+    """Makes the tasks of a run in the DAG that is being made."""
+    repair = CompactionOperator(task_id="repair", step=steps.REPAIR)
+    survey = CompactionOperator(task_id="survey", step=steps.SURVEY)
+    plan = CompactionOperator(task_id="plan", step=steps.PLAN)
+    decide = DecideOnPlan(
+        task_id="decide",
+        plan=plan.task_id,
+        nothing="nothing_to_do",
+        ask="approval",
+        approved="approved",
+    )
+    nothing = EmptyOperator(task_id="nothing_to_do")
+    approval = ApprovePlan(task_id="approval", plan=plan.task_id)
+    # Whoever approved it, here both ways are one again.
+    approved = ApprovedPlan(
+        task_id="approved",
+        decide=decide.task_id,
+        ask=approval.task_id,
+        trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
+    )
+    apply = CompactionOperator(
+        task_id="apply", step=steps.APPLY, approved=approved.task_id, execution_timeout=_LONG
+    )
+    verify = CompactionOperator(
+        task_id="verify", step=steps.VERIFY_COMPACTION, execution_timeout=_LONG
+    )
+    put_back = CompactionOperator(task_id="put_back", step=steps.REPAIR)
+
+    repair >> survey >> plan >> decide >> [nothing, approval, approved]
+    approval >> approved >> apply >> verify >> put_back
+    # Also of a run that somebody stops while settings are temporary; not of one that changed none.
+    put_back.as_teardown(setups=approved)
