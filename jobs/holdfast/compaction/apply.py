@@ -27,7 +27,7 @@ from holdfast.compaction.progress import Bounds
 from holdfast.compaction.put_back import Hands, TopicOwner, repair
 from holdfast.compaction.scratch import median_partition, sample_restore
 from holdfast.errors import CleanerIdle, HoldfastError, Refused, TopicMissing
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster_view import ClusterView
 from holdfast.transport.topic_settings import TopicSettings
 
 __all__ = ["Applying", "apply_plan", "hands_of"]
@@ -61,7 +61,7 @@ def hands_of(options: Applying) -> Hands:
         InvalidConfig: the client refuses a property.
     """
     return Hands(
-        Admin(options.client),
+        ClusterView(options.client),
         TopicSettings(options.client),
         options.owners,
         options.bounds.broker_s,

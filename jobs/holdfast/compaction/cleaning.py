@@ -14,6 +14,7 @@ from holdfast.compaction.preconditions import final_value
 from holdfast.compaction.progress import Bounds, Cleaned, Goal, LogWatch, await_cleaned
 from holdfast.compaction.put_back import Hands, with_temporary
 from holdfast.compaction.roll import roll
+from holdfast.transport.admin import Admin
 
 __all__ = ["Cleaning"]
 
@@ -41,6 +42,7 @@ class Cleaning:
         self._survey = survey
         self._facts = facts
         self._bounds = bounds
+        self._admin = Admin(client)
         self._watch = LogWatch(client, facts.topic, {})
 
     def run(self, topic: TopicPlan, plan_hash: str) -> AppliedTopic:
@@ -62,7 +64,7 @@ class Cleaning:
             int(time.time() * 1000),
         )
         ledger = Ledger(self._client, self._facts.application_id)
-        ends = self._hands.patiently(lambda: self._hands.admin.high_watermarks(topic.topic))
+        ends = self._ends()
         before = {p: look.bytes for p, look in self._hands.patiently(self._watch).items()}
         with with_temporary(self._hands, ledger, entry):
             rolled = self._roll(topic, ends)
@@ -93,7 +95,7 @@ class Cleaning:
         return quiet
 
     def _ends(self) -> dict[int, int]:
-        return self._hands.patiently(lambda: self._hands.admin.high_watermarks(self._facts.topic))
+        return self._hands.patiently(lambda: self._admin.high_watermarks(self._facts.topic))
 
     def _await(
         self, topic: TopicPlan, ends: Mapping[int, int], before: Mapping[int, int]

@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from holdfast.compaction.ledger import Entry, Ledger
 from holdfast.errors import KafkaUnavailable, Refused, TopicMissing
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster_view import ClusterView, TopicState
 from holdfast.transport.topic_settings import TopicSettings
 
 __all__ = ["Hands", "TopicOwner", "repair", "with_temporary"]
@@ -54,7 +54,7 @@ class Hands:
         tell: is told what is waited for.
     """
 
-    admin: Admin
+    view: ClusterView
     settings: TopicSettings
     owners: TopicOwner | None
     broker_s: float
@@ -94,16 +94,30 @@ class Hands:
         Raises:
             Refused, KafkaUnavailable: nobody tells.
         """
-        found = self.patiently(lambda: self.admin.describe(topic))
-        return found.topic_id if found is not None else None
+        try:
+            return self._state(topic).topic_id
+        except TopicMissing:
+            return None
+
+    def _state(self, topic: str) -> TopicState:
+        return self.patiently(lambda: self.view.topics([topic]))[topic]
 
     def unhealthy(self, topic: str) -> list[str]:
-        """What is wrong with the replicas of a topic, one phrase each.
+        """What is wrong with the partitions of a topic, one phrase each.
 
         Raises:
             TopicMissing, Refused, KafkaUnavailable: nobody tells.
         """
-        return self.patiently(lambda: self.admin.unhealthy(topic))
+        told = []
+        for n, state in enumerate(self._state(topic).partitions):
+            if state.leader < 0:
+                told.append(f"partition {n} has no leader")
+            elif set(state.in_sync) < set(state.replicas):
+                told.append(
+                    f"partition {n} has {len(state.in_sync)} of {len(state.replicas)} replicas in "
+                    "sync"
+                )
+        return told
 
     def patiently(self, ask: Callable[[], _T]) -> _T:
         """Asks again while brokers are away, for `broker_s`.
