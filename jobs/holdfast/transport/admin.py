@@ -132,26 +132,6 @@ class Admin:
         replicas = min((len(p.replicas) for p in found.partitions), default=0)
         return TopicInfo(name, str(found.topic_id), len(found.partitions), replicas)
 
-    def unhealthy(self, name: str) -> list[str]:
-        """Topic partitions without a leader, or with replicas out of sync; one phrase each.
-
-        Raises:
-            TopicMissing: there is no such topic.
-        """
-        found = self._description(name)
-        if found is None:
-            raise _missing(name)
-        told = []
-        for place in found.partitions:
-            if place.leader is None:
-                told.append(f"partition {place.id} has no leader")
-            elif len(place.isr) < len(place.replicas):
-                told.append(
-                    f"partition {place.id} has {len(place.isr)} of {len(place.replicas)} replicas "
-                    "in sync"
-                )
-        return told
-
     def config(self, name: str) -> dict[str, str]:
         """Every setting of a topic that has a value, defaults included.
 
@@ -320,7 +300,11 @@ class Admin:
     ) -> dict[int, int]:
         info = self.describe(topic)
         if info is None:
-            raise _missing(topic)
+            raise TopicMissing(
+                f"There is no topic {topic}.",
+                cause="it was deleted, or its name is misspelt.",
+                action="create it, or correct its name.",
+            )
         places = {TopicPartition(topic, p): spec for p in range(info.partitions)}
         return self._listed(topic, places, isolation)
 
@@ -350,14 +334,6 @@ def _without_errors(places: list[TopicPartition]) -> list[TopicPartition]:
         if place.error is not None:
             raise KafkaException(place.error)
     return places
-
-
-def _missing(topic: str) -> TopicMissing:
-    return TopicMissing(
-        f"There is no topic {topic}.",
-        cause="it was deleted, or its name is misspelt.",
-        action="create it, or correct its name.",
-    )
 
 
 def _hanging(topic: str, partition: int, stable: int, end: int) -> HangingTransaction:
