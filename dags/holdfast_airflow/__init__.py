@@ -7,6 +7,11 @@ Environment of Airflow that they look at:
     HOLDFAST_NAMESPACE          namespace of task pods and jobs
     HOLDFAST_BOOTSTRAP_SERVERS  Kafka brokers to start from, for target kubernetes
     HOLDFAST_STATUS_URL         where drivers tell their status: a URL with {name}, {namespace}
+    HOLDFAST_COMPACTION_SCHEDULE, HOLDFAST_COMPACTION_PARAMS
+                                when changelogs are surveyed, and with which params
+    HOLDFAST_STRIMZI_NAMESPACE  where KafkaTopic resources lie
+    HOLDFAST_CHAOS_JOB, HOLDFAST_CHAOS_CONFIRM
+                                what is broken every night
     HOLDFAST_COMMAND            the executable, for target local
     HOLDFAST_SQL_FOLDER         folder that `sql_file` is relative to; the DAGs' own by default
 """

@@ -55,6 +55,25 @@ spec:
   resources: {requests: {storage: {{ $volume.size }}}}
 {{- end }}
 
+{{/*
+The claim in the jobs' namespace that keeps the files of a DAG's runs.  A hook, since `helm --wait` waits for
+claims, and this one is bound by the first run; made once, and kept when the release goes.  Takes a list:
+root context, name, {size, storageClass}.
+*/}}
+{{- define "platform.runs" -}}
+{{- $root := index . 0 }}{{- $name := index . 1 }}
+{{- if not (lookup "v1" "PersistentVolumeClaim" $root.Values.jobs.namespace $name) }}
+apiVersion: v1
+kind: PersistentVolumeClaim
+{{- $claim := include "platform.claim" (list $name (index . 2)) | fromYaml }}
+{{- $of := dict
+  "namespace" $root.Values.jobs.namespace
+  "labels" (include "platform.labels" (list $root $name) | fromYaml)
+  "annotations" (dict "helm.sh/hook" "post-install,post-upgrade") }}
+{{ toYaml (merge $claim (dict "metadata" $of)) }}
+{{- end }}
+{{- end }}
+
 {{/* Takes the component's values. */}}
 {{- define "platform.scheduling" -}}
 {{- with .nodeSelector }}

@@ -185,10 +185,67 @@ def test_without_chaos_nothing_is_labelled_and_nobody_may(render: Render) -> Non
     assert not [name for name in _named(manifests) if "chaos" in name]
 
 
-def test_the_claim_of_chaos_runs_holds_up_no_install_and_stays(render: Render) -> None:
-    claim = _named(render(CHART))["PersistentVolumeClaim/holdfast-chaos"]
+@pytest.mark.parametrize("of", ["chaos", "compaction"])
+def test_the_claim_of_runs_holds_up_no_install_and_stays(render: Render, of: str) -> None:
+    values = {of: {"volume": {"size": "3Gi", "storageClass": "slow"}}}
+    claim = _named(render(CHART, values))[f"PersistentVolumeClaim/holdfast-{of}"]
+    assert claim["metadata"]["namespace"] == "holdfast"
     assert claim["metadata"]["annotations"] == {"helm.sh/hook": "post-install,post-upgrade"}
-    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "slow",
+        "resources": {"requests": {"storage": "3Gi"}},
+    }
+
+
+def test_who_plans_compaction_has_no_rights_without_strimzi(render: Render) -> None:
+    named = _named(render(CHART, {"jobs": {"namespace": "tables"}}))
+    account = named["ServiceAccount/holdfast-compaction"]
+    assert account["metadata"]["namespace"] == "tables"
+    assert account["automountServiceAccountToken"] is False
+    assert "Role/holdfast-compaction" not in named
+
+
+def test_with_strimzi_it_may_read_and_patch_kafka_topics_and_nothing_else(render: Render) -> None:
+    strimzi = {"enabled": True, "namespace": "brokers"}
+    values = {"jobs": {"namespace": "tables"}, "compaction": {"strimzi": strimzi}}
+    manifests = render(CHART, values)
+    named = _named(manifests)
+    role, binding = named["Role/holdfast-compaction"], named["RoleBinding/holdfast-compaction"]
+    assert {m["metadata"]["namespace"] for m in (role, binding)} == {"brokers"}
+    assert role["rules"] == [
+        {
+            "apiGroups": ["kafka.strimzi.io"],
+            "resources": ["kafkatopics"],
+            "verbs": ["get", "list", "patch"],
+        }
+    ]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "holdfast-compaction", "namespace": "tables"}
+    ]
+    for name, pod in _pods(manifests):
+        if "airflow" in name:
+            environment = _environment(pod["containers"][0])
+            assert environment["HOLDFAST_STRIMZI_NAMESPACE"] == "brokers"
+
+
+def test_surveys_come_when_they_are_asked_for_and_as(render: Render) -> None:
+    def processor(values: dict[str, Any]) -> dict[str, str]:
+        pods = dict(_pods(render(CHART, {"compaction": values})))
+        return _environment(pods["Deployment/airflow-dag-processor"]["containers"][0])
+
+    assert processor({})["HOLDFAST_COMPACTION_SCHEDULE"] == "0 4 * * 0"
+    assert "HOLDFAST_COMPACTION_PARAMS" not in processor({})
+    assert processor({"schedule": ""})["HOLDFAST_COMPACTION_SCHEDULE"] == ""
+    assert processor({"enabled": False})["HOLDFAST_COMPACTION_SCHEDULE"] == ""
+    given = processor({"params": {"target_restore_s": 60, "jobs": ["movies"]}})
+    found = json.loads(given["HOLDFAST_COMPACTION_PARAMS"])
+    assert found == {"target_restore_s": 60, "jobs": ["movies"]}
+
+
+def test_without_compaction_there_is_nothing_of_it(render: Render) -> None:
+    manifests = render(CHART, {"compaction": {"enabled": False}})
+    assert not [name for name in _named(manifests) if "compaction" in name]
 
 
 def test_the_daily_run_is_off_until_it_has_a_job(render: Render) -> None:
@@ -284,6 +341,7 @@ def test_the_users_own_airflow_settings_win(render: Render) -> None:
         ({"jobs": {"bootstrapServers": "kafka"}}, "/jobs/bootstrapServers"),
         ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
         ({"chaos": {"daily": {"job": "My Job"}}}, "/chaos/daily/job"),
+        ({"compaction": {"strimzi": {"namespace": "A B"}}}, "/compaction/strimzi/namespace"),
         ({"kafka": {"enabled": False}}, "jobs.bootstrapServers is required"),
     ],
 )

@@ -13,6 +13,13 @@
 - {name: HOLDFAST_CHAOS_JOB, value: {{ . | quote }}}
 - {name: HOLDFAST_CHAOS_CONFIRM, value: {{ $.Values.chaos.daily.confirm | quote }}}
 {{- end }}
+- {name: HOLDFAST_COMPACTION_SCHEDULE, value: {{ ternary .Values.compaction.schedule "" .Values.compaction.enabled | quote }}}
+{{- with .Values.compaction.params }}
+- {name: HOLDFAST_COMPACTION_PARAMS, value: {{ toJson . | quote }}}
+{{- end }}
+{{- if .Values.compaction.strimzi.enabled }}
+- {name: HOLDFAST_STRIMZI_NAMESPACE, value: {{ .Values.compaction.strimzi.namespace | quote }}}
+{{- end }}
 - name: AIRFLOW_CONN_KUBERNETES_DEFAULT
   value: {{ dict "conn_type" "kubernetes" "extra" (dict
       "in_cluster" true
