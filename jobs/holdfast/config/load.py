@@ -108,20 +108,21 @@ def from_environment(environment: Mapping[str, str]) -> Origin:
     return Origin("environment", found)
 
 
-def from_overrides(overrides: Sequence[str]) -> Origin:
-    """The properties of `--set key=value` arguments.
+def from_overrides(overrides: Sequence[str], example: str = "--set state.partitions=4") -> Origin:
+    """The properties of `--set key=value` arguments, or of another option: that of `example`.
 
     Raises:
         InvalidConfig: an argument has no `=`.
     """
+    option = example.split(maxsplit=1)[0]
     wrong = [text for text in overrides if "=" not in text]
     if wrong:
         raise InvalidConfig(
-            f"--set takes key=value, not {', '.join(map(repr, wrong))}.",
-            action="Write for example --set state.partitions=4.",
+            f"{option} takes key=value, not {', '.join(map(repr, wrong))}.",
+            action=f"Write for example {example}.",
         )
     pairs = (text.split("=", 1) for text in overrides)
-    return Origin("--set", {key.strip(): value for key, value in pairs})
+    return Origin(option, {key.strip(): value for key, value in pairs})
 
 
 def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:

@@ -7,6 +7,7 @@ dataclasses in `holdfast.config.settings`; they are written nowhere else.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from holdfast.config import values
@@ -329,7 +330,7 @@ def default_text(prop: Property) -> str:
     return str(value)
 
 
-def nearest(unknown: str) -> str | None:
+def nearest(unknown: str, known: Iterable[str] = PROPERTIES) -> str | None:
     """The known property a mistyped one was most likely meant to be."""
-    found = difflib.get_close_matches(unknown.lower(), PROPERTIES, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(unknown.lower(), list(known), n=1, cutoff=0.6)
     return found[0] if found else None

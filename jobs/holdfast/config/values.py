@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["Kind", "choice", "flag", "name", "paths", "servers", "text", "whole"]
+__all__ = ["Kind", "choice", "flag", "name", "number", "paths", "servers", "text", "whole"]
 
 _SERVER = re.compile(r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
 _NAME = re.compile(r"^[A-Za-z0-9._-]+$")
@@ -37,6 +37,23 @@ def whole(minimum: int, maximum: int) -> Kind:
         return number
 
     return Kind(f"{minimum:,} to {maximum:,}", parse)
+
+
+def number(minimum: float, maximum: float) -> Kind:
+    """A number in a closed range, with or without a fraction."""
+
+    def parse(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError(f"{value!r} is not a number")
+        try:
+            found = float(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is no number") from None
+        if not minimum <= found <= maximum:
+            raise ValueError(f"{found:g} is out of range")
+        return found
+
+    return Kind(f"{minimum:g} to {maximum:g}", parse)
 
 
 def flag() -> Kind:
