@@ -241,10 +241,11 @@ class _Wait:
         self.looks[partition] = look
         rested = now - self._changed[partition] >= self._rest_s
         fell = goal.gain > 0 and goal.bytes - look.bytes >= _FELL * goal.gain
+        reached = goal.gain > 0 and look.bytes <= goal.expected * (1 + _SMALL)
         known = look.cleaned_to is not None and goal.to is not None
         if known and (look.cleaned_to or 0) >= (goal.to or 0):
             self.open.discard(partition)
-        elif (fell and rested) or (not known and goal.gain <= _SMALL * goal.bytes):
+        elif reached or (fell and rested) or (not known and goal.gain <= _SMALL * goal.bytes):
             self.exact = False
             self.open.discard(partition)
 
