@@ -9,9 +9,10 @@ from dataclasses import replace
 from holdfast.compaction.applied import AppliedTopic, Outcome
 from holdfast.compaction.facts import Survey, TopicFacts
 from holdfast.compaction.ledger import Entry, Ledger
+from holdfast.compaction.log_watch import LogWatch
 from holdfast.compaction.plan import TopicPlan
 from holdfast.compaction.preconditions import final_value
-from holdfast.compaction.progress import Bounds, Cleaned, Goal, LogWatch, await_cleaned
+from holdfast.compaction.progress import Bounds, Cleaned, Goal, await_cleaned
 from holdfast.compaction.put_back import Hands, with_temporary
 from holdfast.compaction.roll import roll
 from holdfast.transport.admin import Admin
@@ -43,7 +44,7 @@ class Cleaning:
         self._facts = facts
         self._bounds = bounds
         self._admin = Admin(client)
-        self._watch = LogWatch(client, facts.topic, {})
+        self._watch = LogWatch(client, survey.cluster_id, facts.topic)
 
     def run(self, topic: TopicPlan, plan_hash: str) -> AppliedTopic:
         """Everything from the ledger's entry to its end; returns bytes before and after.
@@ -100,12 +101,9 @@ class Cleaning:
     def _await(
         self, topic: TopicPlan, ends: Mapping[int, int], before: Mapping[int, int]
     ) -> Cleaned:
+        to = ends if topic.roll else self._hands.patiently(self._watch.active_bases)
         expected = {p.partition: p.bytes_after for p in topic.partitions}
-        goals = [
-            Goal(p, end if topic.roll else None, before[p], expected.get(p, before[p]))
-            for p, end in ends.items()
-            if p in before
-        ]
+        goals = [Goal(p, to.get(p), count, expected.get(p, count)) for p, count in before.items()]
         return await_cleaned(
             topic.topic,
             goals,
@@ -115,7 +113,7 @@ class Cleaning:
                 idle_s=max(self._bounds.idle_s, _SLOWER * topic.cleaner_s),
                 rest_s=min(self._bounds.rest_s, self._pause_s()),
             ),
-            cause=self._cause,
+            trouble=self._watch.trouble,
             tell=self._hands.tell,
         )
 
@@ -123,12 +121,3 @@ class Cleaning:
         """How long a log has to rest: some times what the slowest cleaner sleeps."""
         found = [b.setting(_BACKOFF) for b in self._survey.brokers]
         return _RESTS * max((int(s.value) / 1000 for s in found if s is not None), default=15.0)
-
-    def _cause(self) -> str:
-        """What the survey knew of the brokers' cleaners."""
-        told = [f"broker {b.broker}: {b.cleaner.value}, {b.evidence}" for b in self._survey.brokers]
-        usual = (
-            "its thread has ended, the partition is marked uncleanable, or what is dirty is less "
-            "than min.cleanable.dirty.ratio asks for"
-        )
-        return f"{usual} (surveyed: {'; '.join(told)})" if told else usual

@@ -11,18 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from holdfast.errors import CleanerIdle, KafkaUnavailable, TopicMissing
-from holdfast.transport.admin import Admin
-from holdfast.transport.log_dirs import LogSizes, log_sizes
+from holdfast.compaction.log_watch import Look
+from holdfast.errors import CleanerIdle, KafkaUnavailable
 from holdfast.types.words import human_bytes
 
-__all__ = ["Bounds", "Cleaned", "Goal", "LogWatch", "Look", "await_cleaned"]
+__all__ = ["Bounds", "Cleaned", "Goal", "await_cleaned"]
 
 _POLL_S = 1.0
-_ASK_S = 10.0
+_AWAY_S = 15.0  # longer between two answers: the broker was away
 _SMALL = 0.05  # a gain below this share is not told from ordinary growth by sizes alone
+_TROUBLE_S = 10.0
+_USUAL = (
+    "a cleaner thread has ended, a partition is marked uncleanable, or less is dirty than "
+    "min.cleanable.dirty.ratio asks for"
+)
 _FELL = 0.5  # of the predicted gain: the rest may have been mispredicted
 
 
@@ -64,14 +67,6 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Look:
-    """One partition at one moment; `cleaned_to` is None where no checkpoint can be read."""
-
-    bytes: int
-    cleaned_to: int | None = None
-
-
-@dataclass(frozen=True)
 class Cleaned:
     """What a wait ended with: bytes by partition, and whether checkpoints said so."""
 
@@ -80,88 +75,24 @@ class Cleaned:
     exact: bool
 
 
-class Checkpoints(Protocol):
-    """The cleaner's checkpoints of one log folder of this machine (`cleaner.CleanerView`)."""
-
-    def cleaned_to(self, topic: str, partition: int) -> int | None:
-        """The offset below which the log was cleaned; None when the folder has no such log."""
-
-
-class LogWatch:
-    """Looks at the logs of one topic: the largest replica, the one cleaned least far."""
-
-    def __init__(
-        self, client: Mapping[str, str], topic: str, views: Mapping[int, Checkpoints]
-    ) -> None:
-        """`views`: by broker id, of those brokers whose log folders are on this machine."""
-        self._client = dict(client)
-        self._topic = topic
-        self._views = dict(views)
-
-    def __call__(self) -> dict[int, Look]:
-        """Every partition now.
-
-        Raises:
-            TopicMissing: the topic is gone.
-            KafkaUnavailable: no broker answered.
-        """
-        sizes = log_sizes(self._client, [self._topic], _ASK_S)
-        replicas = _replicas(sizes)
-        if not replicas:
-            self._refuse_missing()
-        return {p: self._look(p, found) for p, found in replicas.items()}
-
-    def _look(self, partition: int, replicas: Mapping[int, int]) -> Look:
-        largest = max(replicas.values())
-        cleaned = [
-            self._views[broker].cleaned_to(self._topic, partition)
-            if broker in self._views
-            else None
-            for broker in replicas
-        ]
-        known = [offset for offset in cleaned if offset is not None]
-        return Look(largest, min(known) if len(known) == len(cleaned) else None)
-
-    def _refuse_missing(self) -> None:
-        if Admin(self._client, _ASK_S).describe(self._topic) is None:
-            raise TopicMissing(
-                f"Topic {self._topic} is gone.",
-                cause="it was deleted while the log cleaner was waited for",
-                action="nothing has to be put back; survey again for what is left",
-            )
-        raise KafkaUnavailable(
-            f"No broker tells the size of topic {self._topic}.",
-            cause="its brokers are starting",
-            action="wait; it will be tried again.",
-        )
-
-
-def _replicas(sizes: LogSizes) -> dict[int, dict[int, int]]:
-    """Bytes by partition and broker."""
-    found: dict[int, dict[int, int]] = {}
-    for folder in sizes.dirs:
-        for (_, partition), count in folder.bytes.items():
-            found.setdefault(partition, {})[folder.broker] = count
-    return found
-
-
 def await_cleaned(
     topic: str,
     goals: Sequence[Goal],
     look: Callable[[], Mapping[int, Look]],
     *,
     bounds: Bounds,
-    cause: Callable[[], str],
+    trouble: Callable[[], str],
     tell: Callable[[str], None],
 ) -> Cleaned:
     """Wait until the log cleaner has been over every partition of `goals`.
 
     Args:
         look: at the topic's logs; `LogWatch`.
-        cause: what is known about a cleaner that does nothing, for the message.
+        trouble: what is known to be wrong with the cleaner, empty when nothing is; asked now and
+            then while nothing changes.
 
     Raises:
-        CleanerIdle: nothing happened for `bounds.idle_s`.
+        CleanerIdle: nothing happened for `bounds.idle_s`, or the cleaner has given up.
         TopicMissing: the topic was deleted meanwhile.
         KafkaUnavailable: no broker answered for `bounds.broker_s`.
     """
@@ -172,8 +103,9 @@ def await_cleaned(
         if looks is not None and wait.seen(looks):
             took = time.monotonic() - began
             return Cleaned({p: seen.bytes for p, seen in looks.items()}, took, wait.exact)
-        if wait.idle_s > bounds.idle_s:
-            raise _idle(wait, cause())
+        said = wait.trouble(trouble)
+        if said or wait.idle_s > bounds.idle_s:
+            raise _idle(wait, said or _USUAL)
         tell(wait.words())
         time.sleep(_POLL_S)
 
@@ -202,12 +134,12 @@ class _Wait:
         self.looks: dict[int, Look] = {g.partition: Look(g.bytes) for g in goals}
         self._rest_s = bounds.rest_s
         self._changed = dict.fromkeys(self.goals, now)
-        self._answered = now
+        self._answered = self._asked = now
 
     def seen(self, looks: Mapping[int, Look]) -> bool:
         """Takes the looks in; true when every partition is done."""
         now = time.monotonic()
-        if now - self._answered > 2 * _POLL_S + _ASK_S:
+        if now - self._answered > _AWAY_S:
             self._changed = dict.fromkeys(self.goals, now)  # a broker that was away cleans nothing
         self._answered = now
         for partition in sorted(self.open & looks.keys()):
@@ -219,6 +151,14 @@ class _Wait:
         """Since the last change of a partition that is not done."""
         last = max((self._changed[p] for p in self.open), default=self._answered)
         return self._answered - last
+
+    def trouble(self, ask: Callable[[], str]) -> str:
+        """What is wrong, asked only now and then and while nothing changes."""
+        now = time.monotonic()
+        if self.idle_s < _TROUBLE_S or now - self._asked < _TROUBLE_S:
+            return ""
+        self._asked = now
+        return ask()
 
     @property
     def silent_s(self) -> float:
@@ -242,10 +182,11 @@ class _Wait:
         rested = now - self._changed[partition] >= self._rest_s
         fell = goal.gain > 0 and goal.bytes - look.bytes >= _FELL * goal.gain
         reached = goal.gain > 0 and look.bytes <= goal.expected * (1 + _SMALL)
+        small = goal.gain <= _SMALL * goal.bytes
         known = look.cleaned_to is not None and goal.to is not None
         if known and (look.cleaned_to or 0) >= (goal.to or 0):
             self.open.discard(partition)
-        elif reached or (fell and rested) or (not known and goal.gain <= _SMALL * goal.bytes):
+        elif reached or (fell and rested) or (small and (rested or not known)):
             self.exact = False
             self.open.discard(partition)
 
