@@ -1,4 +1,4 @@
-"""The few questions and orders that chaos has for a cluster; the only importer of `kubernetes`.
+"""The few questions and orders that we have for a cluster; the only importer of `kubernetes`.
 
 In a pod the token of its ServiceAccount is used, elsewhere the present context of the kubeconfig.
 Answers are plain dicts as in the API's JSON; what is not there is None.
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import yaml
 from kubernetes import client, config
@@ -24,7 +24,7 @@ from websocket import WebSocketException
 from holdfast.deploy.kube_api import in_a_pod
 from holdfast.errors import HoldfastError, Refused, Retriable
 
-__all__ = ["Executed", "KubeClient", "Object"]
+__all__ = ["Executed", "Kind", "KubeClient", "Object"]
 
 Object = dict[str, Any]
 """An object of the API as in its JSON."""
@@ -46,6 +46,14 @@ class Executed:
     status: int | None
     out: str
     err: str
+
+
+class Kind(NamedTuple):
+    """A kind of resource that is not of Kubernetes itself."""
+
+    group: str
+    version: str
+    plural: str
 
 
 class KubeClient:
@@ -70,6 +78,10 @@ class KubeClient:
     @cached_property
     def _network(self) -> client.NetworkingV1Api:
         return client.NetworkingV1Api(self._api)
+
+    @cached_property
+    def _custom(self) -> client.CustomObjectsApi:
+        return client.CustomObjectsApi(self._api)
 
     def namespace_labels(self, namespace: str) -> dict[str, str]:
         """Labels of a namespace; none when it is not there."""
@@ -130,6 +142,40 @@ class KubeClient:
             lambda: self._network.delete_namespaced_network_policy(name, namespace, **_LIMIT)
         )
 
+    def group_version(self, group: str) -> str | None:
+        """The version of an API group that the cluster prefers; None when it has no such group."""
+        found = self._ask(lambda: client.ApisApi(self._api).get_api_versions(**_LIMIT))
+        groups = {each["name"]: each for each in (found or {}).get("groups", [])}
+        return str(groups[group]["preferredVersion"]["version"]) if group in groups else None
+
+    def custom_objects(self, kind: Kind, namespace: str) -> list[Object]:
+        """Resources of a kind that the cluster was taught; none when there is no such kind."""
+        found = self._ask(
+            lambda: self._custom.list_namespaced_custom_object(
+                kind.group, kind.version, namespace, kind.plural, **_LIMIT
+            )
+        )
+        items: list[Object] = (found or {}).get("items", [])
+        return items
+
+    def custom_object(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """One of them; None when there is none."""
+        return self._ask(
+            lambda: self._custom.get_namespaced_custom_object(
+                kind.group, kind.version, namespace, kind.plural, name, **_LIMIT
+            )
+        )
+
+    def patch_custom_object(
+        self, kind: Kind, namespace: str, name: str, patch: Object
+    ) -> Object | None:
+        """Merges `patch` into one (a None in it removes); as it is then, None when it is gone."""
+        return self._ask(
+            lambda: self._custom.patch_namespaced_custom_object(
+                kind.group, kind.version, namespace, kind.plural, name, patch, **_MERGE
+            )
+        )
+
     def run(self, pod: Object, command: Sequence[str], timeout_s: float = 20.0) -> Executed:
         """Runs a command in the pod's first container and waits for its end.
 
@@ -171,6 +217,7 @@ class KubeClient:
 
 
 _LIMIT: dict[str, Any] = {"_request_timeout": _TIMEOUT_S}
+_MERGE: dict[str, Any] = {**_LIMIT, "_content_type": "application/merge-patch+json"}
 _STREAMS: dict[str, Any] = {
     "stdin": False,
     "stdout": True,
@@ -189,7 +236,7 @@ def _configuration() -> client.Configuration:
         raise Refused(
             f"There is no cluster to talk to: {error}.",
             cause="this is no pod with a ServiceAccount's token, and there is no kubeconfig",
-            action="run it by the DAG chaos_exactly_once, or point KUBECONFIG at the cluster",
+            action="run it by a DAG of the cluster's Airflow, or point KUBECONFIG at the cluster",
         ) from error
     found.retries = False
     return found
@@ -211,8 +258,9 @@ def _refused(error: ApiException) -> HoldfastError:
     if error.status in (_FORBIDDEN, _UNAUTHORIZED):
         return Refused(
             f"The cluster does not let this account do that: {_message(error)}",
-            cause="chaos has a ServiceAccount of its own, holdfast-chaos, with just its rights",
-            action="install the chart holdfast-platform with chaos.enabled, or bind such a Role",
+            cause="the accounts holdfast-chaos and holdfast-compaction have just their rights",
+            action="install the chart holdfast-platform with chaos.enabled, or with "
+            "compaction.strimzi.enabled for KafkaTopics, or bind such a Role",
         )
     if not error.status or error.status >= 500:
         return _silent(_message(error))

@@ -55,13 +55,13 @@ class _Answer(BaseHTTPRequestHandler):
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     with Api() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        _point_at(server.server_port, tmp_path, monkeypatch)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        point_at(server.server_port, tmp_path, monkeypatch)
         yield server
         server.shutdown()
 
 
-def _point_at(port: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def point_at(port: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = folder / "kubeconfig"
     names = {"name": "here", "context": {"cluster": "here", "user": "me"}}
     file.write_text(yaml.safe_dump({
@@ -137,7 +137,7 @@ def test_a_question_is_asked_again_while_the_api_is_silent(
 def test_without_an_api_it_is_retriable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Api() as server:
         port = server.server_port
-    _point_at(port, tmp_path, monkeypatch)
+    point_at(port, tmp_path, monkeypatch)
     with pytest.raises(Retriable, match="did not answer"):
         KubeClient().pod("n", "p")
 
