@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from importlib import resources
 
 from holdfast.chaos.advice import ADVICE
 from holdfast.chaos.report import MARKS
@@ -13,6 +12,7 @@ from holdfast.chaos.report_plots import recovery_svg, timeline_svg
 from holdfast.chaos.run_history import Strike
 from holdfast.chaos.run_summary import RecoveryStats, RunSummary, recovery_stats
 from holdfast.chaos.verdict import Finding, TableVerdict, Verdict
+from holdfast.pages.html import document, header, section, table
 
 __all__ = ["page"]
 
@@ -20,26 +20,18 @@ __all__ = ["page"]
 def page(summary: RunSummary) -> str:
     """The whole page."""
     stats = recovery_stats(summary.verdict.recovery_s)
-    style = resources.files("holdfast.chaos").joinpath("report.css").read_text(encoding="utf-8")
-    name = escape(f"{summary.asked.get('name', '')}: {summary.verdict.verdict.value}")
+    title = f"{summary.asked.get('name', '')}: {summary.verdict.verdict.value}"
     parts = [
         _header(summary),
         _problems(summary),
-        _section("Over time", f'<div class="plot">{timeline_svg(summary)}</div>'),
+        section("Over time", f'<div class="plot">{timeline_svg(summary)}</div>'),
         _recovery(stats, summary.history.undisturbed_s),
         _faults(summary),
         _tables(summary.verdict.job.tables),
-        _section("The run itself", _findings(summary.verdict.findings)),
+        section("The run itself", _findings(summary.verdict.findings)),
         _again(summary),
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{name}</title>\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<style>\n{style}</style>\n</head>\n<body>\n<main>\n{''.join(parts)}</main>\n</body>\n"
-        "</html>\n"
-    )
+    return document(title, parts)
 
 
 def _header(summary: RunSummary) -> str:
@@ -57,12 +49,12 @@ def _header(summary: RunSummary) -> str:
         "Faults": len(summary.history.strikes),
         "Holdfast": f"{asked.get('version', '')} {str(asked.get('commit', ''))[:10]}",
     }
-    cells = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>"
-                    for k, v in facts.items() if str(v).strip())  # fmt: skip
-    return (
-        f'<header class="{verdict.value}"><p class="badge">{MARKS[verdict]} {verdict.value}</p>'
-        f"<h1>Chaos run of {escape(str(asked.get('name', '')))}</h1>"
-        f"<p>{escape(summary.headline())}</p><dl>{cells}</dl></header>\n"
+    return header(
+        verdict.value,
+        f"{MARKS[verdict]} {verdict.value}",
+        f"Chaos run of {asked.get('name', '')}",
+        summary.headline(),
+        facts,
     )
 
 
@@ -79,20 +71,20 @@ def _problems(summary: RunSummary) -> str:
         f"{_examples(f)}<p>{escape(ADVICE.get(f.checker, ''))}</p></li>"
         for name, f in bad
     )
-    return _section("What is wrong, and what to do", f'<ul class="problems">{items}</ul>')
+    return section("What is wrong, and what to do", f'<ul class="problems">{items}</ul>')
 
 
 def _recovery(stats: Sequence[RecoveryStats], undisturbed_s: float | None) -> str:
     if not stats:
-        return _section("Recovery", "<p>No recovery was seen.</p>")
+        return section("Recovery", "<p>No recovery was seen.</p>")
     rows = ([s.kind, len(s.seconds), *(f"{x:.1f}" for x in (s.median_s, s.p95_s, s.max_s))]
             for s in stats)  # fmt: skip
-    table = _table(("Fault", "Number", "Median s", "p95 s", "Max s"), rows, numbers=4)
+    times = table(("Fault", "Number", "Median s", "p95 s", "Max s"), rows, numbers=4)
     note = "<p>The longest time without a commit after a fault and before the next one."
     if undisturbed_s is not None:
         note += f" Undisturbed, the job committed every {undisturbed_s:.1f} s."
     note += "</p>"
-    return _section("Recovery", f'{note}{table}<div class="plot">{recovery_svg(stats)}</div>')
+    return section("Recovery", f'{note}{times}<div class="plot">{recovery_svg(stats)}</div>')
 
 
 def _faults(summary: RunSummary) -> str:
@@ -101,7 +93,7 @@ def _faults(summary: RunSummary) -> str:
         for strike, recovery in zip(summary.history.strikes, summary.recoveries, strict=True)
     ]
     names = ("#", "At", "Fault", "Victims", "Done and seen", "Lag", "Recovery")
-    return _section("Faults", _table(names, rows))
+    return section("Faults", table(names, rows))
 
 
 def _fault(summary: RunSummary, strike: Strike, recovery: float | None) -> Sequence[object]:
@@ -131,7 +123,7 @@ def _tables(tables: Iterable[TableVerdict]) -> str:
         "<p>Each one was computed again from its input topics, by other code, and compared with "
         "the sink, the changelog and the stores.</p>"
     )
-    return _section("Tables and streams", note + cards)
+    return section("Tables and streams", note + cards)
 
 
 def _findings(findings: Iterable[Finding]) -> str:
@@ -157,38 +149,13 @@ def _again(summary: RunSummary) -> str:
     ]
     command = f"holdfast chaos run {asked.get('name', '')} job.sql {' '.join(options)}"
     properties = "\n".join(map(str, asked.get("overrides", ())))
-    return _section(
+    return section(
         "Run it again",
         "<p>The same seed and options give the same schedule; it is in run.json.</p>"
         f"<pre>{escape(command)}</pre>"
         f"<details><summary>job.sql</summary><pre>{escape(str(asked.get('sql', '')))}</pre>"
         f"</details><details><summary>Properties</summary><pre>{escape(properties)}</pre></details>",
     )
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>\n"
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> str:
-    """A table; its last `numbers` columns are set as numbers."""
-    first = len(names) - numbers
-    head = "".join(f"<th{_class(i, first)}>{escape(n)}</th>" for i, n in enumerate(names))
-    body = "".join("<tr>" + "".join(_cells(row, names, first)) + "</tr>" for row in rows)
-    kind = ' class="numbers"' if numbers else ""
-    return (
-        f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _cells(row: Sequence[object], names: Sequence[str], first: int) -> Iterator[str]:
-    for i, (value, name) in enumerate(zip(row, names, strict=True)):
-        yield f'<td{_class(i, first)} data-name="{escape(name)}">{escape(str(value))}</td>'
-
-
-def _class(index: int, first_number: int) -> str:
-    return ' class="n"' if index >= first_number else ""
 
 
 def _duration(seconds: float) -> str:

@@ -5,20 +5,18 @@ Drawn twice: as SVG for the page, which lends it its text and grid colors, and a
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from holdfast.chaos.run_summary import RecoveryStats, RunSummary, Series, series
 from holdfast.chaos.verdict import Verdict
+from holdfast.pages.plots import INK, STYLE, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,56 +34,33 @@ _ARRIVING, _COMMITTED, _LAG, _RESTORE, _SILENT = (
     "#8b98a9", "#2b9a66", "#d05c79", "#c2a21d", "#8b98a9",
 )  # fmt: skip
 _RESTORES, _DRIVER_SILENT = "restores", "driver silent"
-# Stand-ins that the page replaces by its own colors, dark or light.
-_INK, _GRID = "#1f2733", "#d5dae1"
 _LABELS_MAX = 24  # more faults than that have no room for numbers, and lines would hide the rest
 _TICKS_S = (5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
-_STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _GRID,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": _GRID,
-    "grid.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "holdfast",
-    "legend.frameon": False,
-}
 
 
 def timeline_svg(summary: RunSummary) -> str:
     """Throughput, lag, faults and restores over time."""
     lanes = len(_lanes(summary, series(summary)))
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.5, 4.3 + 0.32 * lanes), layout="constrained")
         heights = [2.0, 1.2, 0.35 * lanes + 0.1]
         _draw_timeline(figure.subplots(3, 1, sharex=True, height_ratios=heights), summary)
-        return _svg(figure, "timeline")
+        return svg(figure, "timeline")
 
 
 def recovery_svg(stats: Sequence[RecoveryStats]) -> str:
     """One dot per recovery, by kind of fault."""
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.5, 0.9 + 0.34 * len(stats)), layout="constrained")
         _draw_recoveries(figure.subplots(), stats)
-        return _svg(figure, "recovery")
+        return svg(figure, "recovery")
 
 
 def write_png(summary: RunSummary, stats: Sequence[RecoveryStats], path: Path) -> None:
     """Both plots under the verdict, for chats and tickets."""
     lanes, kinds = len(_lanes(summary, series(summary))), len(stats)
     heights = [2.0, 1.2, 0.35 * lanes + 0.1, 0.3 * kinds + 0.5]
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 1.6 + 1.3 * sum(heights)), layout="constrained")
         *timeline, recoveries = figure.subplots(4, 1, height_ratios=heights)
         for axes in timeline[:2]:
@@ -182,7 +157,7 @@ def _draw_recoveries(axes: Axes, stats: Sequence[RecoveryStats]) -> None:
         color = _COMPONENTS.get(kind.kind.split()[0], _OTHER)
         axes.plot([min(kind.seconds), kind.max_s], [y, y], color=color, lw=5, alpha=0.2,
                   solid_capstyle="round")  # fmt: skip
-        axes.plot([kind.median_s] * 2, [y - 0.3, y + 0.3], color=_INK, lw=2)
+        axes.plot([kind.median_s] * 2, [y - 0.3, y + 0.3], color=INK, lw=2)
         axes.plot(kind.seconds, [y] * len(kind.seconds), "o", color=color, ms=5.5, alpha=0.8, mew=0)
     axes.set_yticks(range(len(stats)), [f"{k.kind}  ({len(k.seconds)})" for k in stats])
     axes.set_ylim(max(len(stats), 1) - 0.4, -0.6)
@@ -190,18 +165,6 @@ def _draw_recoveries(axes: Axes, stats: Sequence[RecoveryStats]) -> None:
     axes.grid(visible=False, axis="y")
     title = "Seconds from a fault to the next commit: each one, and the median"
     axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
-
-
-def _svg(figure: Figure, name: str) -> str:
-    """Without a prolog, in the page's colors; ids are made unique by `name`."""
-    file = io.BytesIO()
-    FigureCanvasSVG(figure)
-    figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = file.getvalue().decode()
-    text = text[text.index("<svg") :].replace(_INK, "currentColor").replace(_GRID, "var(--line)")
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r'(id="|"#|url\(#)', rf"\g<1>{name}-", text)
-    return re.sub(r'<svg ([^>]*?)width="[^"]*" ?', rf'<svg class="{name}" \1', text, count=1)
 
 
 def _tick_s(seconds: float) -> int:
