@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from holdfast.compaction.applied import Applied, AppliedTopic, Outcome
-from holdfast.compaction.cleaning import Cleaning
+from holdfast.compaction.clean_topic import CleanTopic
 from holdfast.compaction.facts import Survey, TopicFacts
 from holdfast.compaction.ledger import Ledger
 from holdfast.compaction.level import JobLevel
@@ -176,8 +176,8 @@ class _Run:
         sample = sample_restore(
             options.client, facts, median_partition(facts), options.folder, options.tell
         )
-        cleaning = Cleaning(self._hands, options.client, self._survey, facts, options.bounds)
-        cleaned = cleaning.run(topic, self._record.plan_hash)
+        one = CleanTopic(self._hands, options.client, self._survey, facts, options.bounds)
+        cleaned = one.run(topic, self._record.plan_hash)
         return replace(
             cleaned, outcome=Outcome.CLEANED, changed=done.changed, restore=sample, note=done.note
         )
