@@ -1,123 +1,164 @@
-"""One cleaning of one topic: temporary settings, roll, wait, and everything put back."""
+"""One cleaning of one changelog: whether it is worth it, with which temporary settings."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from holdfast.compaction.applied import AppliedTopic, Outcome
-from holdfast.compaction.facts import Survey, TopicFacts
-from holdfast.compaction.ledger import Entry, Ledger
-from holdfast.compaction.log_watch import LogWatch
-from holdfast.compaction.plan import TopicPlan
-from holdfast.compaction.preconditions import final_value
-from holdfast.compaction.progress import Bounds, Cleaned, Goal, await_cleaned
-from holdfast.compaction.put_back import Hands, with_temporary
-from holdfast.compaction.roll import roll
-from holdfast.transport.admin import Admin
+from holdfast.compaction.facts import PartitionFacts, TopicFacts
+from holdfast.compaction.levers import own
+from holdfast.compaction.limits import Limit
+from holdfast.compaction.model import (
+    Size,
+    Work,
+    after_cleaning,
+    before_cleaning,
+    cleaner_work,
+    cost,
+)
+from holdfast.compaction.plan import Change
+from holdfast.compaction.policy import Policy
+from holdfast.compaction.upkeep import Capacity, Upkeep
+from holdfast.types.words import human_bytes, human_seconds
 
-__all__ = ["Cleaning"]
+__all__ = ["Cleaning", "cleaning"]
 
-_SEGMENT_MS = "segment.ms"
-_BACKOFF = "log.cleaner.backoff.ms"
-_SEGMENT_MAX_S = 60.0
-_OWN_ROLL_S = 3.0  # a job that writes in this time rolls by itself
-_RESTS = 3  # times the cleaners' pause, until a log is said to rest
-_SLOWER = 4.0  # times as long as predicted a cleaner may work without a sign
+# Long enough that a busy job does not roll many segments meanwhile, short enough to wait for.
+_ROLL_MS = 10_000
 
 
+@dataclass(frozen=True)
 class Cleaning:
-    """Owns one topic while the log cleaner is made to go over it."""
+    """What a cleaning would do.  Without `wanted` nothing is cleaned and `after` is as before.
 
-    def __init__(
-        self,
-        hands: Hands,
-        client: Mapping[str, str],
-        survey: Survey,
-        facts: TopicFacts,
-        bounds: Bounds,
-    ) -> None:
-        self._hands = hands
-        self._client = dict(client)
-        self._survey = survey
-        self._facts = facts
-        self._bounds = bounds
-        self._admin = Admin(client)
-        self._watch = LogWatch(client, survey.cluster_id, facts.topic)
+    Attributes:
+        after: of each partition, in the survey's order.
+        work: of each partition.
+        seconds: of the busiest broker.
+        won: bytes, also when it is not wanted.
+        why: one sentence.
+    """
 
-    def run(self, topic: TopicPlan, plan_hash: str) -> AppliedTopic:
-        """Everything from the ledger's entry to its end; returns bytes before and after.
+    wanted: bool
+    roll: bool
+    after: tuple[Size, ...]
+    work: tuple[Work, ...]
+    seconds: float
+    won: int
+    temporary: tuple[Change, ...]
+    why: str
 
-        Raises:
-            CleanerIdle: the cleaner does nothing; the settings are put back.
-            TopicMissing: the topic was deleted meanwhile.
-            KafkaUnavailable, Refused: see `with_temporary`.
-        """
-        temporary = {change.name: change.after for change in topic.temporary}
-        entry = Entry(
-            topic.topic,
-            topic.precondition.topic_id,
-            temporary,
-            {name: final_value(topic, name) for name in temporary},
-            plan_hash,
-            topic.owner,
-            int(time.time() * 1000),
+
+def cleaning(topic: TopicFacts, limit: Limit, policy: Policy, capacity: Capacity) -> Cleaning:
+    """The cleaning that a changelog needs, or why it needs none."""
+    upkeep = Upkeep.of(topic)
+    before = tuple(before_cleaning(p) for p in topic.partitions)
+    roll = policy.allow_roll and _roll_pays(topic, upkeep, policy)
+    after = _after(topic, upkeep, roll=roll)
+    won = _bytes(before) - _bytes(after)
+    temporary = _temporary(topic, upkeep, roll=roll)
+    why_not = _why_not(topic, limit, policy, won, roll=roll)
+    if not why_not and not temporary:
+        why_not = (
+            f"{human_bytes(won)} are superseded, and with the settings as they are the cleaner "
+            "comes for them by itself."
         )
-        ledger = Ledger(self._client, self._facts.application_id)
-        ends = self._ends()
-        before = {p: look.bytes for p, look in self._hands.patiently(self._watch).items()}
-        with with_temporary(self._hands, ledger, entry):
-            rolled = self._roll(topic, ends)
-            cleaned = self._await(topic, ends, before)
-        return replace(
-            AppliedTopic(topic.topic, Outcome.CLEANED, {}, temporary),
-            rolled=tuple(rolled),
-            bytes_before=sum(before.values()),
-            bytes_after=sum(cleaned.bytes.values()),
-            ends_before=ends,
-            cleaner_s=cleaned.seconds,
-            exact=cleaned.exact,
+    if why_not:
+        idle = tuple(Work() for _ in before)
+        return Cleaning(False, False, before, idle, 0.0, won, (), why_not)
+    work = tuple(
+        cleaner_work(p, size, capacity.keys, roll=roll)
+        for p, size in zip(topic.partitions, after, strict=True)
+    )
+    seconds = _seconds(topic, work, capacity)
+    why = _why(topic, before, after)
+    return Cleaning(True, roll, after, work, seconds, won, temporary, why)
+
+
+def _after(topic: TopicFacts, upkeep: Upkeep, *, roll: bool) -> tuple[Size, ...]:
+    return tuple(after_cleaning(p, upkeep, roll=roll) for p in topic.partitions)
+
+
+def _roll_pays(topic: TopicFacts, upkeep: Upkeep, policy: Policy) -> bool:
+    """Whether what the active segments hide would be worth a cleaning of its own."""
+    plain = _bytes(_after(topic, upkeep, roll=False))
+    rolled = _bytes(_after(topic, upkeep, roll=True))
+    return policy.worth(plain, plain - rolled)
+
+
+def _why_not(topic: TopicFacts, limit: Limit, policy: Policy, won: int, *, roll: bool) -> str:
+    now = cost(topic, [before_cleaning(p) for p in topic.partitions])
+    if not all(p.live_keys.known for p in topic.partitions):
+        return (
+            "How many keys live is not known, and so not what a cleaning would win: survey with "
+            "the job's status, or with --exact."
         )
-
-    def _roll(self, topic: TopicPlan, ends: Mapping[int, int]) -> list[int]:
-        """Rolls what nobody else does: the partitions that do not grow."""
-        if not topic.roll:
-            return []
-        own = self._hands.own(topic.topic)
-        time.sleep(min(_SEGMENT_MAX_S, int(own.get(_SEGMENT_MS, 0)) / 1000))
-        first = self._ends()
-        time.sleep(_OWN_ROLL_S)
-        second = self._ends()
-        quiet = [p for p in sorted(ends) if second.get(p, 0) == first.get(p, 0) > 0]
-        self._hands.tell(f"rolling {len(quiet)} segments of {topic.topic} that nobody writes to")
-        job = self._facts.application_id
-        self._hands.patiently(lambda: roll(self._client, job, topic.topic, quiet))
-        return quiet
-
-    def _ends(self) -> dict[int, int]:
-        return self._hands.patiently(lambda: self._admin.high_watermarks(self._facts.topic))
-
-    def _await(
-        self, topic: TopicPlan, ends: Mapping[int, int], before: Mapping[int, int]
-    ) -> Cleaned:
-        to = ends if topic.roll else self._hands.patiently(self._watch.active_bases)
-        expected = {p.partition: p.bytes_after for p in topic.partitions}
-        goals = [Goal(p, to.get(p), count, expected.get(p, count)) for p, count in before.items()]
-        return await_cleaned(
-            topic.topic,
-            goals,
-            self._watch,
-            bounds=replace(
-                self._bounds,
-                idle_s=max(self._bounds.idle_s, _SLOWER * topic.cleaner_s),
-                rest_s=min(self._bounds.rest_s, self._pause_s()),
-            ),
-            trouble=self._watch.trouble,
-            tell=self._hands.tell,
+    if limit.asked and limit.holds(now):
+        return (
+            f"Within its limits: {human_bytes(now.bytes)} on disk, a restore of "
+            f"{human_seconds(now.restore_s)}."
         )
+    surely = now.bytes - _bytes(_after(_at_worst(topic), Upkeep.of(topic), roll=roll))
+    if policy.worth(now.bytes, min(won, surely)):
+        return ""
+    share = won / now.bytes if now.bytes else 0.0
+    unsure = f", {human_bytes(surely)} for sure" if surely < won else ""
+    return f"A cleaning would win {human_bytes(won)} ({share:.0%}{unsure}), which is not worth it."
 
-    def _pause_s(self) -> float:
-        """How long a log has to rest: some times what the slowest cleaner sleeps."""
-        found = [b.setting(_BACKOFF) for b in self._survey.brokers]
-        return _RESTS * max((int(s.value) / 1000 for s in found if s is not None), default=15.0)
+
+def _at_worst(topic: TopicFacts) -> TopicFacts:
+    """The same with as many live keys as the survey's error allows."""
+
+    def more(p: PartitionFacts) -> PartitionFacts:
+        live = p.live_keys
+        return replace(p, live_keys=replace(live, value=live.value + live.error))
+
+    return replace(topic, partitions=tuple(more(p) for p in topic.partitions))
+
+
+def _temporary(topic: TopicFacts, upkeep: Upkeep, *, roll: bool) -> tuple[Change, ...]:
+    """Settings that make the cleaner come now; what they were is in them."""
+    found: list[Change] = []
+    if roll and upkeep.roll_s * 1000 > _ROLL_MS:
+        found.append(_lowered(topic, "segment.ms", str(_ROLL_MS), _why_roll(topic)))
+    if upkeep.dirty_ratio > 0:
+        why = f"The cleaner comes at once instead of at {upkeep.dirty_ratio:.0%} dirt."
+        # Written as the broker writes it: what is set is looked for in its answer.
+        found.append(_lowered(topic, "min.cleanable.dirty.ratio", "0.0", why))
+    return tuple(found)
+
+
+def _why_roll(topic: TopicFacts) -> str:
+    known = [p.active_bytes for p in topic.partitions if p.active_bytes.known]
+    size = f"{human_bytes(sum(a.value for a in known))} in " if known else ""
+    return (
+        f"The next record closes the active segments, {size}which no cleaner touches; where the "
+        "job writes none, one that is aborted does."
+    )
+
+
+def _lowered(topic: TopicFacts, name: str, after: str, why: str) -> Change:
+    setting = topic.setting(name)
+    return Change(name, own(topic, name), after, setting.value if setting else "", why)
+
+
+def _seconds(topic: TopicFacts, work: Sequence[Work], capacity: Capacity) -> float:
+    """Of the broker that holds the most; brokers clean their replicas side by side."""
+    loads: dict[int, list[float]] = {}
+    for partition, each in zip(topic.partitions, work, strict=True):
+        for broker in partition.replicas:
+            loads.setdefault(broker, []).append(each.read + each.written)
+    return max((capacity.seconds(load) for load in loads.values()), default=0.0)
+
+
+def _why(topic: TopicFacts, before: Sequence[Size], after: Sequence[Size]) -> str:
+    now, then = cost(topic, before), cost(topic, after)
+    return (
+        f"{human_bytes(now.bytes - then.bytes)} of {human_bytes(now.bytes)} are superseded or "
+        f"removed rows: a restore takes {human_seconds(then.restore_s)} instead of "
+        f"{human_seconds(now.restore_s)} without them."
+    )
+
+
+def _bytes(sizes: Sequence[Size]) -> int:
+    return round(sum(size.bytes for size in sizes))
