@@ -15,7 +15,7 @@ interrupted restore goes on where it was and a repeated record does no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from holdfast.transport.reader import Chunk
 
 __all__ = ["ChangelogReader", "RestoreProgress", "RestoreReport", "restore"]
 
+_DATA_BYTE = DATA_PREFIX[0]
 _SETTLE_S = 5.0  # after a change of leader the end may lag behind what was committed
 _SETTLE_POLL_S = 0.2
 
@@ -207,13 +208,16 @@ class _Replay:
         """Write one chunk and the position after it in one batch."""
         rows, marker = _rows_and_marker(chunk)
         self._move(max(chunk.position, self._position.offset), self._plan.written_ms, marker)
-        keys, values = list(rows), list(rows.values())
+        # Every transaction wrote its keys in order, so sorting merges runs; the store takes sorted
+        # keys twice as fast.
+        keys = sorted(rows)
+        values = list(map(rows.__getitem__, keys))
         if self._bulk:
             self._store.load(keys, values, position=self._position, marker=marker)
         else:
             self._apply_counted(keys, values, marker)
         self._records += len(chunk.offsets)
-        self._bytes += sum(map(_size, chunk.keys)) + sum(map(_size, chunk.values))
+        self._bytes += _size(chunk.keys) + _size(chunk.values)
 
     def finish(self, now_ms: int) -> None:
         """Put the position at the end, beyond whatever control records lie there, and count."""
@@ -256,16 +260,14 @@ class _Replay:
 
 def _rows_and_marker(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
     """The last row of each state key and the last commit marker of a chunk."""
-    rows: dict[bytes, bytes | None] = {}
-    marker: bytes | None = None
-    for key, value in zip(chunk.keys, chunk.values, strict=True):
-        if key is not None and key[:1] == DATA_PREFIX:
-            rows[key[1:]] = value
-        elif key == MARKER_KEY and value is not None:
-            marker = value
-        else:
-            raise _foreign(chunk, key)
-    return rows, None if marker is None else CommitMarker.from_bytes(marker)
+    last = dict(zip(chunk.keys, chunk.values, strict=True))
+    marker = last.pop(MARKER_KEY, b"")
+    rows = {key[1:]: value for key, value in last.items() if key and key[0] == _DATA_BYTE}
+    if marker is None:
+        raise _foreign(chunk, MARKER_KEY)
+    if len(rows) < len(last):
+        raise _foreign(chunk, next(k for k in last if not k or k[0] != _DATA_BYTE))
+    return rows, CommitMarker.from_bytes(marker) if marker else None
 
 
 def _check_fingerprint(store: TableStore, fingerprint: str | None) -> None:
@@ -281,8 +283,8 @@ def _check_fingerprint(store: TableStore, fingerprint: str | None) -> None:
     )
 
 
-def _size(data: bytes | None) -> int:
-    return 0 if data is None else len(data)
+def _size(data: Sequence[bytes | None]) -> int:
+    return sum(map(len, filter(None, data)))
 
 
 def _foreign(chunk: Chunk, key: bytes | None) -> Refused:

@@ -7,9 +7,9 @@ anew: the client cannot say what the broker knows (librdkafka #5423), only `init
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import repeat
+from itertools import islice, repeat
 from types import TracebackType
 from typing import Any, Self
 
@@ -61,8 +61,9 @@ class TransactionalProducer:
             "acks": "all",
         }
         self._handle: Client | None = open_client(client, fixed)
-        self._failed: tuple[KafkaError, str] | None = None  # first delivery error, and where
+        self._failed: HoldfastError | None = None  # by what a transaction was lost
         self._in_transaction = False
+        self._highest: dict[str, int] = {}  # partition sent to, by topic
         self._marked = False
         self._marker_offset: int | None = None
 
@@ -110,24 +111,36 @@ class TransactionalProducer:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
         """
         _same_length(keys, values, partitions, timestamps_ms)
-        produce, report = self._client.produce, self._on_delivery
+        if not keys:
+            return
         places = repeat(partitions) if isinstance(partitions, int) else partitions
         now = 0  # to the client: the time of sending
         times = (
             timestamps_ms if isinstance(timestamps_ms, Sequence) else repeat(timestamps_ms or now)
         )
-        for n, (key, value, place, time_ms) in enumerate(
-            zip(keys, values, places, times, strict=False), start=1
-        ):
+        highest = partitions if isinstance(partitions, int) else max(partitions)
+        self._highest[topic] = max(highest, self._highest.get(topic, 0))
+        records = zip(keys, values, places, times, strict=False)
+        while self._queue(topic, islice(records, _POLL_EVERY)):
+            self._served(lambda: self._client.poll(0), f"sending to {topic}")
+        self._check_deliveries()
+
+    def _queue(
+        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, int, int]]
+    ) -> bool:
+        """Queue records, true if there were any; without reports, which cost more than queueing.
+
+        One that cannot be delivered makes the commit fail, and that says why.
+        """
+        produce, place = self._client.produce, None
+        for key, value, place, time_ms in records:
             try:
-                # Names of arguments cost a fifth of the call; the two are one and the same.
-                produce(topic, value, key, place, report, report, time_ms)
+                # Names of arguments cost a fifth of the call.
+                produce(topic, value, key, place, None, None, time_ms)
             except (BufferError, KafkaException) as error:
                 self._make_room(error, topic, place)
                 self._again(topic, value, key, place, time_ms)
-            if n % _POLL_EVERY == 0:
-                self._served(lambda: self._client.poll(0), f"sending to {topic}")
-        self._check_deliveries()
+        return place is not None
 
     def send_one(
         self,
@@ -323,10 +336,26 @@ class TransactionalProducer:
 
     def _error(self, error: KafkaException, doing: str) -> HoldfastError:
         """The translated error, after aborting what can be aborted."""
-        found = translate(error, doing + self._as(), self._properties)
+        found = self._misplaced(error) or translate(error, doing + self._as(), self._properties)
         if kafka_error(error).txn_requires_abort():
+            self._failed = self._failed or found
             self.abort()
         return found
+
+    def _misplaced(self, error: KafkaException) -> HoldfastError | None:
+        """What the client does not tell: records were for a topic partition that is not there."""
+        if kafka_error(error).code() != KafkaError._INCONSISTENT:
+            return None
+        for topic, highest in self._highest.items():
+            try:
+                found = self._client.list_topics(topic, timeout=_ABORT_S).topics[topic]
+            except KafkaException:  # then it is told as what it was
+                return None
+            missing = KafkaError(KafkaError._UNKNOWN_PARTITION)
+            if found.error is not None or highest >= len(found.partitions):
+                doing = f"delivering a record to {topic} partition {highest}{self._as()}"
+                return translate(found.error or missing, doing, self._properties)
+        return None
 
     def _unknown(self) -> CommitUnknown:
         return CommitUnknown(
@@ -336,16 +365,15 @@ class TransactionalProducer:
         )
 
     def _check_deliveries(self) -> None:
-        if self._failed is None:
-            return
-        error, where = self._failed
-        self.abort()
-        raise translate(error, f"delivering a record to {where}{self._as()}", self._properties)
+        if self._failed is not None:
+            self.abort()
+            raise self._failed
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         # Purged records are the echo of our own abort, not its reason.
         if error is not None and self._failed is None and error.code() not in _PURGED:
-            self._failed = (error, place_of(message))
+            doing = f"delivering a record to {place_of(message)}{self._as()}"
+            self._failed = translate(error, doing, self._properties)
 
     def _on_marker(self, error: KafkaError | None, message: Message) -> None:
         self._on_delivery(error, message)

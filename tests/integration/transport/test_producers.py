@@ -148,7 +148,7 @@ def test_a_record_the_broker_refuses_ends_the_transaction_with_a_hint(
     producer = opened("large")
     producer.begin()
     producer.send(small, 0, [b"fits", b"large"], [b"1", os.urandom(5000)])
-    with pytest.raises(Refused, match=rf"{small} partition 0.*(?s:.)*max\.message\.bytes"):
+    with pytest.raises(Refused, match=rf"{small} \[0\].*(?s:.)*max\.message\.bytes"):
         producer.commit()
     with pytest.raises(Refused):
         producer.begin()
