@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,14 @@ class JobStatus:
         try:
             return _ADAPTER.validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
+            return None
+
+    @staticmethod
+    def of(values: Mapping[str, Any]) -> JobStatus | None:
+        """The inverse of `as_json`; keys it does not know are skipped.  None when it is none."""
+        try:
+            return _ADAPTER.validate_python(dict(values))
+        except ValidationError:
             return None
 
     def as_json(self) -> dict[str, Any]:
