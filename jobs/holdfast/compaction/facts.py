@@ -87,7 +87,7 @@ class PartitionFacts:
         records: data records in the log (commit markers, tombstones and superseded ones included).
         live_keys: rows of the table, from the store's own count, else sampled.
         tombstones: records without a value.
-        expired: records of windows whose retention is over.
+        expired: records with a value, of windows whose retention is over.
         record_bytes: bytes on disk of one record.
         dirty_ratio: share of bytes that the cleaner has not been over, 0 to 1, as Kafka defines
             it: bytes since the cleaner's checkpoint / all bytes, the active segment left out.

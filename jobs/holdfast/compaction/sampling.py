@@ -51,7 +51,7 @@ class Counts:
         records: data records, whatever they are.
         tombstones, expired, markers: those without a value, of windows past retention, and of
             commits.
-        bytes: keys and values.
+        bytes, marker_bytes: keys and values, of all records and of commit markers.
         holes: whether it holds a gap that only the cleaner, or a transaction that failed, leaves.
     """
 
@@ -61,6 +61,7 @@ class Counts:
     expired: int = 0
     markers: int = 0
     bytes: int = 0
+    marker_bytes: int = 0
     holes: bool = False
 
 

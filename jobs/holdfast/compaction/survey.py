@@ -59,7 +59,7 @@ class _Notes:
 
 def take_survey(
     client: Mapping[str, str],
-    jobs: Sequence[JobSeen],
+    jobs: Callable[[Sequence[str]], Sequence[JobSeen]],
     options: SurveyOptions,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Survey:
@@ -67,7 +67,7 @@ def take_survey(
 
     Args:
         client: librdkafka properties.
-        jobs: what drivers say of their tables; what is not among them is sampled or unknown.
+        jobs: what the drivers of some application ids say; what they do not is sampled or unknown.
         tell: is told what is done now.
 
     Raises:
@@ -82,11 +82,12 @@ def take_survey(
     ground = ground_of(client, cluster_id, candidates)
     surveys = _ours(client, ground, options, tell, notes)
     read = _readers(view, ground, surveys, notes)
+    seen = jobs(sorted({s.application_id for s in surveys}))
     topics: list[TopicFacts] = []
     for survey in surveys:
         tell(f"surveying {survey.topic}")
         try:
-            facts = survey.facts(jobs, frozenset(names), read.get(survey.topic, ()))
+            facts = survey.facts(seen, frozenset(names), read.get(survey.topic, ()))
         except (TopicMissing, DataLoss) as gone:
             notes.add(f"{survey.topic} was deleted or cut during the survey: {gone.fact}")
             continue

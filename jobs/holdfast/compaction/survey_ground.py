@@ -26,8 +26,9 @@ class Ground:
         now_ms: wall time of that moment.
         states, settings: by topic.
         views: of log folders on this machine, by broker and path.
-        starts, ends, newest, first, recent: by topic and partition, of those that have a leader;
-            the record of the highest time, the first record, the first one of the last hour.
+        starts, ends, high, newest, first, recent: by topic and partition, of those that have a
+            leader; the end that open transactions do not hold back, the record of the highest
+            time, the first record, the first one of the last hour.
     """
 
     cluster_id: str
@@ -38,6 +39,7 @@ class Ground:
     views: Mapping[tuple[int, str], CleanerView]
     starts: Mapping[Place, int]
     ends: Mapping[Place, int]
+    high: Mapping[Place, int]
     newest: Mapping[Place, OffsetAt]
     first: Mapping[Place, OffsetAt]
     recent: Mapping[Place, OffsetAt]
@@ -95,6 +97,7 @@ def ground_of(client: Mapping[str, str], cluster_id: str, topics: Sequence[str])
         views_of(sizes.dirs, cluster_id),
         view.starts(led),
         view.ends(led),
+        view.high_watermarks(led),
         view.newest(led),
         view.since(dict.fromkeys(led, 0)),
         view.since(dict.fromkeys(led, now_ms - RATE_WINDOW_MS)),

@@ -105,6 +105,9 @@ def partition_facts(
         rate_window_s=window_s,
         stream_time_ms=stream_time_ms,
         last_write_ms=ground.newest[place].timestamp_ms,
+        markers=sampled.total(lambda c: c.markers),
+        marker_bytes=_marker_bytes(size, sampled),
+        unstable=max(0, ground.high[place] - sampled.span.end),
     )
 
 
@@ -129,6 +132,16 @@ def _each(size: int, records: Estimate) -> Estimate:
         return _NONE
     mean = size / records.value
     return Estimate(mean, mean * records.error / records.value, records.how)
+
+
+def _marker_bytes(size: int, sampled: Sampled) -> Estimate:
+    """Bytes of one commit marker on disk, if it is compressed as well as the rows are."""
+    every = sampled.total(lambda c: c.bytes)
+    markers = sampled.total(lambda c: c.markers)
+    if every.value <= 0 or markers.value <= 0:
+        return _NONE
+    plain = sampled.total(lambda c: c.marker_bytes).value / markers.value
+    return Estimate(plain * size / every.value, how=How.DERIVED)
 
 
 @dataclass(frozen=True)

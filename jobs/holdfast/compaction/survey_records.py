@@ -153,21 +153,22 @@ def _foreign(key: bytes | None) -> bool:
 
 
 def _counted(span: OffsetSpan, chunks: list[Chunk], expiry: Expiry) -> Counts:
-    records = tombstones = expired = markers = size = 0
+    records = tombstones = expired = markers = size = marker_size = 0
     holes, last = False, span.start - 1
     for chunk in chunks:
         records += len(chunk)
         for key, value, offset in zip(chunk.keys, chunk.values, chunk.offsets, strict=True):
-            size += len(key or b"") + len(value or b"")
+            each = len(key or b"") + len(value or b"")
+            size += each
             holes, last = holes or offset - last > _STEP_MAX, offset
             if key == MARKER_KEY:
-                markers += 1
+                markers, marker_size = markers + 1, marker_size + each
             elif value is None:
                 tombstones += 1
             elif key is not None and expiry.holds(key):
                 expired += 1
     holes = holes or span.end - last > _STEP_MAX
-    return Counts(span, records, tombstones, expired, markers, size, holes)
+    return Counts(span, records, tombstones, expired, markers, size, marker_size, holes)
 
 
 def _added(one: Counts, two: Counts) -> Counts:
@@ -178,5 +179,6 @@ def _added(one: Counts, two: Counts) -> Counts:
         one.expired + two.expired,
         one.markers + two.markers,
         one.bytes + two.bytes,
+        one.marker_bytes + two.marker_bytes,
         one.holes or two.holes,
     )

@@ -116,6 +116,15 @@ class ClusterView:
         found = self._offsets(dict.fromkeys(places, _LATEST))
         return {place: at.offset for place, at in found.items()}
 
+    def high_watermarks(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Ends with the records of open transactions.
+
+        Raises:
+            TopicMissing, KafkaUnavailable: a topic is gone, or no broker answered in time.
+        """
+        found = self._offsets(dict.fromkeys(places, _LATEST), IsolationLevel.READ_UNCOMMITTED)
+        return {place: at.offset for place, at in found.items()}
+
     def newest(self, places: Iterable[Place]) -> dict[Place, OffsetAt]:
         """The record with the highest time of each topic partition.
 
@@ -171,7 +180,11 @@ class ClusterView:
             consumer.close()
         return {place.topic for place in found if place.offset >= 0}
 
-    def _offsets(self, specs: Mapping[Place, OffsetSpec]) -> dict[Place, OffsetAt]:
+    def _offsets(
+        self,
+        specs: Mapping[Place, OffsetSpec],
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[Place, OffsetAt]:
         if not specs:
             return {}
         asked = {
@@ -181,7 +194,7 @@ class ClusterView:
         def ask() -> dict[Place, OffsetAt]:
             futures = self._patient.client.list_offsets(
                 asked,
-                isolation_level=IsolationLevel.READ_COMMITTED,
+                isolation_level=isolation,
                 request_timeout=self._patient.attempt_s,
             )
             return {(p.topic, p.partition): _at(future.result()) for p, future in futures.items()}
