@@ -22,6 +22,7 @@ __all__ = ["CleanTopic"]
 _SEGMENT_MS = "segment.ms"
 _BACKOFF = "log.cleaner.backoff.ms"
 _SEGMENT_MAX_S = 60.0
+_SKEW_S = 2.0  # brokers' clocks are not this machine's
 _OWN_ROLL_S = 3.0  # a job that writes in this time rolls by itself
 _RESTS = 3  # times the cleaners' pause, until a log is said to rest
 _SLOWER = 4.0  # times as long as predicted a cleaner may work without a sign
@@ -84,8 +85,7 @@ class CleanTopic:
         """Rolls what nobody else does: the partitions that do not grow."""
         if not topic.roll:
             return []
-        own = self._hands.own(topic.topic)
-        time.sleep(min(_SEGMENT_MAX_S, int(own.get(_SEGMENT_MS, 0)) / 1000))
+        time.sleep(self._until_rollable_s())
         first = self._ends()
         time.sleep(_OWN_ROLL_S)
         second = self._ends()
@@ -94,6 +94,16 @@ class CleanTopic:
         job = self._facts.application_id
         self._hands.patiently(lambda: roll(self._client, job, topic.topic, quiet))
         return quiet
+
+    def _until_rollable_s(self) -> float:
+        """Until the first record of every active segment is older than `segment.ms`."""
+        segment_s = int(self._hands.own(self._facts.topic).get(_SEGMENT_MS, 0)) / 1000
+        now_s = time.time()
+        ages = [
+            now_s - p.last_write_ms / 1000 if p.last_write_ms >= 0 else 0.0
+            for p in self._facts.partitions
+        ]
+        return max(0.0, min(_SEGMENT_MAX_S, segment_s) - min(ages, default=0.0) + _SKEW_S)
 
     def _ends(self) -> dict[int, int]:
         return self._hands.patiently(lambda: self._admin.high_watermarks(self._facts.topic))

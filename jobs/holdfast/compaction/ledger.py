@@ -19,11 +19,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from holdfast.errors import Refused
 from holdfast.transport.admin import Admin
+from holdfast.transport.cluster_view import ClusterView
 from holdfast.transport.plain import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import compaction_topic
 
-__all__ = ["Entry", "Ledger"]
+__all__ = ["Entry", "Ledger", "ledgers"]
 
 _CONFIG = {"cleanup.policy": "compact"}
 _SEND_MS = 30_000
@@ -53,6 +54,17 @@ class Entry:
 
 
 _ADAPTER = TypeAdapter(Entry)
+
+
+def ledgers(client: Mapping[str, str]) -> list[str]:
+    """Application ids of all jobs of the cluster that may have open entries, sorted.
+
+    Raises:
+        KafkaUnavailable: no broker answered.
+    """
+    _, topics = ClusterView(client).cluster()
+    suffix = compaction_topic("")
+    return sorted(name.removesuffix(suffix) for name in topics if name.endswith(suffix))
 
 
 class Ledger:

@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.compaction.facts import TopicFacts
+from holdfast.compaction.survey_records import RecordReader
 from holdfast.errors import HoldfastError
-from holdfast.state.changelog import MARKER_KEY, CommitMarker
 from holdfast.transport.admin import Admin
-from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import consumer_group
 
-__all__ = ["JobLevel", "source_topic"]
+__all__ = ["JobLevel"]
 
 _POLL_S = 1.0
-_TAIL = 2_000  # offsets: the last marker of a quiet partition lies right before its end
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class JobLevel:
         self._admin = Admin(client)
         self._queries = []
         for topic in topics:
-            source = source_topic(client, topic)
+            source = _source_topic(self._admin, client, topic)
             group = consumer_group(topic.application_id, topic.query_id)
             if source and self._admin.committed(group, source):
                 self._queries.append(_Query(group, source, self._lag(group, source)))
@@ -88,23 +86,17 @@ class JobLevel:
         return sum(max(0, end - committed.get(p, 0)) for p, end in ends.items())
 
 
-def source_topic(client: Mapping[str, str], topic: TopicFacts) -> str:
-    """The source topic that the last commit marker of a changelog names; "" without a marker.
-
-    Raises:
-        KafkaUnavailable, Refused: no broker answered, or reading is not allowed.
-    """
+def _source_topic(admin: Admin, client: Mapping[str, str], topic: TopicFacts) -> str:
+    """The source topic that the last commit marker of a changelog names; "" without a marker."""
     for facts in sorted(topic.partitions, key=lambda p: -p.end):
-        reader = PartitionReader(client, topic.topic, facts.partition)
+        start, end = admin.bounds(topic.topic)[facts.partition]
+        reader = RecordReader(client, topic.topic, facts.partition)
         try:
-            start, end = reader.bounds()
-            chunks = list(reader.read(max(start, end - _TAIL), end))
+            marker = reader.tail(start, end).marker
         finally:
             reader.close()
-        for chunk in reversed(chunks):
-            for key, value in zip(reversed(chunk.keys), reversed(chunk.values), strict=True):
-                if key == MARKER_KEY and value is not None:
-                    return CommitMarker.from_bytes(value).source.topic
+        if marker is not None:
+            return marker.source.topic
     return ""
 
 

@@ -1,0 +1,33 @@
+"""Access to the resources that keep topics' settings, made when one of them has to be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.errors import Refused
+
+__all__ = ["Owners"]
+
+
+class Owners:
+    """Changes KafkaTopics; fit as `holdfast.compaction.put_back.TopicOwner`.
+
+    Where no topic has an owner, neither a cluster nor the client for it is needed.
+    """
+
+    def alter(self, owner: str, changes: Mapping[str, str | None]) -> None:
+        """See `holdfast.deploy.strimzi.KafkaTopics.alter`.
+
+        Raises:
+            Refused: the resource cannot be changed from here.
+            Retriable: the API does not answer.
+        """
+        try:
+            from holdfast.deploy.kube_client import KubeClient
+            from holdfast.deploy.strimzi import KafkaTopics
+        except ImportError as error:
+            raise Refused(
+                f"The settings are kept by {owner}, and {error.name} is not installed.",
+                action="pip install 'holdfast[kubernetes]', or change that resource by hand",
+            ) from error
+        KafkaTopics(KubeClient()).alter(owner, changes)
