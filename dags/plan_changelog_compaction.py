@@ -16,7 +16,7 @@ DOC = """
 Looks at every changelog (or those of the **jobs** that are named) without touching it, plans which
 settings to change for the broker's log cleaner, and shows the plan for approval: **Browse →
 Required Actions**, or the task `approval`. It waits there without a worker. What was approved is
-done, topic by topic, and then measured.
+done, topic by topic, and what it won is measured.
 
 | task | does | when it fails |
 |---|---|---|
@@ -26,9 +26,9 @@ done, topic by topic, and then measured.
 | `decide` | nothing to do? within the limits of `auto_approve`? or ask | nothing was touched |
 | `approval` | shows the plan; Approve or Reject; silence is a no | nothing was touched |
 | `approved` | which plan (its hash), and by whom | nothing was touched |
-| `apply` | that plan and no other, if all is still as surveyed | trigger the DAG again |
-| `verify` | waits for the cleaner, surveys again, restores a partition; report | read its report |
+| `apply` | that plan and no other, if all is as surveyed; waits for the cleaner | its reason |
 | `put_back` | no temporary setting stays, also if the run was stopped | the next `repair` does it |
+| `verify` | surveys again, restores a partition; predicted against real; report | read its report |
 
 A rejected plan ends the run in success, and so does a plan with nothing to do. If the topics are
 not what they were when they were surveyed, `apply` changes nothing and fails: the next run surveys

@@ -17,7 +17,6 @@ __all__ = ["ApprovePlan", "ApprovedPlan", "DecideOnPlan", "beyond_limits"]
 
 _GB = 1e9
 _HASH = "hash"
-_NOBODY = "nobody in time"
 
 
 def beyond_limits(plan: Mapping[str, Any], params: Mapping[str, Any]) -> Iterator[str]:
@@ -101,10 +100,10 @@ class ApprovePlan(ApprovalOperator):
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        if self.REJECT in event.get("chosen_options", []):
-            self.log.info("The plan was rejected by %s; nothing is changed.", _who(event))
-        else:
-            self.log.info("The plan was approved by %s.", _who(event))
+        if event.get("timedout"):
+            self.log.info("Nobody has answered in time, which is a no: nothing is changed.")
+        elif self.REJECT in event.get("chosen_options", []):
+            self.log.info("The plan was rejected by %s: nothing is changed.", _who(event))
         return super().execute_complete(context, event)
 
 
@@ -132,8 +131,7 @@ class ApprovedPlan(BaseOperator):
 
 
 def _who(answer: Mapping[str, Any]) -> str:
-    user = answer.get("responded_by_user")
-    return str(user["name"]) if user else _NOBODY
+    return str(answer["responded_by_user"]["name"])
 
 
 def _subject(plan: Mapping[str, Any]) -> str:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import TriggerRule
-from airflow.sdk.exceptions import AirflowSkipException
 
 from holdfast_airflow import steps
 from holdfast_airflow.operator import RunFolderOperator
 from holdfast_airflow.request import CHAOS_FOLDER
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 __all__ = ["CHAOS_DOC", "DEFAULTS", "ChaosOperator", "chaos_tasks"]
 
@@ -46,20 +42,10 @@ _CLAIM = "holdfast-chaos"
 
 
 class ChaosOperator(RunFolderOperator):
-    """A step of a chaos run.
+    """A step of a chaos run."""
 
-    Args:
-        begun_by: the task without whose success there is no run, and nothing to do.
-    """
-
-    def __init__(self, *, begun_by: str = "", **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(claim=_CLAIM, folder=CHAOS_FOLDER, **kwargs)
-        self.begun_by = begun_by
-
-    def execute(self, context: Context) -> Any:
-        if self.begun_by and not context["ti"].xcom_pull(task_ids=self.begun_by):
-            raise AirflowSkipException(f"There is no run: {self.begun_by} has refused it.")
-        return super().execute(context)
 
 
 def chaos_tasks() -> None:

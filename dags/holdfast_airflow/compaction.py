@@ -78,12 +78,17 @@ def compaction_tasks() -> None:
     apply = CompactionOperator(
         task_id="apply", step=steps.APPLY, approved=approved.task_id, execution_timeout=_LONG
     )
-    verify = CompactionOperator(
-        task_id="verify", step=steps.VERIFY_COMPACTION, execution_timeout=_LONG
-    )
     put_back = CompactionOperator(task_id="put_back", step=steps.REPAIR)
+    verify = CompactionOperator(
+        task_id="verify",
+        step=steps.VERIFY_COMPACTION,
+        begun_by=apply.task_id,
+        execution_timeout=_LONG,
+    )
 
+    # With nothing but a teardown after it, apply is a leaf: a run that somebody stops in the middle
+    # of it, whose later tasks are all skipped, has failed.
     repair >> survey >> plan >> decide >> [nothing, approval, approved]
-    approval >> approved >> apply >> verify >> put_back
-    # Also of a run that somebody stops while settings are temporary; not of one that changed none.
+    approval >> approved >> apply >> put_back >> verify
+    # Also of a run that is stopped while settings are temporary; not of one that changed none.
     put_back.as_teardown(setups=approved)

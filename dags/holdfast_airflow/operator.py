@@ -189,16 +189,22 @@ class RunFolderOperator(HoldfastOperator):
     Args:
         claim: the volume claim.
         folder: where a pod has it.
+        begun_by: the task without whose success there is nothing to do, if there is such a task.
     """
 
-    def __init__(self, *, claim: str, folder: str, **kwargs: Any) -> None:
+    def __init__(self, *, claim: str, folder: str, begun_by: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         volume, mount = pods.shared_volume(claim, folder)
-        self.claim = claim
+        self.claim, self.begun_by = claim, begun_by
         self.volumes = [*self.volumes, volume]
         self.volume_mounts = [*self.volume_mounts, mount]
         self.affinity = pods.beside_others(claim)
         self.security_context = pods.pod_security(fs_group=10001)
+
+    def execute(self, context: Context) -> Any:
+        if self.begun_by and not context["ti"].xcom_pull(task_ids=self.begun_by):
+            raise AirflowSkipException(f"Nothing to do: {self.begun_by} has not succeeded.")
+        return super().execute(context)
 
     def prepare_pod(self, request: Request) -> None:
         super().prepare_pod(request)

@@ -118,9 +118,9 @@ def test_the_steps_of_a_compaction(bag: DagBag) -> None:
         "nothing_to_do": set(),
         "approval": {"approved"},
         "approved": {"apply", "put_back"},
-        "apply": {"verify"},
-        "verify": {"put_back"},
-        "put_back": set(),
+        "apply": {"put_back"},
+        "put_back": {"verify"},
+        "verify": set(),
     }
     tasks = dag.task_dict
     assert tasks["put_back"].is_teardown, "also of a run that somebody stops"
