@@ -33,6 +33,7 @@ _COMMANDS = {
     "verify": "holdfast.cli.verify",
     "stores": "holdfast.cli.stores",
     "chaos": "holdfast.cli.chaos",
+    "compaction": "holdfast.cli.compaction",
     "check": "holdfast.cli.check",
     "topics": "holdfast.cli.topics",
     "deploy": "holdfast.cli.deploy",

@@ -1,0 +1,81 @@
+"""What the jobs say of their tables: asked at their endpoints, else read in their status files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from holdfast.compaction.survey_jobs import JobSeen
+from holdfast.deploy.deployment import fetch_status
+from holdfast.errors import Refused
+from holdfast.types.status import JobState, status_path
+
+__all__ = ["JobStatuses", "status_option"]
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_NAME = "{name}"
+
+
+def status_option(function: _F) -> _F:
+    """Adds --status to a command, as `status`."""
+    return click.option(
+        "--status",
+        multiple=True,
+        metavar="URL",
+        help="A driver's /status, for jobs of other machines; `{name}` stands for every "
+        "application id. May be repeated.",
+    )(function)
+
+
+class JobStatuses:
+    """Fit as the `jobs` of `holdfast.compaction.survey.take_survey`.
+
+    Args:
+        home: whose jobs' status files are read.
+        urls: of drivers' /status.
+    """
+
+    def __init__(self, home: str | Path, urls: Sequence[str] = ()) -> None:
+        self._home = Path(home)
+        self._urls = tuple(urls)
+
+    def __call__(self, application_ids: Sequence[str]) -> list[JobSeen]:
+        """What the jobs of these application ids say, as far as they answer.
+
+        Raises:
+            Refused: nobody answers at a URL that names one driver.
+        """
+        told = [self._local(name) for name in application_ids]
+        for url in self._urls:
+            told += self._asked(url, application_ids)
+        return [seen for one in told if one is not None and (seen := JobSeen.of(one)) is not None]
+
+    def _local(self, application_id: str) -> Mapping[str, Any] | None:
+        """A running driver knows its lag as well; what it wrote last serves when it is gone."""
+        try:
+            found = orjson.loads(status_path(self._home, application_id).read_bytes())
+        except (OSError, ValueError):
+            return None
+        if not isinstance(found, dict):
+            return None
+        url = str(found.get("metrics_url", "")).removesuffix("metrics")
+        runs = url and found.get("state") != JobState.STOPPED
+        live = fetch_status(f"{url}status") if runs else None
+        ours = live is not None and live.get("application_id") == application_id
+        return live if ours else found
+
+    def _asked(self, url: str, application_ids: Sequence[str]) -> list[Mapping[str, Any] | None]:
+        if _NAME in url:
+            return [fetch_status(url.replace(_NAME, name)) for name in application_ids]
+        found = fetch_status(url)
+        if found is None:
+            raise Refused(
+                f"No driver answers at {url}.",
+                cause="the job does not run, or its address is another one.",
+                action="correct --status, or leave it away: then rows and lag are not known.",
+            )
+        return [found]
