@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from holdfast.compaction.facts import How, RestoreFacts
+from holdfast.compaction.facts import Estimate, How, RestoreFacts
 from holdfast.types.status import PartitionStatus
 
 __all__ = ["DEFAULT_RECORDS_PER_S", "measured_rate", "restore_facts"]
@@ -31,17 +31,20 @@ def measured_rate(partitions: Iterable[PartitionStatus]) -> float | None:
 
 
 def restore_facts(
-    records: Sequence[float], partitions: Iterable[PartitionStatus], executors: int
+    records: Sequence[Estimate], partitions: Iterable[PartitionStatus], executors: int
 ) -> RestoreFacts:
     """A restore of all partitions: executors work side by side, each on one partition at a time.
 
     Args:
-        records: of each partition.
+        records: of each partition; what is unknown is left out, and then so is the whole.
         partitions: what the job says of its last restores.
         executors: of the job; 0 when unknown, then one is assumed.
     """
     measured = measured_rate(partitions)
     rate, processes = measured or DEFAULT_RECORDS_PER_S, max(1, executors)
-    busiest = max(sum(records) / processes, max(records, default=0.0))
+    counts = [each.value for each in records]
+    busiest = max(sum(counts) / processes, max(counts, default=0.0))
     how = How.DERIVED if measured is None else How.COUNTED
+    if any(not each.known for each in records):
+        how = How.UNKNOWN
     return RestoreFacts(rate, processes, busiest / rate, how)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from holdfast.compaction.facts import Survey, TopicFacts
 from holdfast.pages.plots import STYLE
@@ -75,12 +76,13 @@ def write_survey_plot(survey: Survey, path: Path) -> None:
     """One PNG: a bar per topic, the largest on top; bytes are shared out by records."""
     shown = sorted(survey.topics, key=lambda t: t.bytes)[-_TOPICS_MAX:]
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(11, 1.6 + 0.42 * len(shown)), layout="constrained")
+        figure = Figure(figsize=(11, 1.8 + 0.42 * len(shown)), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True, width_ratios=[2.2, 1])
         _draw_bytes(left, shown)
         _draw_restore(right, shown)
         left.set_yticks(range(len(shown)), [_short(t.topic) for t in shown])
         figure.suptitle(f"Changelogs, survey {survey.run}", fontsize=13, fontweight="bold")
+        figure.legend(loc="outside lower center", ncols=len(_PARTS))
         FigureCanvasAgg(figure)
         figure.savefig(path, dpi=140, facecolor="white")
 
@@ -94,10 +96,11 @@ def _draw_bytes(axes: Axes, topics: Sequence[TopicFacts]) -> None:
         left = [a + b for a, b in zip(left, widths, strict=True)]
     for n, topic in enumerate(topics):
         axes.annotate(f" {human_bytes(topic.bytes)}", (left[n], n), va="center")
-    axes.set_xlim(0, 1.14 * max(left, default=0.0) or 1.0)
+    most = 1.14 * max(left, default=0.0) or 1.0
+    axes.set_xlim(0, most)
+    axes.xaxis.set_major_locator(MultipleLocator(2.0 ** round(math.log2(most / 4))))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: human_bytes(x)))
     _titled(axes, "Bytes of one replica")
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 0.99), ncols=len(_PARTS), borderaxespad=0)
 
 
 def _draw_restore(axes: Axes, topics: Sequence[TopicFacts]) -> None:
@@ -106,13 +109,13 @@ def _draw_restore(axes: Axes, topics: Sequence[TopicFacts]) -> None:
     for n, each in enumerate(seconds):
         axes.annotate(f" {human_seconds(each)}", (each, n), va="center")
     axes.set_xlim(0, 1.25 * max(seconds, default=0.0) or 1.0)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: human_seconds(x)))
     _titled(axes, "Restore of the whole table")
 
 
 def _titled(axes: Axes, title: str) -> None:
     axes.grid(visible=False, axis="y")
-    axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
 
 

@@ -115,7 +115,7 @@ class TopicSurvey:
             ),
             partitions,
             restore_facts(
-                [p.records.value for p in partitions], table.partitions.values(), table.executors
+                [p.records for p in partitions], table.partitions.values(), table.executors
             ),
             orphaned=table.orphaned or _sourceless(self._any().source.topic, topics),
             readers=tuple(readers),

@@ -15,6 +15,7 @@ from holdfast.compaction.facts import (
     Estimate,
     How,
     PartitionFacts,
+    RestoreFacts,
     Survey,
     TopicFacts,
 )
@@ -67,8 +68,14 @@ def _row(topic: TopicFacts) -> Sequence[str]:
         _dirty(parts),
         _count(summed(p.segments for p in parts)),
         f"{sum(p.write_records_per_s for p in parts):,.1f}/s",
-        ("" if topic.restore.how is How.COUNTED else "~") + human_seconds(topic.restore.seconds),
+        _restore(topic.restore),
     )
+
+
+def _restore(restore: RestoreFacts) -> str:
+    if restore.how is How.UNKNOWN:
+        return "?"
+    return ("" if restore.how is How.COUNTED else "~") + human_seconds(restore.seconds)
 
 
 def _count(number: Estimate) -> str:
