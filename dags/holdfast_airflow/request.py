@@ -122,12 +122,11 @@ class Request:
 
     def survey_arguments(self) -> list[str]:
         """For `compaction survey`; a job on Kubernetes is asked at its driver's address."""
-        where = [f"--target={self.target}"]
+        where = []
         if not self.local:
-            pattern = environment.status_pattern(self.namespace)
-            where += [f"--status={pattern}"]
+            where += [f"--status={environment.status_pattern(self.namespace)}"]
             topics = self.params["strimzi_namespace"]
-            where += [f"--namespace={topics}"] if topics else []
+            where += ["--target=kubernetes", f"--namespace={topics}"] if topics else []
         return [*self.params["jobs"], *self._of_run(), *where, *self._kafka()]
 
     def plan_arguments(self) -> list[str]:

@@ -201,7 +201,7 @@ def test_arguments_of_a_compaction(compaction_params: dict[str, Any]) -> None:
     status = "--status=http://{name}-driver.holdfast.svc:8090/status"
     assert request.repair_arguments() == ["movies", run[1], *kafka]
     assert request.survey_arguments() == [
-        "movies", *run, "--target=kubernetes", status, *kafka,
+        "movies", *run, status, *kafka,
     ]  # fmt: skip
     assert request.plan_arguments() == [
         *run, "--policy=target.restore.s=30", "--policy=min.gain=0.2", "--policy=allow.roll=false",
@@ -211,9 +211,9 @@ def test_arguments_of_a_compaction(compaction_params: dict[str, Any]) -> None:
     ]  # fmt: skip
     assert request.verify_arguments() == [*run, *kafka]
     strimzi = Request.of({**asked, "strimzi_namespace": "kafka"}, "r").survey_arguments()
-    assert "--namespace=kafka" in strimzi
+    assert strimzi[4:6] == ["--target=kubernetes", "--namespace=kafka"]
     local = Request.of({**compaction_params, "target": "local", "home": "/h"}, "r")
-    assert local.survey_arguments() == ["--run=r", "--home=/h", "--target=local"]
+    assert local.survey_arguments() == ["--run=r", "--home=/h"]
     assert local.repair_arguments() == ["--home=/h"]
 
 
