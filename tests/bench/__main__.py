@@ -1,0 +1,148 @@
+"""`python -m tests.bench`: Holdfast and its peers side by side (make bench)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import click
+import orjson
+
+from tests.bench.holdfast import Holdfast
+from tests.bench.kafka_streams import KafkaStreams
+from tests.bench.machine import describe
+from tests.bench.outcome import Outcome
+from tests.bench.peers import Peer
+from tests.bench.plots import write_png
+from tests.bench.quix import Quix
+from tests.bench.report import Report, markdown
+from tests.bench.screen import Screen
+from tests.bench.session import Session, Step, steps
+from tests.bench.spark import Spark
+from tests.bench.workloads import WORKLOADS, Size
+
+_PEERS = ("holdfast", "kafka-streams", "quix", "spark")
+FULL = Size(
+    records=4_000_000,
+    rounds=3,
+    latency_s=30.0,
+    warm_s=15.0,
+    batch=500_000,
+    workloads=("a", "b", "c", "d", "e", "f", "g"),
+    peers=_PEERS,
+    once=("quix", "spark"),
+    once_share=16,
+    minutes=24.0,
+)
+QUICK = replace(
+    FULL,
+    records=300_000,
+    rounds=1,
+    latency_s=8.0,
+    warm_s=3.0,
+    workloads=("a", "b", "e"),
+    peers=("holdfast", "kafka-streams"),
+    once_share=2,
+    minutes=2.2,
+)
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Small, (a), (b) and (e), Holdfast and Kafka Streams.")
+@click.option("--workload", help=f"Of {', '.join(WORKLOADS)}; comma-separated.")
+@click.option("--peer", help=f"Of {', '.join(_PEERS)}; comma-separated.")
+@click.option("--rounds", type=click.IntRange(1), help="Repetitions of (a) to (d).")
+@click.option("--records", type=click.IntRange(1000), help="Of each input.")
+@click.option(
+    "--minutes",
+    type=float,
+    help="No run begins after this time, no repetition that would not end in it.",
+)
+@click.option("--set", "settings", multiple=True, help="A setting of Holdfast, key=value.")
+@click.option("--home", type=Path, default=Path(".holdfast/bench"), help="Results and tools.")
+@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+def main(  # noqa: PLR0917 - a command has a parameter for each of its options
+    quick: bool,
+    workload: str | None,
+    peer: str | None,
+    rounds: int | None,
+    records: int | None,
+    minutes: float | None,
+    settings: Sequence[str],
+    home: Path,
+    as_json: bool,
+) -> None:
+    """Measure Holdfast and its peers on one broker, and write a table, JSON and a plot."""
+    base = QUICK if quick else FULL
+    size = replace(
+        base,
+        rounds=rounds or base.rounds,
+        records=records or base.records,
+        minutes=minutes or base.minutes,
+        workloads=_chosen(workload, base.workloads, tuple(WORKLOADS)),
+        peers=_chosen(peer, base.peers, _PEERS),
+    )
+    report = _bench(home.absolute(), size, settings)
+    folder = home / time.strftime("%Y%m%d-%H%M%S")
+    folder.mkdir(parents=True)
+    results = orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2)
+    (folder / "results.json").write_bytes(results)
+    (folder / "report.md").write_text(markdown(report), encoding="utf-8")
+    write_png(report, folder / "bench.png")
+    click.echo(results.decode() if as_json else markdown(report))
+    click.echo(f"{folder}/report.md, results.json, bench.png", err=True)
+
+
+def _chosen(given: str | None, default: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...]:
+    if given is None:
+        return default
+    names = tuple(name.strip() for name in given.split(","))
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise click.UsageError(f"{unknown[0]!r} is unknown; there are: {', '.join(known)}.")
+    return names
+
+
+def _bench(home: Path, size: Size, settings: Sequence[str]) -> Report:
+    screen, tools = Screen(), home / "tools"
+    machine = describe()
+    made = (Holdfast(settings), KafkaStreams(tools), Quix(tools), Spark())
+    peers: list[Peer] = [p for p in made if p.name in size.peers]
+    for peer in peers:
+        peer.prepare(screen.say)
+    began = time.monotonic()
+    session = Session(home / "work", size, screen)
+    with session.open():
+        outcomes = _run(session, steps(size, peers), size.minutes * 60, screen)
+    notes = {p.name: (p.title, p.notes) for p in peers}
+    return Report(machine, asdict(size), notes, outcomes, time.monotonic() - began)
+
+
+def _run(session: Session, todo: Sequence[Step], limit_s: float, screen: Screen) -> list[Outcome]:
+    """Steps begin only within the limit; a repetition only if it is likely to end in it, too."""
+    began = time.monotonic()
+    took: dict[tuple[str, str], float] = {}
+    outcomes: list[Outcome] = []
+    for step in todo:
+        known = (step.workload.name, step.peer.name)
+        start = time.monotonic()
+        if start - began + took.get(known, 0.0) > limit_s:
+            screen.say(f"left out for time: round {step.round} of {' of '.join(known)}")
+            continue
+        found = session.run(step)
+        took[known] = time.monotonic() - start
+        outcomes += found
+        for outcome in found:
+            screen.say(_line(outcome))
+    return outcomes
+
+
+def _line(outcome: Outcome) -> str:
+    values = ", ".join(f"{name} {value:,.2f}" for name, value in outcome.values.items())
+    return f"  ({outcome.workload}) {outcome.peer}: {outcome.wrong or values}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""The input topics: JSON records made from a seed, written once, in event-time order.
+
+Events are a millisecond apart, the last one about now: brokers judge retention by record time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import Producer
+
+from holdfast.transport.partitioner import murmur2_partitions
+from tests.bench.workloads import PARTITIONS, Input
+
+__all__ = ["Record", "records", "write"]
+
+SEED = 7
+_CHUNK = 50_000
+_PRODUCER = {
+    "compression.type": "lz4",
+    "linger.ms": 50,
+    "batch.size": 262_144,
+    "queue.buffering.max.messages": 400_000,
+    "enable.idempotence": True,
+}
+
+Record = tuple[bytes, bytes, int]
+"""Key (the customer), value (JSON), event time in ms."""
+
+
+def records(spec: Input, count: int, first_ms: int, seed: int = SEED) -> Iterator[list[Record]]:
+    """Chunks of at most 50,000 records; the same for the same arguments."""
+    generator = np.random.default_rng(seed)
+    draw = _customers(spec, generator)
+    for at in range(0, count, _CHUNK):
+        size = min(_CHUNK, count - at)
+        customers = draw(size).tolist()
+        amounts = generator.integers(1, 100, size).tolist()
+        titles = generator.integers(0, spec.titles, size).tolist()
+        times = range(first_ms + at, first_ms + at + size)
+        yield [_record(*fields) for fields in zip(customers, amounts, titles, times, strict=True)]
+
+
+def _record(customer: int, amount: int, title: int, ts: int) -> Record:
+    key = b"c%08d" % customer
+    value = b'{"customer":"%b","amount":%d,"title":"Movie %05d","ts":%d}' % (
+        key,
+        amount,
+        title,
+        ts,
+    )
+    return key, value, ts
+
+
+def _customers(
+    spec: Input, generator: np.random.Generator
+) -> Callable[[int], npt.NDArray[np.int64]]:
+    if not spec.skew:
+        return lambda size: generator.integers(0, spec.keys, size)
+    weights = np.arange(1, spec.keys + 1, dtype=np.float64) ** -spec.skew
+    cumulative = np.cumsum(weights) / weights.sum()
+    return lambda size: np.searchsorted(cumulative, generator.random(size)).astype(np.int64)
+
+
+def write(
+    client: Mapping[str, str],
+    topic: str,
+    chunks: Iterator[list[Record]],
+    tell: Callable[[int], object],
+) -> None:
+    """Writes every chunk, keys placed as Java producers place them, and waits for delivery.
+
+    `tell` is told how many are on their way.
+
+    Raises:
+        RuntimeError: records were not delivered.
+    """
+    lost: list[object] = []
+    sent = 0
+    producer = Producer({**client, **_PRODUCER, "error_cb": lost.append})
+    for chunk in chunks:
+        places = murmur2_partitions([key for key, _, _ in chunk], PARTITIONS)
+        for (key, value, ts), place in zip(chunk, places, strict=True):
+            _send(producer, topic, key, value, place, ts)
+        producer.poll(0)
+        sent += len(chunk)
+        tell(sent)
+    left = producer.flush(120)
+    if left or lost:
+        raise RuntimeError(f"{left} records of {topic} were not delivered: {lost[:1]}")
+
+
+def _send(producer: Producer, topic: str, key: bytes, value: bytes, place: int, ts: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, place, timestamp=ts)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return

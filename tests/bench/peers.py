@@ -1,0 +1,84 @@
+"""What every peer gives: how it is built and started, and where its results and progress are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tests.bench.workloads import Query
+
+__all__ = ["Case", "Command", "Peer", "Restored"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of one peer: fresh topics and a fresh folder; `application` is also its group.
+
+    `batch`: the largest micro-batch, in records, of engines that have such a setting.
+    """
+
+    bootstrap: str
+    application: str
+    input_topic: str
+    query: Query
+    folder: Path
+    batch: int
+
+    @property
+    def sink_topic(self) -> str:
+        return f"{self.application}-sink"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A process of the peer, started in a session of its own."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A finished restore of all stores: changelog records, and seconds without process start."""
+
+    records: int
+    seconds: float
+
+
+class Peer(Protocol):
+    """One engine under test; it knows its commands, and nothing of measuring.
+
+    `can_restore`: (f) and (g) are measured.  `notes`: settings and guarantees, for the report.
+    """
+
+    name: str
+    title: str
+    notes: str
+    can_restore: bool
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Fetch and build what it needs; quick the second time.
+
+        Raises:
+            Refused: this machine lacks something.
+        """
+
+    def commands(self, case: Case) -> list[Command]: ...
+
+    def group(self, case: Case) -> str:
+        """The consumer group whose offsets of the input topic are its progress."""
+
+    def state_folders(self, case: Case) -> list[Path]:
+        """What a lost volume takes away."""
+
+    def restored(self, case: Case) -> Restored | None:
+        """The restore after the last start, once it is done."""
+
+    def victim(self, case: Case, pids: Sequence[int]) -> tuple[int, bool]:
+        """The process to kill, and whether nobody but the bench starts it again.
+
+        Args:
+            pids: of the commands, in their order.
+        """

@@ -1,0 +1,137 @@
+"""One run of one peer: throughput, restore, kill.  Latency has a module of its own."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import psutil
+
+from tests.bench.broker import Cluster
+from tests.bench.check import counted
+from tests.bench.measure import Mark, crossing, follow, rate
+from tests.bench.outcome import Outcome
+from tests.bench.peers import Case, Peer
+from tests.bench.running import Running
+
+__all__ = ["Run", "judged", "kill", "restore", "throughput"]
+
+_WARM = 8  # the first eighth of the records is warming up, for every peer
+_SLOWEST = 4_000  # records/s; slower than this has failed
+_LEAST_S = 150.0
+_EVERY_S = 0.1
+_KILL_AT = 0.4
+_SETTLE_S = 0.5  # what was committed before the kill has been told by then
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is given: the peer, its case, the records of the input, a bar to move."""
+
+    cluster: Cluster
+    peer: Peer
+    case: Case
+    records: int
+    outcome: Outcome
+    tell: Callable[[int], None]
+
+    def progress(self) -> int:
+        """How many input records have been committed, results and all."""
+        group = self.peer.group(self.case)
+        return self.cluster.progress(group, self.case.input_topic, self.case.application)
+
+
+def throughput(run: Run) -> Outcome:
+    """From an empty table to the input's end."""
+    broker = psutil.Process(run.cluster.pid)
+    before = _cpu(broker)
+    with Running(run.peer, run.case) as running:
+        marks = _follow(run, running, run.records)
+        broker_cpu = _cpu(broker) - before
+    values = _values(running, marks, run.records)
+    values["broker_cpu_s_per_m"] = broker_cpu / run.records * 1e6
+    return judged(run, replace(run.outcome, values=values))
+
+
+def _values(running: Running, marks: list[Mark], records: int) -> dict[str, float]:
+    end, tree = marks[-1], running.tree
+    first = next(mark for mark in marks if mark.records)
+    warm = crossing(marks, max(1, records // _WARM))
+    values = {
+        "rate_with_start": records / (end.at - running.spawned),
+        "start_s": first.at - running.spawned,
+        "cpu_all_s_per_m": tree.cpu_at(end.at) / records * 1e6,
+        "peak_mb": tree.peak_bytes / 1e6,
+    }
+    if warm.records < records:
+        spent = tree.cpu_at(end.at) - tree.cpu_at(warm.at)
+        values["rate"] = rate(warm, end)
+        values["cpu_s_per_m"] = spent / (records - warm.records) * 1e6
+    return values
+
+
+def restore(run: Run) -> Outcome:
+    """Starts a finished table again without its volume, until all its stores are restored."""
+    for folder in run.peer.state_folders(run.case):
+        shutil.rmtree(folder, ignore_errors=True)
+    deadline = time.monotonic() + run.records / _SLOWEST + _LEAST_S
+    with Running(run.peer, run.case) as running:
+        while (done := run.peer.restored(run.case)) is None:
+            running.check()
+            _in_time(deadline, "restore")
+            time.sleep(_EVERY_S)
+        waited = time.monotonic() - running.spawned
+    values = {
+        "restore_rate": done.records / done.seconds,
+        "restore_s": done.seconds,
+        "restore_with_start_s": waited,
+        "peak_mb": running.tree.peak_bytes / 1e6,
+        "cpu_all_s_per_m": running.tree.timeline[-1][1] / done.records * 1e6,
+    }
+    return replace(run.outcome, records=done.records, values=values)
+
+
+def kill(run: Run) -> Outcome:
+    """SIGKILL in the middle, with the volume kept, until more is committed; then to the end."""
+    with Running(run.peer, run.case) as running:
+        _follow(run, running, int(run.records * _KILL_AT))
+        pid, restart = run.peer.victim(run.case, running.pids)
+        killed = time.monotonic()
+        running.kill(pid, restart=restart)
+        time.sleep(_SETTLE_S)
+        again = _follow(run, running, run.progress() + 1)[-1]
+        _follow(run, running, run.records)
+    return judged(run, replace(run.outcome, values={"recovery_s": again.at - killed}))
+
+
+def _follow(run: Run, running: Running, records: int) -> list[Mark]:
+    deadline = time.monotonic() + run.records / _SLOWEST + _LEAST_S
+
+    def enough(mark: Mark) -> bool:
+        running.check()
+        run.tell(mark.records)
+        if mark.records < records:
+            _in_time(deadline, f"{mark.records} of {records} records")
+        return mark.records >= records
+
+    return follow(run.progress, enough, _EVERY_S)
+
+
+def _in_time(deadline: float, what: str) -> None:
+    if time.monotonic() > deadline:
+        raise RuntimeError(f"too slow: {what}")
+
+
+def judged(run: Run, outcome: Outcome) -> Outcome:
+    """The outcome, with `wrong` set when the sink does not add up."""
+    total, keys = counted(run.cluster.client, run.case.sink_topic)
+    if total == run.records and keys:
+        return outcome
+    return replace(outcome, wrong=f"its {keys} keys count {total} of {run.records} records")
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

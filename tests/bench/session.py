@@ -1,0 +1,133 @@
+"""A benchmark from start to end: broker, inputs, then every run, round by round."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from holdfast.errors import HoldfastError
+from tests.bench.broker import Cluster
+from tests.bench.input import records, write
+from tests.bench.latency import latency
+from tests.bench.outcome import Outcome
+from tests.bench.peers import Case, Peer
+from tests.bench.runs import Run, kill, restore, throughput
+from tests.bench.screen import Screen
+from tests.bench.workloads import INPUTS, WORKLOADS, Kind, Size, Workload
+
+__all__ = ["Session", "Step", "steps"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run to make; `then_restore`: and (f) after it, on the table it leaves."""
+
+    workload: Workload
+    peer: Peer
+    round: int
+    then_restore: bool = False
+
+
+def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
+    """Every run in its order: all of a round before the next, peers in turn.
+
+    (f) needs a finished (a): it follows (a)'s own run.  What is no throughput is measured once.
+    """
+    chosen = [WORKLOADS[name] for name in size.workloads]
+    restores = any(w.kind is Kind.RESTORE for w in chosen)
+    if restores and "a" not in size.workloads:
+        chosen.insert(0, WORKLOADS["a"])
+    found = []
+    for number in range(1, size.rounds + 1):
+        order = peers if number % 2 else list(reversed(peers))
+        for workload in chosen:
+            if workload.kind is Kind.RESTORE:
+                continue
+            for peer in order:
+                once = workload.kind is not Kind.THROUGHPUT or peer.name in size.once
+                able = workload.kind is not Kind.KILL or peer.can_restore
+                if able and (number == 1 or not once):
+                    follows = number == 1 and restores and workload.name == "a"
+                    found.append(Step(workload, peer, number, follows and peer.can_restore))
+    return found
+
+
+class Session:
+    """Owns the work folder and the broker between `with` and its end, which deletes both."""
+
+    def __init__(self, work: Path, size: Size, screen: Screen) -> None:
+        self._work = work
+        self._size = size
+        self._screen = screen
+        self._cluster = Cluster(work / "broker", screen.say)
+        self._written: dict[tuple[str, int], str] = {}
+        self._first_ms = int(time.time() * 1000)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """The broker runs inside."""
+        shutil.rmtree(self._work, ignore_errors=True)
+        try:
+            self._cluster.start()
+            yield
+        finally:
+            self._cluster.stop()
+            shutil.rmtree(self._work, ignore_errors=True)
+
+    def run(self, step: Step) -> list[Outcome]:
+        """The outcomes of a step; a failure is one as well."""
+        count = self._records(step)
+        name = f"bench-{step.workload.name}-{step.peer.name}-{step.round}"
+        empty = Outcome(step.workload.name, step.peer.name, step.round, count)
+        what = f"round {step.round}: ({step.workload.name}) {step.peer.title}"
+        try:
+            case = self._case(step, name, count)
+            with self._screen.bar(what, count) as tell:
+                run = Run(self._cluster, step.peer, case, count, empty, tell)
+                found = [self._measured(step, run)]
+            if step.then_restore:
+                self._screen.say(f"round {step.round}: (f) {step.peer.title}")
+                found.append(restore(replace(run, outcome=replace(empty, workload="f"))))
+        except (RuntimeError, HoldfastError, ValueError) as error:
+            found = [replace(empty, wrong=str(error) or repr(error))]
+        finally:
+            self._cluster.forget(name)
+            shutil.rmtree(self._work / name, ignore_errors=True)
+        return found
+
+    def _measured(self, step: Step, run: Run) -> Outcome:
+        if step.workload.kind is Kind.LATENCY:
+            return latency(run, self._size.warm_s, self._size.latency_s)
+        work: Callable[[Run], Outcome] = kill if step.workload.kind is Kind.KILL else throughput
+        return work(run)
+
+    def _records(self, step: Step) -> int:
+        slow = step.peer.name in self._size.once
+        return self._size.records // self._size.once_share if slow else self._size.records
+
+    def _case(self, step: Step, name: str, count: int) -> Case:
+        if step.workload.kind is Kind.LATENCY:
+            topic = f"{name}-input"
+            self._cluster.create(topic)
+        else:
+            topic = self._input(step.workload.input, count)
+        batch = max(1, min(self._size.batch, count // 8))
+        folder = self._work / name
+        case = Case(self._cluster.bootstrap, name, topic, step.workload.query, folder, batch)
+        self._cluster.create(case.sink_topic)
+        return case
+
+    def _input(self, name: str, count: int) -> str:
+        """The topic of an input, written the first time it is asked for."""
+        if (name, count) not in self._written:
+            topic = f"input-{name}-{count}"
+            self._cluster.create(topic)
+            chunks = records(INPUTS[name], count, self._first_ms - count)
+            with self._screen.bar(f"writing {topic}", count) as tell:
+                write(self._cluster.client, topic, chunks, tell)
+            self._written[name, count] = topic
+        return self._written[name, count]

@@ -1,0 +1,98 @@
+"""What is measured: the inputs, the queries over them, and how large each run is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["INPUTS", "PARTITIONS", "WORKLOADS", "Input", "Kind", "Query", "Size", "Workload"]
+
+PARTITIONS = 4  # of every input and sink topic
+
+
+class Query(StrEnum):
+    """COUNT and SUM(amount) grouped by what; `WINDOW` is 5 minutes per customer."""
+
+    CUSTOMER = "customer"
+    TITLE = "title"
+    WINDOW = "window"
+
+
+class Kind(StrEnum):
+    """How a workload is measured."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    RESTORE = "restore"
+    KILL = "kill"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input topic: `skew` 0 is uniform over `keys` customers, else Zipf's exponent."""
+
+    name: str
+    keys: int = 1_000_000
+    skew: float = 0.0
+    titles: int = 10_000
+
+
+INPUTS = {
+    i.name: i
+    for i in (
+        Input("uniform"),
+        Input("zipf", skew=1.2),
+        Input("many-keys", keys=10_000_000),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the report; latency makes its own input, `input` says which customers."""
+
+    name: str
+    title: str
+    query: Query
+    input: str
+    kind: Kind = Kind.THROUGHPUT
+
+
+WORKLOADS = {
+    w.name: w
+    for w in (
+        Workload("a", "1 M uniform keys", Query.CUSTOMER, "uniform"),
+        Workload("b", "Zipf(1.2) keys", Query.CUSTOMER, "zipf"),
+        Workload("c", "grouped by title, not the topic's key", Query.TITLE, "uniform"),
+        Workload("d", "tumbling 5-minute windows", Query.WINDOW, "uniform"),
+        Workload("e", "latency at 10,000 records/s", Query.CUSTOMER, "uniform", Kind.LATENCY),
+        Workload("f", "full restore of (a)", Query.CUSTOMER, "uniform", Kind.RESTORE),
+        Workload("g", "SIGKILL in the middle of (a)", Query.CUSTOMER, "uniform", Kind.KILL),
+        Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is done, by default.
+
+    Attributes:
+        records: of each input.
+        rounds: of the throughput workloads; the others are measured once.
+        latency_s, warm_s: how long (e) is measured, and how long before that it only runs.
+        batch: the largest micro-batch, in records; at most an eighth of the records.
+        once: slow peers: in the first round only, and with 1/`once_share` of the records.
+        minutes: no run begins after that, no repetition that would not end in it.
+    """
+
+    records: int
+    rounds: int
+    latency_s: float
+    warm_s: float
+    batch: int
+    workloads: tuple[str, ...]
+    peers: tuple[str, ...]
+    once: tuple[str, ...]
+    once_share: int
+    minutes: float
