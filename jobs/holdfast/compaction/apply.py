@@ -128,7 +128,8 @@ class _Run:
 
     def through(self, topics: list[TopicPlan], gone: set[str]) -> Applied:
         """Every topic by its order; the record is saved after each, and when it is cut off."""
-        level = JobLevel(self._options.client, [_facts(self._survey, t) for t in topics])
+        there = [_facts(self._survey, t) for t in topics if t.topic not in gone]
+        level = JobLevel(self._options.client, there)
         try:
             for n, topic in enumerate(topics, start=1):
                 last = n == len(topics)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from holdfast.compaction.facts import TopicFacts
 from holdfast.compaction.survey_records import RecordReader
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, Refused
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import consumer_group
 
@@ -33,18 +34,19 @@ class JobLevel:
     """Owns how far the queries of some changelogs were behind when an apply began."""
 
     def __init__(self, client: Mapping[str, str], topics: Sequence[TopicFacts]) -> None:
-        """Asks at once; queries whose source or group nobody knows are left out.
+        """Asks at once; queries whose source or group nobody knows or may see are left out.
 
         Raises:
-            KafkaUnavailable, Refused: no broker answered, or reading is not allowed.
+            KafkaUnavailable: no broker answered.
         """
         self._admin = Admin(client)
         self._queries = []
         for topic in topics:
-            source = _source_topic(self._admin, client, topic)
-            group = consumer_group(topic.application_id, topic.query_id)
-            if source and self._admin.committed(group, source):
-                self._queries.append(_Query(group, source, self._lag(group, source)))
+            with suppress(Refused):
+                source = _source_topic(self._admin, client, topic)
+                group = consumer_group(topic.application_id, topic.query_id)
+                if source and self._admin.committed(group, source):
+                    self._queries.append(_Query(group, source, self._lag(group, source)))
 
     def await_level(self, bound_s: float, tell: Callable[[str], None]) -> tuple[float, str]:
         """Wait until no query is further behind than at first, or all have passed the ends of now.

@@ -49,7 +49,7 @@ _RECORDS = _Panel(
     lambda count: f"{count:,.0f}",
 )
 _SECONDS = _Panel(
-    "Seconds of a restore of the whole table, by the rate on record",
+    "Seconds of a restore of the whole table, at the pace of the measured one",
     lambda t: (t.restore_before_s, t.restore_predicted_s, t.restore_real_s),
     human_seconds,
 )

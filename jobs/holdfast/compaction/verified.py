@@ -45,7 +45,8 @@ class TopicResult:
     Attributes:
         outcome: of the apply (`applied.Outcome`).
         partitions: only of topics that were cleaned.
-        restore_before_s, restore_predicted_s, restore_real_s: of the whole topic, by the surveys.
+        restore_before_s, restore_real_s: of the whole topic, at the pace of the measured restore.
+        restore_predicted_s: the plan's.
         sample_before, sample_after: a real restore of the same partition.
         settings: name, own value before, and now; of those the plan names.
         warnings: one sentence each.

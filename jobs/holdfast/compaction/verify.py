@@ -16,6 +16,9 @@ from holdfast.errors import Refused
 
 __all__ = ["compare", "restores_again"]
 
+# Smaller differences are no news, whatever share they are: batch headers, a machine's mood.
+_BYTES_MIN, _RECORDS_MIN, _SECONDS_MIN = 64 << 10, 1_000, 5.0
+
 
 def restores_again(
     client: Mapping[str, str],
@@ -81,34 +84,68 @@ def _topic(
         why = "it was not reached by the apply" if done is None else done.note or "it is gone"
         outcome = Outcome.FAILED if done is None else done.outcome
         return TopicResult(planned.topic, outcome.value, warnings=(f"Not verified: {why}.",))
+    cleaned = done.outcome is Outcome.CLEANED
     result = TopicResult(
         planned.topic,
         done.outcome.value,
-        _partitions(planned, was, now, done) if done.outcome is Outcome.CLEANED else (),
-        was.restore.seconds,
-        planned.after.restore_s,
-        now.restore.seconds,
-        done.restore,
-        sample,
-        _settings(planned, was, now),
+        _partitions(planned, was, now, done, sample) if cleaned else (),
+        restore_predicted_s=planned.after.restore_s,
+        sample_before=done.restore,
+        sample_after=sample,
+        settings=_settings(planned, was, now),
+    )
+    result = replace(
+        result,
+        restore_before_s=_whole_s(done.restore, result.records_before, was),
+        restore_real_s=_whole_s(sample, result.records_real, now),
     )
     return _with_warnings(result, planned, now, done)
 
 
+def _whole_s(sample: RestoreSample | None, records: int, topic: TopicFacts) -> float:
+    """A restore of the whole topic by the pace of the measured one, else by the survey's."""
+    if sample is None or sample.records == 0:
+        return topic.restore.seconds
+    return sample.seconds * records / sample.records / max(1, topic.restore.processes)
+
+
 def _partitions(
-    planned: TopicPlan, was: TopicFacts, now: TopicFacts, done: AppliedTopic
+    planned: TopicPlan,
+    was: TopicFacts,
+    now: TopicFacts,
+    done: AppliedTopic,
+    sample: RestoreSample | None,
 ) -> tuple[PartitionResult, ...]:
     earlier = {p.partition: p for p in was.partitions}
     later = {p.partition: p for p in now.partitions}
+    counted = _counter(sample, later)
     return tuple(
-        _partition(p, earlier[p.partition], later[p.partition], done)
+        _partition(p, earlier[p.partition], later[p.partition], done, counted)
         for p in planned.partitions
         if p.partition in earlier and p.partition in later
     )
 
 
+def _counter(
+    sample: RestoreSample | None, later: Mapping[int, PartitionFacts]
+) -> Callable[[PartitionFacts], int]:
+    """How many records a partition has: by bytes, for the restore has counted one of them.
+
+    After a cleaning records lie unevenly over the offsets, and a survey's sample says little.
+    """
+    one = later.get(sample.partition) if sample is not None else None
+    if sample is None or one is None or one.bytes == 0:
+        return lambda partition: round(partition.records.value)
+    per_byte = sample.records / one.bytes
+    return lambda partition: round(partition.bytes * per_byte)
+
+
 def _partition(
-    planned: PartitionPrediction, was: PartitionFacts, now: PartitionFacts, done: AppliedTopic
+    planned: PartitionPrediction,
+    was: PartitionFacts,
+    now: PartitionFacts,
+    done: AppliedTopic,
+    counted: Callable[[PartitionFacts], int],
 ) -> PartitionResult:
     began = (done.ends_before or {}).get(planned.partition, was.end)
     rolled = 2 if planned.partition in done.rolled else 0  # the record and its transaction's end
@@ -120,7 +157,7 @@ def _partition(
         bytes_real=now.bytes,
         records_before=planned.records_before,
         records_predicted=planned.records_after,
-        records_real=round(now.records.value),
+        records_real=counted(now),
         grown_records=grown,
         grown_bytes=round(grown * was.record_bytes.value),
     )
@@ -147,15 +184,16 @@ def _with_warnings(
         if wanted != found:
             warnings.append(f"{name} is {found}, the plan leaves it at {wanted}.")
     if result.partitions:
-        warnings += _off("bytes", result.bytes_predicted, result.bytes_real)
-        warnings += _off("records", result.records_predicted, result.records_real)
-        warnings += _off("restore seconds", result.restore_predicted_s, result.restore_real_s)
+        warnings += _off("bytes", result.bytes_predicted, result.bytes_real, _BYTES_MIN)
+        warnings += _off("records", result.records_predicted, result.records_real, _RECORDS_MIN)
+        seconds = (result.restore_predicted_s, result.restore_real_s)
+        warnings += _off("restore seconds", *seconds, _SECONDS_MIN)
     return replace(result, warnings=tuple(warnings))
 
 
-def _off(what: str, predicted: float, real: float) -> list[str]:
-    """A sentence when a prediction was off by more than `OFF_SHARE`."""
+def _off(what: str, predicted: float, real: float, least: float) -> list[str]:
+    """A sentence when a prediction was off by more than `OFF_SHARE`, and by more than `least`."""
     off = (real - predicted) / predicted if predicted > 0 else 0.0
-    if abs(off) <= OFF_SHARE:
+    if abs(off) <= OFF_SHARE or abs(real - predicted) <= least:
         return []
     return [f"{off:+.0%} against the prediction: {predicted:,.0f} {what} predicted, {real:,.0f}."]

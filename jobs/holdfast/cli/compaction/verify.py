@@ -1,0 +1,113 @@
+"""`holdfast compaction verify`: what the plan promised, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.compaction.statuses import JobStatuses, status_option
+from holdfast.cli.options import job_options, json_errors, json_option, load_settings
+from holdfast.cli.progress import reporter
+from holdfast.compaction.runs import (
+    APPLIED,
+    PLAN,
+    SURVEY,
+    VERIFIED,
+    history_file,
+    newest_run,
+    run_folder,
+    write_file,
+)
+from holdfast.errors import Refused
+from holdfast.types.words import human_bytes
+
+if TYPE_CHECKING:
+    from holdfast.compaction.verified import TopicResult, Verified
+    from holdfast.config.settings import Settings
+
+__all__ = ["verify_command"]
+
+
+@click.command("verify")
+@click.option("--run", help="The run to verify.  [default: the newest]")
+@status_option
+@job_options
+@json_option
+def verify_command(
+    run: str | None,
+    status: tuple[str, ...],
+    config: Path | None,
+    overrides: tuple[str, ...],
+    home: str | None,
+    as_json: bool,
+) -> None:
+    """Survey the changelogs of an applied plan again, and compare with what was predicted.
+
+    One partition of each topic is really restored, into a store that is thrown away. Writes
+    verified.json, report.html and report.png into the run's folder, and adds to the history by
+    which predictions are judged.
+    """
+    from holdfast.compaction.history import append, read_history
+    from holdfast.compaction.report import write_report
+
+    with json_errors(as_json), reporter() as tell:
+        settings = load_settings(config, overrides, home)
+        folder = run_folder(settings.home, run or newest_run(settings.home))
+        verified = _verified(settings, folder, JobStatuses(settings.home, status), tell)
+        write_file(folder / VERIFIED, verified.to_json())
+        history = history_file(settings.home)
+        append(history, verified)
+        tell("drawing")
+        report = write_report(folder, verified, read_history(history))
+    click.echo(verified.to_json().decode() if as_json else _text(verified, report))
+
+
+def _verified(
+    settings: Settings, folder: Path, jobs: JobStatuses, tell: Callable[[str], None]
+) -> Verified:
+    from holdfast.compaction.applied import Applied
+    from holdfast.compaction.facts import Survey
+    from holdfast.compaction.plan import Plan
+    from holdfast.compaction.survey import SurveyOptions, take_survey
+    from holdfast.compaction.verify import compare, restores_again
+
+    plan, before = Plan.read(folder / PLAN), Survey.read(folder / SURVEY)
+    applied = Applied.read(folder / APPLIED)
+    if applied is None:
+        raise Refused(
+            f"The plan of run {plan.run} was not applied.",
+            action="run `holdfast compaction apply` first",
+        )
+    client = settings.client()
+    names = sorted({topic.application_id for topic in before.topics})
+    after = take_survey(client, jobs, SurveyOptions(plan.run, names), tell)
+    samples = restores_again(client, after, applied, folder, tell)
+    return compare(plan, before, after, applied, samples)
+
+
+def _text(verified: Verified, report: Path) -> str:
+    lines = [_line(topic) for topic in verified.topics]
+    if not lines:
+        lines.append("Nothing to verify: the plan asked for no change.")
+    lines += [f"warning: {warning}" for warning in verified.all_warnings]
+    return "\n".join([*lines, f"run {verified.run}: {report}"])
+
+
+def _line(topic: TopicResult) -> str:
+    if not topic.partitions:
+        return f"{topic.topic}: {topic.outcome}"
+    told = (
+        f"{topic.topic}: {human_bytes(topic.bytes_before)} → {human_bytes(topic.bytes_real)} "
+        f"({human_bytes(topic.bytes_predicted)} predicted), {topic.removed_share:.0%} of what "
+        "could go is gone"
+    )
+    before, after = topic.sample_before, topic.sample_after
+    if before is None or after is None:
+        return told
+    return (
+        f"{told}; a restore of partition {before.partition} replays {before.records:,} → "
+        f"{after.records:,} records in {before.seconds:.2f} → {after.seconds:.2f} s"
+    )
