@@ -136,6 +136,13 @@ def _ingest() -> tuple[Property, ...]:
             "largest micro-batch of a query, in offsets over all topic partitions; 0 for no limit",
         ),
         Property(
+            "batch.target.ms",
+            ("ingest", "batch_target_ms"),
+            values.whole(0, 3_600_000),
+            "how long a micro-batch of a query that is behind shall take: its size follows from "
+            "the rate measured; 0, or with trigger.interval.ms: as large as the limit allows",
+        ),
+        Property(
             "trigger.interval.ms",
             ("ingest", "trigger_interval_ms"),
             values.whole(0, 3_600_000),

@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from holdfast.errors import DataLoss
+from holdfast.ingest.batch_size import BatchSize
 from holdfast.ingest.dead_letters import DeadLetters, undecodable
 from holdfast.ingest.offsets import (
     WAYS_OUT,
@@ -99,10 +100,11 @@ class KafkaBatch(DataSourceReader):
 
 
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """An endless read, at most `options.max_offsets_per_trigger` offsets a batch."""
+    """An endless read in batches of what `BatchSize` says."""
 
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
+        self._size = BatchSize(options.max_offsets_per_trigger, options.batch_target_ms)
         self._target: Offsets | None = None  # where Trigger.AvailableNow ends
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
@@ -128,8 +130,10 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bounds = {
                 p: (low, min(high, ends[p])) for p, (low, high) in bounds.items() if p in ends
             }
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return to_spark(self._topic, batch_end(begin, bounds, most))
+        end = batch_end(begin, bounds, self._size.limit())
+        offsets = sum(end[p] - begin.get(p, low) for p, (low, _) in bounds.items())
+        self._size.planned(offsets, cut=any(end[p] < high for p, (_, high) in bounds.items()))
+        return to_spark(self._topic, end)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         return to_spark(self._topic, {p: high for p, (_, high) in self._bounds().items()})

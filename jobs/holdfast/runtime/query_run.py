@@ -226,16 +226,19 @@ class QueryRun:
 
     def _options(self, start: dict[int, int], end: dict[int, int] | None) -> IngestOptions:
         settings = self._services.settings
+        ingest = settings.ingest
         return IngestOptions(
             source=self.query.source,
             kafka=settings.client(),
             columns=used_columns(self.query),
             start=start,
             end=end,
-            auto_offset_reset=settings.ingest.auto_offset_reset,
-            max_offsets_per_trigger=settings.ingest.max_offsets_per_trigger,
-            fail_on_data_loss=settings.ingest.fail_on_data_loss,
-            on_undecodable=settings.ingest.on_undecodable,
+            auto_offset_reset=ingest.auto_offset_reset,
+            max_offsets_per_trigger=ingest.max_offsets_per_trigger,
+            # With an interval the time between two batches is not the time of one.
+            batch_target_ms=0 if ingest.trigger_interval_ms else ingest.batch_target_ms,
+            fail_on_data_loss=ingest.fail_on_data_loss,
+            on_undecodable=ingest.on_undecodable,
             dead_letter_topic=dead_letters(settings),
             progress_topic=self._topics.progress.name if self._topics.progress else "",
             transactional_id_prefix=self._group,

@@ -27,6 +27,7 @@ class IngestOptions:
         end: end offsets per topic partition, for a bounded (batch) read only.
         auto_offset_reset: "earliest" or "latest".
         max_offsets_per_trigger: limit per micro-batch over all topic partitions, 0 for none.
+        batch_target_ms: how long a micro-batch shall take; 0: as large as the limit allows.
         fail_on_data_loss: fail, rather than go on from the earliest offset left.
         on_undecodable: "dead-letter" or "fail".
         dead_letter_topic: where undecodable records go.
@@ -41,6 +42,7 @@ class IngestOptions:
     end: Mapping[int, int] | None = None
     auto_offset_reset: str = "earliest"
     max_offsets_per_trigger: int = 0
+    batch_target_ms: int = 0
     fail_on_data_loss: bool = True
     on_undecodable: str = "dead-letter"
     dead_letter_topic: str = ""

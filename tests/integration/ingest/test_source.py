@@ -93,6 +93,8 @@ class Stream:
             if until() or not query.isActive:
                 break
             done.wait(0.05)
+        if query.isActive:
+            query.processAllAvailable()  # a batch that is stopped before its commit comes again
         failure = query.exception()
         query.stop()
         if failure is not None:
