@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 
 from holdfast.cli.compaction.statuses import JobStatuses, status_option
 from holdfast.cli.options import job_options, json_errors, json_option, load_settings
@@ -62,7 +63,7 @@ def verify_command(
         append(history, verified)
         tell("drawing")
         report = write_report(folder, verified, read_history(history))
-    click.echo(verified.to_json().decode() if as_json else _text(verified, report))
+    click.echo(_json(verified, report) if as_json else _text(verified, report))
 
 
 def _verified(
@@ -86,6 +87,12 @@ def _verified(
     after = take_survey(client, jobs, SurveyOptions(plan.run, names), tell)
     samples = restores_again(client, after, applied, folder, tell)
     return compare(plan, before, after, applied, samples)
+
+
+def _json(verified: Verified, report: Path) -> str:
+    verdict = "off" if verified.all_warnings else "as predicted"
+    told = {"verdict": verdict, "report": str(report), **orjson.loads(verified.to_json())}
+    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()
 
 
 def _text(verified: Verified, report: Path) -> str:
