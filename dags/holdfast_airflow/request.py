@@ -121,13 +121,12 @@ class Request:
         return [*self.params["jobs"], *self._compaction_home(), *self._kafka()]
 
     def survey_arguments(self) -> list[str]:
-        """For `compaction survey`; a job on Kubernetes is asked at its driver's address."""
-        where = []
-        if not self.local:
-            where += [f"--status={environment.status_pattern(self.namespace)}"]
-            topics = self.params["strimzi_namespace"]
-            where += ["--target=kubernetes", f"--namespace={topics}"] if topics else []
-        return [*self.params["jobs"], *self._of_run(), *where, *self._kafka()]
+        """For `compaction survey`."""
+        topics = None if self.local else self.params["strimzi_namespace"]
+        owners = ["--target=kubernetes", f"--namespace={topics}"] if topics else []
+        return [
+            *self.params["jobs"], *self._of_run(), *self._statuses(), *owners, *self._kafka(),
+        ]  # fmt: skip
 
     def plan_arguments(self) -> list[str]:
         """For `compaction plan`; a policy that is not given has its default."""
@@ -142,7 +141,7 @@ class Request:
 
     def verify_arguments(self) -> list[str]:
         """For `compaction verify`."""
-        return [*self._of_run(), *self._kafka()]
+        return [*self._of_run(), *self._statuses(), *self._kafka()]
 
     def chart_values(self) -> str:
         """More values of the chart as JSON, which YAML readers take; empty for none."""
@@ -160,6 +159,10 @@ class Request:
 
     def _compaction_home(self) -> list[str]:
         return self._home(COMPACTION_FOLDER)
+
+    def _statuses(self) -> list[str]:
+        """Where drivers are asked; on one machine with them, their files say where."""
+        return [] if self.local else [f"--status={environment.status_pattern(self.namespace)}"]
 
     def _of_run(self) -> list[str]:
         return [f"--run={self.run}", *self._compaction_home()]

@@ -209,7 +209,7 @@ def test_arguments_of_a_compaction(compaction_params: dict[str, Any]) -> None:
     assert replace(request, plan_hash="ab").apply_arguments() == [
         *run, "--hash=ab", "--yes", *kafka,
     ]  # fmt: skip
-    assert request.verify_arguments() == [*run, *kafka]
+    assert request.verify_arguments() == [*run, status, *kafka]
     strimzi = Request.of({**asked, "strimzi_namespace": "kafka"}, "r").survey_arguments()
     assert strimzi[4:6] == ["--target=kubernetes", "--namespace=kafka"]
     local = Request.of({**compaction_params, "target": "local", "home": "/h"}, "r")
