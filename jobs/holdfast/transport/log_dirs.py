@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from typing import Any
 from confluent_kafka import KafkaError as ClientError
 from kafka.admin import KafkaAdminClient
 from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
 
 from holdfast.errors import HoldfastError, InvalidConfig, KafkaUnavailable, Refused
+from holdfast.transport.admin import Admin
 from holdfast.transport.errors import silent, translate
 
 __all__ = ["LogDir", "LogSizes", "log_sizes"]
@@ -84,32 +87,50 @@ def log_sizes(
         Refused: the principal lacks DESCRIBE on the cluster, or is not known.
         KafkaUnavailable: a broker gave no answer in time.
     """
+    deadline = time.monotonic() + timeout_s
+    # kafka-python forgets sockets that could not connect: first it is made sure that they can.
+    Admin(client, timeout_s).wait_ready(timeout_s)
     told = _translated(client) | {
         "request_timeout_ms": int(min(_ATTEMPT_S, timeout_s) * 1000),
         "bootstrap_timeout_ms": int(timeout_s * 1000),
     }
 
     def ask() -> list[dict[str, Any]]:
-        admin = KafkaAdminClient(**told)
-        try:
+        with _connected(told) as admin:
             found: list[dict[str, Any]] = admin.describe_log_dirs(sorted(topics))
-        finally:
-            admin.close()
         return found
 
-    answers = _patiently(ask, client, timeout_s)
+    answers = _patiently(ask, client, deadline, timeout_s)
     return LogSizes(tuple(_log_dir(a["broker"], d) for a in answers for d in _dirs(a)))
 
 
+@contextmanager
+def _connected(told: Mapping[str, Any]) -> Iterator[KafkaAdminClient]:
+    """A client that leaves nothing behind, even when it could not connect: that it leaves open."""
+    made: list[KafkaNetClient] = []
+
+    def make(**config: Any) -> KafkaNetClient:
+        made.append(KafkaNetClient(**config))
+        return made[-1]
+
+    try:
+        yield KafkaAdminClient(kafka_client=make, **told)
+    finally:
+        for network in made:
+            network.close()
+
+
 def _patiently(
-    ask: Callable[[], list[dict[str, Any]]], client: Mapping[str, str], timeout_s: float
+    ask: Callable[[], list[dict[str, Any]]],
+    client: Mapping[str, str],
+    deadline: float,
+    timeout_s: float,
 ) -> list[dict[str, Any]]:
-    doing, deadline = "asking for the sizes of logs", time.monotonic() + timeout_s
     while True:
         try:
             return ask()
         except KafkaError as error:
-            found = _found(error, doing, client, timeout_s)
+            found = _found(error, "asking for the sizes of logs", client, timeout_s)
             if not isinstance(found, KafkaUnavailable) or time.monotonic() >= deadline:
                 raise found from error
             time.sleep(_RETRY_S)
