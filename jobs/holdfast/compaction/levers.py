@@ -61,15 +61,10 @@ def settled(topic: TopicFacts, limit: Limit, policy: Policy) -> Upkeep:
 
 def changes_that_stay(topic: TopicFacts, limit: Limit, policy: Policy) -> tuple[Change, ...]:
     """What becomes of the topic's own settings for good, each with its reason."""
-    upkeep, then = Upkeep.of(topic), settled(topic, limit, policy)
-    found: list[Change] = []
-    if upkeep.policy != ("compact",):
-        found.append(_compacted(topic))
-    if then.dirty_ratio != upkeep.dirty_ratio:
-        found.append(_ratio(topic, upkeep, then))
-    if then.segment_bytes != upkeep.segment_bytes:
-        found.append(_segments(topic, upkeep, then))
-    return (*found, *_tombstones(topic, limit, policy))
+    upkeep = Upkeep.of(topic)
+    compacted = () if upkeep.policy == ("compact",) else (_compacted(topic),)
+    pulled = _pulled(topic, upkeep, settled(topic, limit, policy))
+    return (*compacted, *pulled, *_tombstones(topic, limit, policy))
 
 
 def own(topic: TopicFacts, name: str) -> str | None:
@@ -116,30 +111,34 @@ def _compacted(topic: TopicFacts) -> Change:
     return _change(topic, "cleanup.policy", "compact", why)
 
 
-def _ratio(topic: TopicFacts, upkeep: Upkeep, then: Upkeep) -> Change:
-    why = (
-        f"The cleaner comes at {then.dirty_ratio:.0%} dirt instead of {upkeep.dirty_ratio:.0%}"
-        f"{_reach(topic, upkeep, then)}."
-    )
-    return _change(topic, "min.cleanable.dirty.ratio", repr(then.dirty_ratio), why)
-
-
-def _segments(topic: TopicFacts, upkeep: Upkeep, then: Upkeep) -> Change:
-    kept = human_bytes(sum(core(p).bytes for p in topic.partitions))
-    why = (
-        f"No cleaner touches an active segment, of up to {human_bytes(upkeep.segment_bytes)} in "
-        f"each of {len(topic.partitions)} partitions, for {kept} of table"
-        f"{_reach(topic, upkeep, then)}."
-    )
-    return _change(topic, "segment.bytes", str(then.segment_bytes), why)
+def _pulled(topic: TopicFacts, upkeep: Upkeep, then: Upkeep) -> list[Change]:
+    """The changes from one to the other; what both together reach stands in the last one."""
+    found: list[Change] = []
+    if then.dirty_ratio != upkeep.dirty_ratio:
+        why = (
+            f"The cleaner comes at {then.dirty_ratio:.0%} dirt instead of {upkeep.dirty_ratio:.0%}"
+        )
+        name = "min.cleanable.dirty.ratio"
+        found.append(_change(topic, name, repr(then.dirty_ratio), f"{why}."))
+    if then.segment_bytes != upkeep.segment_bytes:
+        kept = human_bytes(sum(core(p).bytes for p in topic.partitions))
+        why = (
+            f"No cleaner touches an active segment, of up to {human_bytes(upkeep.segment_bytes)} "
+            f"in each of {len(topic.partitions)} partitions, for {kept} of table"
+        )
+        found.append(_change(topic, "segment.bytes", str(then.segment_bytes), f"{why}."))
+    if found:
+        reach = f"{found[-1].why.removesuffix('.')}: {_reach(topic, upkeep, then)}."
+        found[-1] = replace(found[-1], why=reach)
+    return found
 
 
 def _reach(topic: TopicFacts, upkeep: Upkeep, then: Upkeep) -> str:
     cores = [core(p) for p in topic.partitions]
     here, there = _choice(topic, upkeep, cores), _choice(topic, then, cores)
     return (
-        f": with all that stays changed, the log reaches {human_bytes(there.worst.bytes)} instead of "
-        f"{human_bytes(here.worst.bytes)} and the cleaner does {human_bytes(there.daily)} of I/O "
+        f"the log reaches {human_bytes(there.worst.bytes)} instead of "
+        f"{human_bytes(here.worst.bytes)}, and the cleaner does {human_bytes(there.daily)} of I/O "
         f"a day instead of {human_bytes(here.daily)}"
     )
 

@@ -146,9 +146,7 @@ def worst_moment(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> Size:
         return kept
     dirty = _dirt(rate, upkeep, kept.bytes) + _segment(rate, upkeep)
     dirty += rate * upkeep.min_lag_ms / 1000
-    return kept.plus(_part(partition, min(dirty, rate * _HORIZON_S), whole=False)).plus(
-        _written(partition, _MEANWHILE_S)
-    )
+    return kept.plus(_written(partition, min(dirty / rate, _HORIZON_S) + _MEANWHILE_S))
 
 
 def daily_io(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> float:
@@ -239,12 +237,11 @@ def _clean(partition: PartitionFacts, *, roll: bool) -> Size:
     return before_cleaning(partition).minus(_part(partition, dirty_bytes(partition, roll=roll)))
 
 
-def _part(partition: PartitionFacts, part: float, *, whole: bool = True) -> Size:
-    """So many bytes of the log as it is, and the records in them; `whole`: at most all of it."""
+def _part(partition: PartitionFacts, part: float) -> Size:
+    """So many bytes of the log as it is, and the records in them."""
     if partition.bytes <= 0:
-        return Size(max(0.0, part), 0.0)
-    share = max(0.0, part) / partition.bytes
-    share = min(1.0, share) if whole else share
+        return Size(0.0, 0.0)
+    share = min(1.0, max(0.0, part) / partition.bytes)
     return Size(share * partition.bytes, share * partition.records.value)
 
 
