@@ -69,7 +69,7 @@ def verify_command(
 def _verified(
     settings: Settings, folder: Path, jobs: JobStatuses, tell: Callable[[str], None]
 ) -> Verified:
-    from holdfast.compaction.applied import Applied
+    from holdfast.compaction.applied import Applied, Outcome
     from holdfast.compaction.facts import Survey
     from holdfast.compaction.plan import Plan
     from holdfast.compaction.survey import SurveyOptions, take_survey
@@ -83,7 +83,10 @@ def _verified(
             action="run `holdfast compaction apply` first",
         )
     client = settings.client()
-    names = sorted({topic.application_id for topic in before.topics})
+    there = {t.topic for t in applied.topics if t.outcome is not Outcome.GONE}
+    names = sorted({t.application_id for t in before.topics if t.topic in there})
+    if not names:
+        return compare(plan, before, before, applied, {})
     after = take_survey(client, jobs, SurveyOptions(plan.run, names), tell)
     samples = restores_again(client, after, applied, folder, tell)
     return compare(plan, before, after, applied, samples)
