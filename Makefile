@@ -67,6 +67,17 @@ chaos-kubernetes: platform
 	@$(MAKE) images IMAGES=holdfast-chaos
 	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' CHAOS_CONF='$(CHAOS_CONF)' k8s/kind/chaos
 
+BENCH_ARGS ?=
+PROFILE_ARGS ?=
+
+.PHONY: bench
+bench: setup ## measure speed beside Kafka Streams, Quix Streams and Spark (BENCH_ARGS=--quick)
+	@PYTHONPATH=jobs $(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+.PHONY: profile
+profile: setup ## tell where the time of one workload goes (PROFILE_ARGS='--workload b')
+	@PYTHONPATH=jobs $(BIN)/python -m tests.bench.profiling $(PROFILE_ARGS)
+
 ##@ Environment
 
 .PHONY: setup

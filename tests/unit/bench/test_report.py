@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.bench.outcome import METRICS, Outcome
+from tests.bench.plots import write_png
+from tests.bench.report import Report, markdown, ratio, spreads
+
+_OUTCOMES = (
+    Outcome("a", "holdfast", 1, 100, {"rate": 200.0, "peak_mb": 30.0}),
+    Outcome("a", "holdfast", 2, 100, {"rate": 400.0, "peak_mb": 10.0}),
+    Outcome("a", "holdfast", 3, 100, {"rate": 9_000.0}, wrong="its 3 keys count 99 of 100 records"),
+    Outcome("a", "kafka-streams", 1, 100, {"rate": 100.0, "peak_mb": 10.0}),
+    Outcome("g", "kafka-streams", 1, 100, {}, wrong="too slow"),
+)
+_REPORT = Report(
+    {"commit": "abc", "cpu": "2 x chip"},
+    {"records": 100},
+    {"holdfast": ("Holdfast", "exactly once"), "kafka-streams": ("Kafka Streams", "too")},
+    _OUTCOMES,
+    90.0,
+)
+
+
+def test_a_run_whose_table_is_wrong_has_no_number() -> None:
+    found = spreads(_OUTCOMES)
+    assert found["a", "rate", "holdfast"].median == 300.0
+    assert found["a", "rate", "holdfast"].most == 400.0
+
+
+def test_a_ratio_says_how_many_times_better_we_are() -> None:
+    found = spreads(_OUTCOMES)
+    assert METRICS["rate"].more_is_better
+    assert ratio(found, "a", "rate", "kafka-streams") == 3.0
+    assert not METRICS["peak_mb"].more_is_better
+    assert ratio(found, "a", "peak_mb", "kafka-streams") == 0.5
+    assert ratio(found, "a", "rate", "quix") is None
+
+
+def test_the_table_shows_medians_ratios_and_what_does_not_count() -> None:
+    text = markdown(_REPORT)
+    assert "| steady rate, records/s | 300 (200–400) | 100 **[3.00×]** |" in text
+    assert "* a, holdfast, round 3: its 3 keys count 99 of 100 records" in text
+    assert "* g, kafka-streams, round 1: too slow" in text
+
+
+def test_json_holds_every_run_and_the_summary() -> None:
+    values = _REPORT.as_json()
+    assert len(values["outcomes"]) == len(_OUTCOMES)
+    assert values["summary"]["a"]["rate"]["kafka-streams"]["holdfast_is_better"] == 3.0
+
+
+def test_the_plot_is_a_picture(tmp_path: Path) -> None:
+    write_png(_REPORT, tmp_path / "bench.png")
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
