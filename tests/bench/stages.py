@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 __all__ = ["stage_of", "stages"]
 
-# The first that is found in the stack, from the inside out, decides.
+# The innermost frame that one of these names decides.
 _STAGES = (
     ("get_many (", "state: RocksDB multi-get"),
     ("_columns (holdfast/transport", "ingest: messages to columns"),
@@ -37,6 +37,9 @@ _STAGES = (
     ("latestOffset (", "driver: plan a batch"),
     ("latest_offset (", "driver: plan a batch"),
     ("partitions_func (", "driver: plan a batch"),
+)
+# Where none of them is in the stack, the innermost frame of these.
+_ELSEWHERE = (
     ("holdfast/", "Holdfast: other"),
     ("load_stream (", "worker: read from JVM"),
     ("dump_stream (", "worker: write to JVM"),
@@ -51,10 +54,12 @@ _STAGES = (
 
 def stage_of(stack: str) -> str:
     """The stage of a stack: frames separated by `;`, the innermost last."""
-    for frame in reversed(stack.split(";")):
-        for part, stage in _STAGES:
-            if part in frame:
-                return stage
+    frames = stack.split(";")[::-1]
+    for names in (_STAGES, _ELSEWHERE):
+        for frame in frames:
+            for part, stage in names:
+                if part in frame:
+                    return stage
     return "other"
 
 
