@@ -126,8 +126,8 @@ def total(span: OffsetSpan, ranges: Sequence[Counts], what: Callable[[Counts], i
     variance = (1 - x / span.offsets) * many / (2 * (many - 1)) * squares
     t = _T_975.get(many - 1, _T_MANY)
     error = t * span.offsets * math.sqrt(variance) / x
-    # None seen is not none there: then at most three in as many as were read (rule of three).
-    floor = 3 * (span.offsets - x) / x if y == 0 else 0.0
+    # No difference seen is not none there: up to three in as many as were read (rule of three).
+    floor = 3 * (span.offsets - x) / x if squares == 0 else 0.0
     return Estimate(ratio * span.offsets, max(error, floor), How.SAMPLED)
 
 

@@ -103,13 +103,16 @@ def test_a_thin_log_whose_records_fit_is_counted_too() -> None:
     assert found == Estimate(2_000.0)
 
 
-def test_nothing_seen_is_not_none_there() -> None:
+def test_no_difference_seen_is_not_none_there() -> None:
     span = OffsetSpan(0, 10_000)
     ranges = [Counts(OffsetSpan(n, n + 100), records=100) for n in range(0, 10_000, 1_000)]
-    found = total(span, ranges, lambda c: c.tombstones)
+    none, every = (
+        total(span, ranges, lambda c: c.tombstones),
+        total(span, ranges, lambda c: c.records),
+    )
     # With at most 3 in 1,000 offsets, 1,000 would show none in 5 % of cases; 9,000 are left.
-    assert (found.value, found.how) == (0.0, How.SAMPLED)
-    assert found.error == pytest.approx(27.0)
+    assert (none.value, every.value) == (0.0, 10_000.0)
+    assert none.error == every.error == pytest.approx(27.0)
 
 
 def test_the_formula_gives_what_it_gives_by_hand() -> None:
