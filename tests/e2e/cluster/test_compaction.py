@@ -18,7 +18,7 @@ from tests.e2e.cluster.table import Burst, Watch
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
 DAG = "plan_changelog_compaction"
-CHANGELOG = f"{table.NAME}-SOLD-changelog"
+CHANGELOG = f"{table.NAME}-ctas_sold-changelog"
 # As much of Strimzi's own as matters here.
 CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
