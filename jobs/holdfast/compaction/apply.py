@@ -60,9 +60,10 @@ def hands_of(options: Applying) -> Hands:
     Raises:
         InvalidConfig: the client refuses a property.
     """
+    attempt_s = options.bounds.attempt_s
     return Hands(
-        ClusterView(options.client),
-        TopicSettings(options.client),
+        ClusterView(options.client, attempt_s),
+        TopicSettings(options.client, attempt_s),
         options.owners,
         options.bounds.broker_s,
         options.tell,
@@ -104,8 +105,9 @@ def apply_plan(
 def _repair_first(
     hands: Hands, survey: Survey, topics: list[TopicPlan], options: Applying
 ) -> list[str]:
-    jobs = {_facts(survey, t).application_id for t in topics}
-    return [told for job in sorted(jobs) for told in repair(hands, Ledger(options.client, job))]
+    jobs = sorted({_facts(survey, t).application_id for t in topics})
+    ledgers = [Ledger(options.client, job, options.bounds.attempt_s) for job in jobs]
+    return [told for ledger in ledgers for told in repair(hands, ledger)]
 
 
 class _Run:

@@ -44,7 +44,7 @@ class CleanTopic:
         self._survey = survey
         self._facts = facts
         self._bounds = bounds
-        self._admin = Admin(client)
+        self._admin = Admin(client, bounds.attempt_s)
         self._watch = LogWatch(client, survey.cluster_id, facts.topic)
 
     def run(self, topic: TopicPlan, plan_hash: str) -> AppliedTopic:
@@ -65,7 +65,8 @@ class CleanTopic:
             topic.owner,
             int(time.time() * 1000),
         )
-        ledger = Ledger(self._client, self._facts.application_id)
+        job = self._facts.application_id
+        ledger = Ledger(self._client, job, self._bounds.attempt_s)
         ends = self._ends()
         before = {p: look.bytes for p, look in self._hands.patiently(self._watch).items()}
         with with_temporary(self._hands, ledger, entry):

@@ -27,7 +27,7 @@ from holdfast.types.ids import compaction_topic
 __all__ = ["Entry", "Ledger", "ledgers"]
 
 _CONFIG = {"cleanup.policy": "compact"}
-_SEND_MS = 30_000
+_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,14 @@ def ledgers(client: Mapping[str, str]) -> list[str]:
 class Ledger:
     """Owns the entries of one job.  Not thread-safe."""
 
-    def __init__(self, client: Mapping[str, str], application_id: str) -> None:
+    def __init__(
+        self, client: Mapping[str, str], application_id: str, timeout_s: float = _TIMEOUT_S
+    ) -> None:
         """Nothing is sent before the first call, and no topic made before the first entry."""
         self.topic = compaction_topic(application_id)
         self._client = dict(client)
-        self._admin = Admin(client)
+        self._timeout_s = timeout_s
+        self._admin = Admin(client, timeout_s)
 
     def open_entries(self) -> list[Entry]:
         """Every entry that was not taken back, by changelog.
@@ -86,7 +89,7 @@ class Ledger:
         if self._admin.describe(self.topic) is None:
             return []
         found: dict[bytes, bytes | None] = {}
-        reader = PartitionReader(self._client, self.topic, 0)
+        reader = PartitionReader(self._client, self.topic, 0, timeout_s=self._timeout_s)
         try:
             start, end = reader.bounds()
             for chunk in reader.read(start, end):
@@ -125,7 +128,7 @@ class Ledger:
         self._send(topic, None)
 
     def _send(self, topic: str, value: bytes | None) -> None:
-        producer = Producer(self._client, _SEND_MS)
+        producer = Producer(self._client, int(self._timeout_s * 1000))
         try:
             producer.send(self.topic, topic.encode(), value, partition=0)
             producer.flush()

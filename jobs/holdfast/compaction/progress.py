@@ -45,6 +45,11 @@ class Bounds:
     broker_s: float = 120.0
     level_s: float = 300.0
 
+    @property
+    def attempt_s(self) -> float:
+        """Of one question to a broker, which is asked again for `broker_s`."""
+        return min(30.0, self.broker_s)
+
 
 @dataclass(frozen=True)
 class Goal:
