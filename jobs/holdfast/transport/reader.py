@@ -52,6 +52,7 @@ _PASSING = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,  # of the group that is never used
     }
 )  # the client keeps trying; the reader's own clock decides when to give up
 
