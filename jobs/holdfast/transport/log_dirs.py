@@ -87,6 +87,8 @@ def log_sizes(
         Refused: the principal lacks DESCRIBE on the cluster, or is not known.
         KafkaUnavailable: a broker gave no answer in time.
     """
+    if not topics:
+        return LogSizes(())
     deadline = time.monotonic() + timeout_s
     # kafka-python forgets sockets that could not connect: first it is made sure that they can.
     Admin(client, timeout_s).wait_ready(timeout_s)
