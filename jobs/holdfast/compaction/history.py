@@ -7,7 +7,7 @@ topic counts.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from holdfast.compaction.verified import TopicResult, Verified
 
 __all__ = ["Judgement", "Line", "append", "judge", "read_history"]
+
+_PACE_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,21 @@ class Line:
         return _error(self.records_predicted, self.records_real)
 
     @property
+    def tells_pace(self) -> bool:
+        """Whether the restore was long enough to say something of a rate."""
+        return max(self.restore_predicted_s, self.restore_real_s) >= _PACE_S
+
+    @property
     def restore_error(self) -> float:
         return _error(self.restore_predicted_s, self.restore_real_s)
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """How good past predictions were: medians of the absolute relative errors, None without any."""
+    """How good past predictions were: medians of the absolute relative errors, None without any.
+
+    Restores of a few seconds are left out: opening a store takes as long.
+    """
 
     topics: int
     bytes: float | None
@@ -93,16 +103,16 @@ def read_history(file: Path) -> list[Line]:
 
 def judge(lines: Sequence[Line]) -> Judgement:
     """How good the predictions of these lines were."""
-
-    def typical(error: Callable[[Line], float]) -> float | None:
-        return median(abs(error(line)) for line in lines) if lines else None
-
     return Judgement(
         len(lines),
-        typical(lambda line: line.bytes_error),
-        typical(lambda line: line.records_error),
-        typical(lambda line: line.restore_error),
+        _typical([line.bytes_error for line in lines]),
+        _typical([line.records_error for line in lines]),
+        _typical([line.restore_error for line in lines if line.tells_pace]),
     )
+
+
+def _typical(errors: Sequence[float]) -> float | None:
+    return median(map(abs, errors)) if errors else None
 
 
 def _line(verified: Verified, topic: TopicResult) -> Line:

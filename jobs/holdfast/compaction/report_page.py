@@ -15,6 +15,8 @@ from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["headline", "page"]
 
+_OPEN_MAX = 3  # topics whose partitions are shown at once
+
 
 def headline(verified: Verified) -> str:
     """The run in one sentence."""
@@ -115,7 +117,7 @@ def _measured(sample: RestoreSample) -> str:
 
 
 def _partitions(topics: Sequence[TopicResult]) -> str:
-    cards = "".join(_card(n, t, opened=len(topics) == 1) for n, t in enumerate(topics))
+    cards = "".join(_card(n, t, opened=len(topics) <= _OPEN_MAX) for n, t in enumerate(topics))
     note = (
         "<p>What was predicted has what the job has written since added to it, by the size of "
         "the records there were.</p>"

@@ -89,13 +89,15 @@ def partitions_svg(topic: TopicResult, name: str) -> str:
 
 def history_svg(lines: Sequence[Line]) -> str:
     """How far predictions were off, run by run."""
+    restores = [(n, line.restore_error) for n, line in enumerate(lines) if line.tells_pace]
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10.5, 2.2), layout="constrained")
         axes = figure.subplots()
         axes.axhspan(-OFF_SHARE, OFF_SHARE, color=_AFTER, alpha=0.1, lw=0)
         axes.axhline(0, color=INK, lw=0.8)
         axes.plot([line.bytes_error for line in lines], "o", color=_BEFORE, label="bytes")
-        axes.plot([line.restore_error for line in lines], "x", color=_PREDICTED, label="restore")
+        places, errors = [n for n, _ in restores], [error for _, error in restores]
+        axes.plot(places, errors, "x", color=_PREDICTED, label="restore")
         axes.set_xticks([])
         axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:+.0%}"))
         title = "Real against predicted, the oldest first; the band is 30 %"
@@ -145,9 +147,8 @@ def _draw_panel(axes: Axes, panel: _Panel, topics: Sequence[TopicResult]) -> Non
     axes.set_yticks(range(len(topics)), [_short(t.topic) for t in topics])
     axes.set_ylim(max(len(topics), 1) - 0.5, -0.5)
     axes.set_xlim(0, most * 1.12)
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: panel.written(x)))
-    axes.grid(visible=False, axis="y")
+    axes.tick_params(labelbottom=False)  # each bar says its value
+    axes.grid(visible=False)
     axes.set_title(panel.title, loc="left", fontsize=9.5, fontweight="bold")
 
 
