@@ -83,11 +83,12 @@ def take_survey(
     surveys = _ours(client, ground, options, tell, notes)
     read = _readers(view, ground, surveys, notes)
     seen = jobs(sorted({s.application_id for s in surveys}))
+    later_ends = view.ends(ground.ends)
     topics: list[TopicFacts] = []
     for survey in surveys:
         tell(f"surveying {survey.topic}")
         try:
-            facts = survey.facts(seen, frozenset(names), read.get(survey.topic, ()))
+            facts = survey.facts(seen, later_ends, frozenset(names), read.get(survey.topic, ()))
         except (TopicMissing, DataLoss) as gone:
             notes.add(f"{survey.topic} was deleted or cut during the survey: {gone.fact}")
             continue

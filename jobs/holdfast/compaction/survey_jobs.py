@@ -54,21 +54,23 @@ class TableSeen:
     lag: int | None = None
     caught_up: bool | None = None
 
-    def live_keys(self, partition: int, end: int) -> Estimate:
+    def live_keys(self, partition: int, end: int, later_end: int) -> Estimate:
         """Rows of a state partition by its store's own count.
 
-        What was written after the store's position may have changed the count by as much.
+        What was written between the store's position and the surveyed end, whichever is first,
+        may have changed the count by as much.
 
         Args:
-            end: of the changelog partition now.
+            end: of the changelog partition, as surveyed.
+            later_end: the same after the store was asked, which a job that runs moves on.
         """
         found = self.partitions.get(partition)
-        if found is None or found.position > end:
+        if found is None or found.position > later_end:  # that was another topic of this name
             return Estimate.unknown()
-        behind = end - found.position
-        if behind <= _LEVEL:
+        apart = abs(end - found.position)
+        if apart <= _LEVEL:
             return Estimate(float(found.rows))
-        return Estimate(float(found.rows), float(behind), How.DERIVED)
+        return Estimate(float(found.rows), float(apart), How.DERIVED)
 
 
 def table_seen(

@@ -15,6 +15,7 @@ from holdfast.compaction.survey_partition import Sampled, partition_facts, witho
 from holdfast.compaction.survey_records import Expiry, RecordReader
 from holdfast.errors import DataLoss, Refused, TopicMissing
 from holdfast.state.changelog import CommitMarker
+from holdfast.transport.cluster_view import Place
 
 __all__ = ["TopicSurvey"]
 
@@ -85,11 +86,16 @@ class TopicSurvey:
         return bool(self._markers)
 
     def facts(
-        self, jobs: Sequence[JobSeen], topics: frozenset[str], readers: Sequence[str]
+        self,
+        jobs: Sequence[JobSeen],
+        later_ends: Mapping[Place, int],
+        topics: frozenset[str],
+        readers: Sequence[str],
     ) -> TopicFacts:
         """Everything about the topic; reads its records.
 
         Args:
+            later_ends: of all changelogs' partitions, after the jobs were asked.
             topics: names of all topics of the cluster.
             readers: consumer groups with offsets on it.
 
@@ -99,7 +105,7 @@ class TopicSurvey:
         table = table_seen(jobs, self.application_id, self.query_id, self.topic)
         statement = _statement(self._any())
         windowed = bool(statement.get("window"))
-        partitions = self._partitions(table, windowed)
+        partitions = self._partitions(table, windowed, later_ends)
         settings = self._ground.settings[self.topic]
         return TopicFacts(
             self.topic,
@@ -132,22 +138,26 @@ class TopicSurvey:
         place = (self.topic, partition)
         return self._ground.starts[place], self._ground.ends[place]
 
-    def _partitions(self, table: TableSeen, windowed: bool) -> tuple[PartitionFacts, ...]:
+    def _partitions(
+        self, table: TableSeen, windowed: bool, later_ends: Mapping[Place, int]
+    ) -> tuple[PartitionFacts, ...]:
         states = self._ground.states[self.topic].partitions
         return tuple(
-            self._partition(number, table, windowed)
+            self._partition(number, table, windowed, later_ends)
             if state.leader >= 0
             else without_leader(number, state)
             for number, state in enumerate(states)
         )
 
-    def _partition(self, number: int, table: TableSeen, windowed: bool) -> PartitionFacts:
+    def _partition(
+        self, number: int, table: TableSeen, windowed: bool, later_ends: Mapping[Place, int]
+    ) -> PartitionFacts:
         span = OffsetSpan(*self._bounds(number))
         marker = self._markers.get(number)
         stream_time_ms = marker.stream_time_ms if marker is not None else -1
         expiry = _expiry(windowed, table.retention_ms, stream_time_ms)
         sampled = self._sampled(number, span, expiry)
-        rows = table.live_keys(number, span.end)
+        rows = table.live_keys(number, span.end, later_ends.get((self.topic, number), span.end))
         return partition_facts(self._ground, (self.topic, number), sampled, rows, stream_time_ms)
 
     def _sampled(self, number: int, span: OffsetSpan, expiry: Expiry) -> Sampled:

@@ -65,6 +65,7 @@ def test_a_driver_that_is_gone_has_left_its_file(tmp_path: Path) -> None:
     replace(FILE, metrics_url="http://127.0.0.1:1/metrics").write(status_path(tmp_path, "app"))
     (seen,) = JobStatuses(tmp_path)(["app"])
     assert seen.levels == {"ctas_t": (None, None)}
+    assert seen.status.state is JobState.STOPPED  # though it had no time to write that
 
 
 def test_another_driver_at_the_old_port_is_not_believed(tmp_path: Path, serve: Serve) -> None:

@@ -42,31 +42,36 @@ def _seen(status: JobStatus = STATUS) -> JobSeen:
 def test_a_level_store_has_counted_its_rows() -> None:
     table = table_seen([_seen()], "app", "ctas_t", CHANGELOG)
     assert (table.executors, table.retention_ms) == (2, 5_000)
-    assert table.live_keys(0, 100) == Estimate(40.0)
-    assert table.live_keys(0, 101) == Estimate(40.0)  # the end of its transaction
+    assert table.live_keys(0, 100, 100) == Estimate(40.0)
+    assert table.live_keys(0, 101, 101) == Estimate(40.0)  # the end of its transaction
 
 
 def test_what_was_written_since_may_have_changed_the_rows() -> None:
-    found = table_seen([_seen()], "app", "ctas_t", CHANGELOG).live_keys(0, 130)
+    found = table_seen([_seen()], "app", "ctas_t", CHANGELOG).live_keys(0, 130, 130)
     assert found == Estimate(40.0, 30.0, How.DERIVED)
+
+
+def test_a_job_that_runs_has_moved_on_since_the_end_was_asked() -> None:
+    found = table_seen([_seen()], "app", "ctas_t", CHANGELOG).live_keys(0, 90, 101)
+    assert found == Estimate(40.0, 10.0, How.DERIVED)
 
 
 def test_a_store_ahead_of_the_changelog_counted_something_else() -> None:
     table = table_seen([_seen()], "app", "ctas_t", CHANGELOG)
-    assert not table.live_keys(0, 99).known
-    assert not table.live_keys(1, 100).known
+    assert not table.live_keys(0, 80, 99).known
+    assert not table.live_keys(1, 100, 100).known
 
 
 def test_a_query_that_its_job_does_not_have_leaves_an_orphan() -> None:
     table = table_seen([_seen()], "app", "ctas_old", "app-ctas_old-changelog")
     assert table.orphaned == "job app has no query ctas_old (it has: ctas_t)"
-    assert not table.live_keys(0, 100).known
+    assert not table.live_keys(0, 100, 100).known
 
 
 def test_without_a_status_nothing_is_orphaned() -> None:
     table = table_seen([_seen()], "other", "ctas_t", "other-ctas_t-changelog")
     assert not table.orphaned
-    assert not table.live_keys(0, 100).known
+    assert not table.live_keys(0, 100, 100).known
 
 
 def test_the_newest_of_several_statuses_counts() -> None:

@@ -55,18 +55,20 @@ class JobStatuses:
         return [seen for one in told if one is not None and (seen := JobSeen.of(one)) is not None]
 
     def _local(self, application_id: str) -> Mapping[str, Any] | None:
-        """A running driver knows its lag as well; what it wrote last serves when it is gone."""
+        """What a running driver says, who knows its lag as well; else what the last one wrote.
+
+        A driver that does not answer was killed: it had no time to write that it stopped.
+        """
         try:
             found = orjson.loads(status_path(self._home, application_id).read_bytes())
         except (OSError, ValueError):
             return None
-        if not isinstance(found, dict):
-            return None
+        if not isinstance(found, dict) or found.get("state") == JobState.STOPPED:
+            return found if isinstance(found, dict) else None
         url = str(found.get("metrics_url", "")).removesuffix("metrics")
-        runs = url and found.get("state") != JobState.STOPPED
-        live = fetch_status(f"{url}status") if runs else None
+        live = fetch_status(f"{url}status") if url else None
         ours = live is not None and live.get("application_id") == application_id
-        return live if ours else found
+        return live if ours else found | {"state": JobState.STOPPED.value}
 
     def _asked(self, url: str, application_ids: Sequence[str]) -> list[Mapping[str, Any] | None]:
         if _NAME in url:
