@@ -224,6 +224,8 @@ class BrokerFacts:
         settings: `log.cleaner.*`.
         evidence: what `cleaner` stands on, in words.
         free_bytes: of the volume of its log folder; -1 when unknown.
+        given_up: topics with a partition that a cleaner which else works gave up; then only they
+            are not cleaned, although it is called dead.
     """
 
     broker: int
@@ -231,6 +233,13 @@ class BrokerFacts:
     cleaner: CleanerState = CleanerState.UNKNOWN
     evidence: str = ""
     free_bytes: int = -1
+    given_up: tuple[str, ...] = ()
+
+    def cleans(self, topic: str) -> bool:
+        """False when it is known that the cleaner does not go there."""
+        if self.cleaner is CleanerState.DEAD and self.given_up:
+            return topic not in self.given_up
+        return self.cleaner not in (CleanerState.DEAD, CleanerState.OFF)
 
     def setting(self, name: str) -> Setting | None:
         return next((s for s in self.settings if s.name == name), None)
