@@ -16,7 +16,7 @@ from holdfast.compaction.cleaner_files import (
 from holdfast.compaction.facts import CleanerState
 from holdfast.transport.log_dirs import LogDir
 
-__all__ = ["CleanerView", "cleaner_state", "views_of"]
+__all__ = ["CleanerView", "cleaner_state", "given_up", "views_of"]
 
 _OFF = {"log.cleaner.enable": "false", "log.cleaner.threads": "0"}
 _ELSEWHERE = "its files are on another machine: neither its log nor its checkpoints can be read"
@@ -92,13 +92,22 @@ def cleaner_state(
     return CleanerState.UNKNOWN, "its checkpoints can be read, its log is not beside them"
 
 
+def given_up(views: Iterable[CleanerView], changelogs: Collection[str]) -> tuple[str, ...]:
+    """Those of `changelogs` with a partition that cleaners gave up which else work."""
+    found: set[str] = set()
+    for words in (view.words() for view in views):
+        if words is not None and not words.dead:
+            found |= {_topic(place) for place in words.given_up}
+    return tuple(sorted(found & set(changelogs)))
+
+
 def _bad_news(words: CleanerWords, changelogs: Collection[str]) -> str:
     """The thread that ended, else the changelogs' partitions that were given up."""
     if words.dead:
         return f"a thread ended at {words.dead}"
-    lost = {
-        place: why
-        for place, why in sorted(words.given_up.items())
-        if place.rpartition("-")[0] in changelogs
-    }
+    lost = {p: why for p, why in sorted(words.given_up.items()) if _topic(p) in changelogs}
     return "; ".join(f"it gave up {place} at {why}" for place, why in lost.items())
+
+
+def _topic(place: str) -> str:
+    return place.rpartition("-")[0]

@@ -14,7 +14,6 @@ __all__ = ["brokers_of", "obstacle", "risks"]
 
 # Brokers end what has been open for longer (transaction.max.timeout.ms).
 _TRANSACTION_MAX_MS = 900_000
-_STOPPED = (CleanerState.DEAD, CleanerState.OFF)
 
 
 def brokers_of(topic: TopicFacts, survey: Survey) -> list[BrokerFacts]:
@@ -109,7 +108,7 @@ def _stuck(topic: TopicFacts, survey: Survey) -> str:
 
 
 def _uncleaned(topic: TopicFacts, survey: Survey) -> str:
-    stopped = [b for b in brokers_of(topic, survey) if b.cleaner in _STOPPED]
+    stopped = [b for b in brokers_of(topic, survey) if not b.cleans(topic.topic)]
     if not stopped:
         return ""
     broker = stopped[0]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.compaction.cleaner import cleaner_state
+from holdfast.compaction.cleaner import cleaner_state, given_up
 from holdfast.compaction.facts import BrokerFacts, Setting, Survey, TopicFacts
 from holdfast.compaction.survey_ground import CHANGELOG, Ground, ground_of
 from holdfast.compaction.survey_jobs import JobSeen
@@ -200,15 +200,14 @@ def _broker(
     ground: Ground, broker: int, found: Mapping[str, SettingValue], changelogs: Sequence[str]
 ) -> BrokerFacts:
     cleaner = {name: found[name] for name in sorted(found) if name.startswith(_CLEANER)}
-    state, evidence = cleaner_state(
-        {name: value.value for name, value in cleaner.items()},
-        [view for (owner, _), view in ground.views.items() if owner == broker],
-        changelogs,
-    )
+    views = [view for (owner, _), view in ground.views.items() if owner == broker]
+    in_force = {name: value.value for name, value in cleaner.items()}
+    state, evidence = cleaner_state(in_force, views, changelogs)
     return BrokerFacts(
         broker,
         tuple(Setting(name, value.value, value.source) for name, value in cleaner.items()),
         state,
         evidence,
         ground.sizes.free_bytes(broker),
+        given_up(views, changelogs),
     )

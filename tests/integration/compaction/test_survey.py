@@ -207,6 +207,7 @@ def test_a_cleaned_log_and_one_that_the_cleaner_gave_up(
     assert broker.cleaner is CleanerState.DEAD
     assert f"it gave up {made.topic}-0" in broker.evidence
     assert f"{made.topic}-1" not in broker.evidence
+    assert broker.given_up == (made.topic,)
     bad, good = _only(survey).partitions
     assert bad.dirty_ratio == Estimate(1.0)
     assert not bad.records.known

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.cleaner import CleanerView, cleaner_state, views_of
+from holdfast.compaction.cleaner import CleanerView, cleaner_state, given_up, views_of
 from holdfast.compaction.cleaner_files import LogOnDisk, Segment, read_checkpoint, read_log
-from holdfast.compaction.facts import CleanerState
+from holdfast.compaction.facts import BrokerFacts, CleanerState
 from holdfast.transport.log_dirs import LogDir
 
 TOPIC = "app-ctas_t-changelog"
@@ -128,6 +128,10 @@ def test_a_changelog_that_was_given_up_is_bad_news_and_others_are_not(folder: Pa
     assert "Failed to decompress record stream" in evidence
     assert view.given_up(TOPIC, 0)
     assert not view.given_up(TOPIC, 1)
+    assert given_up([view], [TOPIC, "other-changelog"]) == (TOPIC,)
+    broker = BrokerFacts(1, (), state, evidence, given_up=(TOPIC,))
+    assert not broker.cleans(TOPIC)
+    assert broker.cleans("other-changelog")
     assert cleaner_state({}, [view], ["other-changelog"])[0] is CleanerState.RUNNING
 
 
@@ -136,6 +140,8 @@ def test_a_thread_that_ended_is_bad_news_for_all(folder: Path) -> None:
     state, evidence = cleaner_state({}, [CleanerView(folder)], ["other-changelog"])
     assert state is CleanerState.DEAD
     assert evidence == "a thread ended at 2026-11-21 11:57:00: Java heap space"
+    assert given_up([CleanerView(folder)], [TOPIC]) == ()
+    assert not BrokerFacts(1, (), state, evidence).cleans("other-changelog")
 
 
 def test_a_restart_gives_everything_another_chance(folder: Path) -> None:

@@ -136,7 +136,8 @@ def _broker(survey: Survey, number: int) -> str:
 
 
 def _effort(survey: Survey) -> str:
+    many = "" if len(survey.topics) == 1 else "s"
     return (
-        f"{len(survey.topics)} changelogs, {survey.records_read:,} records read "
+        f"{len(survey.topics)} changelog{many}, {survey.records_read:,} records read "
         f"in {human_seconds(survey.seconds)}"
     )
