@@ -119,9 +119,11 @@ def _slow(topic: TopicFacts, plan: TopicPlan, policy: Policy) -> str:
             f"{human_seconds(least)} at its best."
         )
     rate, processes = topic.restore.records_per_s, topic.restore.processes
+    each = "process" if processes == 1 else "processes"
     return (
-        f"{head}; live keys alone need {human_seconds(least)} at {rate:,.0f} records/s with "
-        f"{processes} {'process' if processes == 1 else 'processes'}; {_remedy(topic, target)}."
+        f"{head}; what no cleaning removes ({topic.live_keys:,.0f} live keys, and tombstones) "
+        f"needs {human_seconds(least)} at {rate:,.0f} records/s with {processes} {each}; "
+        f"{_remedy(topic, target)}."
     )
 
 

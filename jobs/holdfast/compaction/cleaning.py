@@ -57,7 +57,7 @@ def cleaning(topic: TopicFacts, limit: Limit, policy: Policy, capacity: Capacity
     after = _after(topic, upkeep, roll=roll)
     won = _bytes(before) - _bytes(after)
     temporary = _temporary(topic, upkeep, roll=roll)
-    why_not = _why_not(topic, limit, policy, won, roll=roll)
+    why_not = _why_not(topic, limit, policy, roll=roll)
     if not why_not and not temporary:
         why_not = (
             f"{human_bytes(won)} are superseded, and with the settings as they are the cleaner "
@@ -86,7 +86,7 @@ def _roll_pays(topic: TopicFacts, upkeep: Upkeep, policy: Policy) -> bool:
     return policy.worth(plain, plain - rolled)
 
 
-def _why_not(topic: TopicFacts, limit: Limit, policy: Policy, won: int, *, roll: bool) -> str:
+def _why_not(topic: TopicFacts, limit: Limit, policy: Policy, *, roll: bool) -> str:
     now = cost(topic, [before_cleaning(p) for p in topic.partitions])
     if not all(p.live_keys.known for p in topic.partitions):
         return (
@@ -98,12 +98,20 @@ def _why_not(topic: TopicFacts, limit: Limit, policy: Policy, won: int, *, roll:
             f"Within its limits: {human_bytes(now.bytes)} on disk, a restore of "
             f"{human_seconds(now.restore_s)}."
         )
-    surely = now.bytes - _bytes(_after(_at_worst(topic), Upkeep.of(topic), roll=roll))
-    if policy.worth(now.bytes, min(won, surely)):
+    if policy.worth(now.bytes, min(_gains(topic, roll=roll))):
         return ""
+    won, surely = _gains(topic, roll=policy.allow_roll)
     share = won / now.bytes if now.bytes else 0.0
     unsure = f", {human_bytes(surely)} for sure" if surely < won else ""
     return f"A cleaning would win {human_bytes(won)} ({share:.0%}{unsure}), which is not worth it."
+
+
+def _gains(topic: TopicFacts, *, roll: bool) -> tuple[int, int]:
+    """Bytes that a cleaning wins, and that it wins with as many live keys as there may be."""
+    upkeep = Upkeep.of(topic)
+    now = sum(p.bytes for p in topic.partitions)
+    likely, worst = (_bytes(_after(t, upkeep, roll=roll)) for t in (topic, _at_worst(topic)))
+    return now - likely, now - worst
 
 
 def _at_worst(topic: TopicFacts) -> TopicFacts:

@@ -55,7 +55,8 @@ def settled(topic: TopicFacts, limit: Limit, policy: Policy) -> Upkeep:
     if enough:
         best = min(enough, key=lambda c: c.effort)
         won = here.worst.bytes - best.worst.bytes
-        return best.upkeep if limit.asked or policy.worth(here.worst.bytes, won) else upkeep
+        # Nobody asked: then it has to be worth it in plain bytes, a share of little is little.
+        return best.upkeep if limit.asked or won >= policy.min_gain_bytes else upkeep
     return _least_bad(here, found)
 
 
@@ -123,8 +124,8 @@ def _pulled(topic: TopicFacts, upkeep: Upkeep, then: Upkeep) -> list[Change]:
     if then.segment_bytes != upkeep.segment_bytes:
         kept = human_bytes(sum(core(p).bytes for p in topic.partitions))
         why = (
-            f"No cleaner touches an active segment, of up to {human_bytes(upkeep.segment_bytes)} "
-            f"in each of {len(topic.partitions)} partitions, for {kept} of table"
+            f"No cleaner touches active segments, up to {human_bytes(upkeep.segment_bytes)} in "
+            f"each partition ({len(topic.partitions)}), for {kept} of table"
         )
         found.append(_change(topic, "segment.bytes", str(then.segment_bytes), f"{why}."))
     if found:

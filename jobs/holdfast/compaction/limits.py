@@ -52,7 +52,8 @@ def limits(
     """
     need = {t.topic: cost(t, [core(p) for p in t.partitions]).bytes for t in free}
     if not policy.has_target:
-        return {t.topic: Limit(policy.growth_max * need[t.topic]) for t in free}
+        least = policy.min_gain_bytes  # so small a log is no trouble, however small its table
+        return {t.topic: Limit(max(policy.growth_max * need[t.topic], least)) for t in free}
     restore_s = policy.target_restore_s or math.inf
     share = _share(topics, need, policy.disk_budget_bytes)
     return {t.topic: Limit(share * need[t.topic], restore_s, asked=True) for t in free}

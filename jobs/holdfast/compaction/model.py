@@ -30,9 +30,9 @@ __all__ = [
     "worst_moment",
 ]
 
-# What comes in while the cleaner sleeps (log.cleaner.backoff.ms, 15 s) and works.  A constant, not
-# the predicted time: else a busy log would look worth another cleaning right after one.
-_MEANWHILE_S = 30.0
+# A rate that was seen for less than this may have been a burst: the rest of the time counts as
+# quiet, so that it is what came in during the last hour.
+_STEADY_S = 3_600.0
 _CONTROL_BYTES = 78  # a transaction marker is a batch of its own
 _TOMBSTONE = 0.5  # of a row: the key and its share of the batch, no value
 _NEVER_CLEANED = 0.99  # a log this dirty has not been cleaned yet
@@ -100,7 +100,7 @@ def core(partition: PartitionFacts) -> Size:
 
 
 def after_cleaning(partition: PartitionFacts, upkeep: Upkeep, *, roll: bool) -> Size:
-    """The partition after one cleaning, with what the job wrote meanwhile; never more than now.
+    """The partition after one cleaning; what the job writes meanwhile comes on top of it.
 
     Without a roll the active segment stays as it is, and so does what is younger than
     `min.compaction.lag.ms`, with one or without (KIP-58).
@@ -110,9 +110,7 @@ def after_cleaning(partition: PartitionFacts, upkeep: Upkeep, *, roll: bool) -> 
         return now
     stays = _part(partition, max(_withheld(partition, upkeep), 0.0 if roll else _active(partition)))
     kept = stays.plus(_needed(partition).least(now.minus(stays)))
-    return (
-        kept.most(_clean(partition, roll=roll)).plus(_written(partition, _MEANWHILE_S)).least(now)
-    )
+    return kept.most(_clean(partition, roll=roll)).least(now)
 
 
 def cleaner_work(partition: PartitionFacts, after: Size, keys_per_pass: int, *, roll: bool) -> Work:
@@ -141,12 +139,13 @@ def worst_moment(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> Size:
     `max.compaction.lag.ms` (KIP-354).  Up to one segment more is active, and what is younger than
     `min.compaction.lag.ms` is not cleaned.
     """
-    rate = partition.write_bytes_per_s
+    rate = _rate(partition).bytes
     if rate <= 0:
         return kept
     dirty = _dirt(rate, upkeep, kept.bytes) + _segment(rate, upkeep)
     dirty += rate * upkeep.min_lag_ms / 1000
-    return kept.plus(_written(partition, min(dirty / rate, _HORIZON_S) + _MEANWHILE_S))
+    seconds = min(dirty / rate, _HORIZON_S)
+    return kept.plus(Size(rate * seconds, _rate(partition).records * seconds))
 
 
 def daily_io(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> float:
@@ -154,7 +153,7 @@ def daily_io(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> float:
 
     Every cleaning reads what came in since twice and what stays once, and writes what stays.
     """
-    rate = partition.write_bytes_per_s
+    rate = _rate(partition).bytes
     if rate <= 0:
         return 0.0
     between = max(1.0, _dirt(rate, upkeep, kept.bytes), _segment(rate, upkeep))
@@ -162,10 +161,11 @@ def daily_io(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> float:
 
 
 def tombstone_bytes(partition: PartitionFacts) -> float:
-    """Of all records without a value."""
-    if not partition.tombstones.known or partition.records.value <= 0:
+    """The share of tombstones in what no cleaning removes."""
+    if not partition.tombstones.known or not partition.live_keys.known:
         return 0.0
-    return _TOMBSTONE * partition.tombstones.value * _row_bytes(partition)
+    part = _TOMBSTONE * partition.tombstones.value
+    return core(partition).bytes * part / (partition.live_keys.value + part + 1)
 
 
 def cost(topic: TopicFacts, sizes: Sequence[Size]) -> Cost:
@@ -245,8 +245,10 @@ def _part(partition: PartitionFacts, part: float) -> Size:
     return Size(share * partition.bytes, share * partition.records.value)
 
 
-def _written(partition: PartitionFacts, seconds: float) -> Size:
-    return Size(partition.write_bytes_per_s * seconds, partition.write_records_per_s * seconds)
+def _rate(partition: PartitionFacts) -> Size:
+    """Bytes and records per second that the job writes."""
+    seen = min(1.0, partition.rate_window_s / _STEADY_S)
+    return Size(seen * partition.write_bytes_per_s, seen * partition.write_records_per_s)
 
 
 def _active(partition: PartitionFacts) -> float:
@@ -262,7 +264,7 @@ def _withheld(partition: PartitionFacts, upkeep: Upkeep) -> float:
         return 0.0
     if partition.rate_window_s <= 0:
         return partition.bytes
-    return partition.write_bytes_per_s * upkeep.min_lag_ms / 1000
+    return _rate(partition).bytes * upkeep.min_lag_ms / 1000
 
 
 def _dirt(rate: float, upkeep: Upkeep, kept: float) -> float:

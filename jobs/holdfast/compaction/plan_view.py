@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, JustifyMethod, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,8 +17,9 @@ __all__ = ["as_markdown", "plan_view"]
 
 _COSTS = ("", "changelog", "*bytes now", "*after", "*at worst", "*restore now", "*after",
           "*at worst", "*cleaner", "*takes")  # fmt: skip
-_CHANGES = ("changelog", "setting", "before", "after", "", "why")
-_UNTIL = "put back"
+_CHANGES = ("changelog", "setting", "before", "after", "")
+_INDENT = "    "
+_STAYS, _PUT_BACK = "stays", "put back after the cleaning"
 
 
 def plan_view(plan: Plan) -> RenderableType:
@@ -28,7 +30,7 @@ def plan_view(plan: Plan) -> RenderableType:
     changes = list(_change_rows(plan))
     if changes:
         parts.append(_table(_CHANGES, changes))
-    parts += [Text(line) for line in _remarks(plan)]
+    parts += [_paragraph(line) for line in _remarks(plan)]
     return Group(*parts, Text(_seal(plan)))
 
 
@@ -40,21 +42,24 @@ def as_markdown(plan: Plan) -> str:
     changes = list(_change_rows(plan))
     if changes:
         lines += [*_grid(_CHANGES, changes), ""]
-    lines += [f"* {_escaped(line)}" for line in _remarks(plan)]
+    lines += [_bullet(line) for line in _remarks(plan)]
     return "\n".join([*lines, "", _seal(plan), ""])
 
 
 def _head(plan: Plan) -> str:
     if plan.nothing:
         return "Nothing to do."
-    busy = [t for t in plan.topics if not t.nothing]
-    before = sum(t.before.bytes for t in busy)
-    after = sum(t.after.bytes for t in busy)
-    seconds = sum(t.cleaner_s for t in busy)
-    return (
-        f"{len(busy)} of {len(plan.topics)} changelogs: {human_bytes(before)} → "
-        f"{human_bytes(after)}, one after the other, {human_seconds(seconds)} of cleaning."
-    )
+    cleaned = [t for t in plan.topics if t.temporary]
+    changed = sum(1 for t in plan.topics if t.changes)
+    told = [f"{changed} of {len(plan.topics)} changelogs get settings that stay"] if changed else []
+    if cleaned:
+        before, after = sum(t.before.bytes for t in cleaned), sum(t.after.bytes for t in cleaned)
+        told.append(
+            f"{len(cleaned)} of {len(plan.topics)} are cleaned, one after the other: "
+            f"{human_bytes(before)} → {human_bytes(after)} in about "
+            f"{human_seconds(sum(t.cleaner_s for t in cleaned))} of cleaning"
+        )
+    return f"{'; '.join(told)}."
 
 
 def _cost_row(topic: TopicPlan) -> tuple[str, ...]:
@@ -77,28 +82,41 @@ def _cost_row(topic: TopicPlan) -> tuple[str, ...]:
 def _change_rows(plan: Plan) -> Iterator[tuple[str, ...]]:
     for topic in plan.topics:
         for change in topic.changes:
-            yield _change_row(topic, change, "stays")
+            yield _change_row(topic, change, _STAYS)
         for change in topic.temporary:
-            yield _change_row(topic, change, _UNTIL)
+            yield _change_row(topic, change, _PUT_BACK)
 
 
 def _change_row(topic: TopicPlan, change: Change, how_long: str) -> tuple[str, ...]:
     before = change.value_before if change.before is not None else f"{change.value_before} (broker)"
-    return topic.topic, change.name, before, change.after or "(none)", how_long, change.why
+    return topic.topic, change.name, before, change.after or "(none)", how_long
 
 
 def _remarks(plan: Plan) -> Iterator[str]:
+    """A line each; those about a topic are the more indented the less they matter."""
     for topic in plan.topics:
         yield f"{topic.topic}: {topic.why}"
+        yield from (f"{_INDENT}Risk: {risk}" for risk in topic.risks)
         if topic.owner and not topic.nothing:
-            yield f"{topic.topic}: {topic.owner} is patched, for it keeps the topic's settings."
-        yield from (f"Risk, {topic.topic}: {risk}" for risk in topic.risks)
+            yield f"{_INDENT}{topic.owner} is patched, for it keeps the topic's settings."
+        for change in (*topic.changes, *topic.temporary):
+            yield f"{_INDENT}{change.name}={change.after}: {change.why}"
     yield from (f"Not reached: {line}" for line in plan.unmet)
     yield from (f"Advice: {line}" for line in plan.advice)
 
 
 def _seal(plan: Plan) -> str:
     return f"plan {plan.hash} of run {plan.run}"
+
+
+def _paragraph(line: str) -> RenderableType:
+    plain = line.lstrip()
+    return Padding(Text(plain), (0, 0, 0, len(line) - len(plain)))
+
+
+def _bullet(line: str) -> str:
+    plain = line.lstrip()
+    return f"{line[: len(line) - len(plain)]}* {_escaped(plain)}"
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:

@@ -97,8 +97,8 @@ POLICY_KEYS: dict[str, PolicyKey] = {
         PolicyKey(
             "growth.max",
             values.number(1.1, 1_000),
-            "without a target: to how many times what it needs a changelog may grow before it is "
-            "cleaned",
+            "without a target: to how many times what it needs a changelog may grow, once it is "
+            "larger than min.gain.bytes",
         ),
         PolicyKey("topics", values.paths(), "patterns of the changelogs that may be changed"),
         PolicyKey(
@@ -107,7 +107,7 @@ POLICY_KEYS: dict[str, PolicyKey] = {
             "a cleaning that wins a smaller share, and less than min.gain.bytes, is not worth its "
             "I/O",
         ),
-        PolicyKey("min.gain.bytes", values.whole(0, _BYTES_MAX), "see min.gain"),
+        PolicyKey("min.gain.bytes", values.whole(0, _BYTES_MAX), "see min.gain and growth.max"),
         PolicyKey(
             "max.store.absence.ms",
             values.whole(0, 365 * _DAY_MS),

@@ -28,7 +28,6 @@ from holdfast.errors import Refused
 from tests.unit.compaction.surveys import TAKEN_MS, a_broker, a_survey, changelog_settings
 
 DAY_MS = 86_400_000
-_MEANWHILE_S = 30  # what the model takes as written during a cleaning
 
 shares = st.floats(0, 1)
 estimated = st.sampled_from([How.COUNTED, How.SAMPLED, How.DERIVED])
@@ -74,7 +73,7 @@ def partitions(draw: st.DrawFn, number: int) -> PartitionFacts:
         active_bytes=told(draw(shares) * size),
         write_records_per_s=rate,
         write_bytes_per_s=rate * each,
-        rate_window_s=3_600.0 if rate else 0.0,
+        rate_window_s=draw(st.sampled_from([3_600.0, 20.0])) if rate else 0.0,
         last_write_ms=TAKEN_MS - draw(st.integers(0, 10_000_000)),
         markers=told(markers),
         marker_bytes=told(draw(st.floats(50, 2_000))),
@@ -228,8 +227,7 @@ def _changed(topic: TopicFacts, planned: TopicPlan) -> TopicFacts:
 def _cleaned(p: PartitionFacts, size: int, records: int, *, roll: bool) -> PartitionFacts:
     if size == p.bytes:
         return p
-    arrived = min(size, p.write_bytes_per_s * _MEANWHILE_S)
-    active = arrived if roll else min(size, p.active_bytes.value + arrived)
+    active = 0.0 if roll else min(size, p.active_bytes.value)
     return replace(
         p,
         bytes=size,
@@ -238,6 +236,7 @@ def _cleaned(p: PartitionFacts, size: int, records: int, *, roll: bool) -> Parti
         tombstones=Estimate(min(p.tombstones.value, records)),
         dirty_ratio=Estimate(0),
         active_bytes=Estimate(active),
+        markers=replace(p.markers, value=min(p.markers.value, 1)),
     )
 
 
