@@ -55,16 +55,17 @@ def _stopped(survey: Survey) -> Iterator[str]:
     for broker in survey.brokers:
         if broker.cleaner not in (CleanerState.DEAD, CleanerState.OFF):
             continue
-        held = sum(1 for t in survey.topics if broker in brokers_of(t, survey))
+        held = [t for t in survey.topics if broker in brokers_of(t, survey)]
+        grows = sum(1 for t in held if not broker.cleans(t.topic))
         remedy = (
             "set log.cleaner.enable=true and log.cleaner.threads=1 or more"
             if broker.cleaner is CleanerState.OFF
-            else "look at its log for the partition that it gave up, and restart the broker"
+            else "look at its log for what it could not read, repair that, and restart the broker"
         )
         evidence = f" ({broker.evidence.rstrip('.')})" if broker.evidence else ""
         yield (
-            f"Broker {broker.broker}: the log cleaner is {broker.cleaner}{evidence}, so "
-            f"{held} changelogs there only grow; {remedy}."
+            f"Broker {broker.broker}: its log cleaner is {broker.cleaner}{evidence}, and "
+            f"{grows} of {len(held)} changelogs there only grow; {remedy}."
         )
 
 

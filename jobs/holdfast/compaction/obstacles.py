@@ -113,9 +113,10 @@ def _uncleaned(topic: TopicFacts, survey: Survey) -> str:
         return ""
     broker = stopped[0]
     evidence = f" ({broker.evidence.rstrip('.')})" if broker.evidence else ""
+    does = "has given this changelog up" if broker.given_up else f"is {broker.cleaner}"
     return (
-        f"The log cleaner of broker {broker.broker} is {broker.cleaner}{evidence}: nothing would "
-        "be cleaned there."
+        f"The log cleaner of broker {broker.broker} {does}{evidence}: nothing would be cleaned "
+        "there."
     )
 
 

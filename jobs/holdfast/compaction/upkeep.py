@@ -77,7 +77,8 @@ class Capacity:
         Args:
             bytes_per_s: assumed of one thread that is not throttled.
         """
-        clean = [b for b in brokers if b.cleaner not in (CleanerState.DEAD, CleanerState.OFF)]
+        stopped = (CleanerState.DEAD, CleanerState.OFF)
+        clean = [b for b in brokers if b.given_up or b.cleaner not in stopped]
         return Capacity(
             threads=min((_threads(b) for b in clean), default=1),
             keys=min((_keys(b) for b in clean), default=_keys(None)),

@@ -119,7 +119,7 @@ def a_topic(name: str = "app-ctas_t-changelog", count: int = 4, **facts: Any) ->
 
 def a_broker(number: int = 1, **facts: Any) -> BrokerFacts:
     """A broker whose cleaner runs; settings by keyword, `_` for `.` and without `log.cleaner.`."""
-    of_broker = ("cleaner", "evidence", "free_bytes")
+    of_broker = ("cleaner", "evidence", "free_bytes", "given_up")
     named: dict[str, Any] = {name: facts.pop(name) for name in of_broker if name in facts}
     settings = tuple(
         Setting(f"log.cleaner.{name.replace('_', '.')}", str(value), "file")

@@ -155,7 +155,15 @@ def test_without_a_cleaner_nothing_is_cleaned_and_the_broker_is_named(state: Cle
     told = f"The log cleaner of broker 1 is {state} (its log says so)"
     assert plan.topics[0].why.startswith(told)
     assert len(plan.advice) == 1
-    assert "1 changelogs there only grow" in plan.advice[0]
+    assert "1 of 1 changelogs there only grow" in plan.advice[0]
+
+
+def test_only_the_changelog_that_the_cleaner_gave_up_is_left_alone() -> None:
+    broker = a_broker(1, cleaner=CleanerState.DEAD, evidence="it gave up bad-0", given_up=("bad",))
+    plan = make_plan(a_survey(a_topic("bad"), a_topic("good"), brokers=(broker,)), Policy())
+    assert {t.topic: t.nothing for t in plan.topics} == {"bad": True, "good": False}
+    assert "has given this changelog up (it gave up bad-0)" in plan.topics[1].why
+    assert "1 of 2 changelogs there only grow" in plan.advice[0]
 
 
 def test_a_cleaner_elsewhere_does_not_matter() -> None:
