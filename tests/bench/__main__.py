@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 import orjson
 
+from holdfast.cli.options import sigterm_interrupts
+from holdfast.errors import HoldfastError
 from tests.bench.holdfast import Holdfast
 from tests.bench.kafka_streams import KafkaStreams
 from tests.bench.machine import describe
@@ -84,7 +87,8 @@ def main(  # noqa: PLR0917 - a command has a parameter for each of its options
         workloads=_chosen(workload, base.workloads, tuple(WORKLOADS)),
         peers=_chosen(peer, base.peers, _PEERS),
     )
-    report = _bench(home.absolute(), size, settings)
+    with sigterm_interrupts():
+        report = _bench(home.absolute(), size, settings)
     folder = home / time.strftime("%Y%m%d-%H%M%S")
     folder.mkdir(parents=True)
     results = orjson.dumps(report.as_json(), option=orjson.OPT_INDENT_2)
@@ -110,21 +114,38 @@ def _bench(home: Path, size: Size, settings: Sequence[str]) -> Report:
     machine = describe()
     made = (Holdfast(settings), KafkaStreams(tools), Quix(tools), Spark())
     peers: list[Peer] = [p for p in made if p.name in size.peers]
-    for peer in peers:
-        peer.prepare(screen.say)
+    ready = [peer for peer in peers if _prepared(peer, screen)]
     began = time.monotonic()
     session = Session(home / "work", size, screen)
-    with session.open():
-        outcomes = _run(session, steps(size, peers), size.minutes * 60, screen)
-    notes = {p.name: (p.title, p.notes) for p in peers}
+    outcomes: list[Outcome] = []
+    # Whoever interrupts it gets the report of what has been measured.
+    with suppress(KeyboardInterrupt), session.open():
+        _run(session, steps(size, ready), size.minutes * 60, screen, outcomes)
+    missing = {p.name: (p.title, "left out: could not be prepared") for p in peers}
+    notes = missing | {p.name: (p.title, p.notes) for p in ready}
     return Report(machine, asdict(size), notes, outcomes, time.monotonic() - began)
 
 
-def _run(session: Session, todo: Sequence[Step], limit_s: float, screen: Screen) -> list[Outcome]:
+def _prepared(peer: Peer, screen: Screen) -> bool:
+    """Is it there?  Benchmarks go on without a peer that this machine cannot run."""
+    try:
+        peer.prepare(screen.say)
+    except HoldfastError as error:
+        screen.say(f"without {peer.title}: {error.fact} {error.action}")
+        return False
+    return True
+
+
+def _run(
+    session: Session,
+    todo: Sequence[Step],
+    limit_s: float,
+    screen: Screen,
+    outcomes: list[Outcome],
+) -> None:
     """Steps begin only within the limit; a repetition only if it is likely to end in it, too."""
     began = time.monotonic()
     took: dict[tuple[str, str], float] = {}
-    outcomes: list[Outcome] = []
     for step in todo:
         known = (step.workload.name, step.peer.name)
         start = time.monotonic()
@@ -136,7 +157,6 @@ def _run(session: Session, todo: Sequence[Step], limit_s: float, screen: Screen)
         outcomes += found
         for outcome in found:
             screen.say(_line(outcome))
-    return outcomes
 
 
 def _line(outcome: Outcome) -> str:

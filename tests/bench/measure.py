@@ -16,7 +16,17 @@ from dataclasses import dataclass, field
 
 import psutil
 
-__all__ = ["Mark", "Spread", "Tree", "crossing", "follow", "percentile", "rate", "sum_at"]
+__all__ = [
+    "Mark",
+    "Spread",
+    "Tree",
+    "crossing",
+    "follow",
+    "memory_of",
+    "percentile",
+    "rate",
+    "sum_at",
+]
 
 _CPU_EVERY_S = 0.2
 _MEMORY_EVERY = 5  # CPU samples for one of memory, which costs more
@@ -150,7 +160,7 @@ class Tree:
                 self._cpu[process.pid, process.create_time()] = times.user + times.system
         self.timeline.append((time.monotonic(), sum(self._cpu.values())))
         if memory:
-            self.peak_bytes = max(self.peak_bytes, sum(map(_memory, members)))
+            self.peak_bytes = max(self.peak_bytes, sum(memory_of(m.pid) for m in members))
 
     def _members(self) -> Iterable[psutil.Process]:
         for pid in psutil.pids():
@@ -162,9 +172,10 @@ class Tree:
                     yield known
 
 
-def _memory(process: psutil.Process) -> int:
+def memory_of(pid: int) -> int:
+    """Bytes of a process: proportional (PSS) where the system tells, else resident; 0 if gone."""
     with contextlib.suppress(psutil.Error):
-        info = process.memory_full_info()
+        info = psutil.Process(pid).memory_full_info()
         return int(getattr(info, "pss", info.rss))
     return 0
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, time
 
-__all__ = ["Profile", "markdown"]
+__all__ = ["EXECUTORS", "Profile", "markdown", "start_times"]
 
+EXECUTORS = 2  # Holdfast's default
+_STARTING = (
+    ("it answers (imports, settings)", "Metrics at"),
+    ("Spark runs, the stores are open", "state partition"),
+    ("the first batch is committed", "batch 0"),
+)
 _LEAST = 0.05  # CPU seconds per million records; what is less is summed up
 _PHASES = ("get", "merge", "produce", "commit", "put")
 
@@ -15,7 +23,8 @@ _PHASES = ("get", "merge", "produce", "commit", "put")
 class Profile:
     """One profiled stretch of a run; CPU seconds by role, then by thread group or stage.
 
-    `clock`: seconds and counts of the job's own stopwatches in that stretch.
+    `clock`: seconds and counts of the job's own stopwatches in that stretch.  `memory`: MB by
+    role at its end.  `start`: seconds from the command to what the log told.
     """
 
     machine: Mapping[str, str]
@@ -27,6 +36,8 @@ class Profile:
     threads: Mapping[str, Mapping[str, float]]
     stages: Mapping[str, Mapping[str, float]]
     clock: Mapping[str, float]
+    memory: Mapping[str, float]
+    start: Mapping[str, float]
 
 
 def markdown(profile: Profile) -> str:
@@ -48,6 +59,10 @@ def markdown(profile: Profile) -> str:
             _table(profile, profile.stages, total, "stage"),
             "## A batch on the clock, seconds\n",
             _clock(profile.clock),
+            "## The start, seconds since the command was given\n",
+            _pairs(profile.start),
+            "## Memory at the end, MB\n",
+            _pairs(profile.memory),
         ]
     )
 
@@ -83,4 +98,23 @@ def _clock(clock: Mapping[str, float]) -> str:
         seconds, count = clock.get(f"{phase}_sum", 0.0), clock.get(f"{phase}_count", 0.0)
         mean = seconds / count if count else 0.0
         lines.append(f"| {phase}, all state partitions | {seconds / batches:.3f} | {mean:.3f} |")
-    return "\n".join(lines) + f"\n\n{batches:.0f} batches.\n"
+    busy = sum(clock.get(f"{phase}_sum", 0.0) for phase in _PHASES) / batches / EXECUTORS
+    rest = clock["batch_sum"] / batches - busy
+    lines.append(f"| the rest: ingest, shuffle, scheduling, waiting | {rest:.3f} | |")
+    return "\n".join(lines) + f"\n\n{batches:.0f} batches, {EXECUTORS} executors.\n"
+
+
+def _pairs(values: Mapping[str, float]) -> str:
+    rows = [f"| {name} | {value:,.1f} |" for name, value in values.items()]
+    return "\n".join(["| | |", "|---|---|", *rows]) + "\n"
+
+
+def start_times(log: str, spawned: datetime) -> dict[str, float]:
+    """Seconds from the start of the command to the first line of each kind in its log."""
+    found = {}
+    for what, text in _STARTING:
+        match = re.search(rf"^(\d\d:\d\d:\d\d\.\d+) .*{text}", log, re.MULTILINE)
+        if match:
+            told = datetime.combine(spawned, time.fromisoformat(match[1]), spawned.tzinfo)
+            found[what] = (told - spawned).total_seconds() % 86_400
+    return found

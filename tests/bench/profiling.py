@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ from tests.bench.holdfast import Holdfast
 from tests.bench.input import records as made
 from tests.bench.input import write
 from tests.bench.machine import describe
-from tests.bench.measure import Mark, crossing, follow, rate
+from tests.bench.measure import Mark, crossing, follow, memory_of, rate
 from tests.bench.peers import Case
-from tests.bench.profile_table import Profile, markdown
+from tests.bench.profile_table import Profile, markdown, start_times
 from tests.bench.running import Running
 from tests.bench.screen import Screen
 from tests.bench.stages import stages
@@ -104,6 +105,9 @@ class _Session:
         self, cluster: Cluster, case: Case, running: Running, known: tuple[dict[str, str], str]
     ) -> Profile:
         machine, spy = known
+        spawned = datetime.now(UTC).astimezone() - timedelta(
+            seconds=time.monotonic() - running.spawned
+        )
         root = running.pids[0]
         with self.screen.bar("warming up", self.records) as tell:
             warm = self._follow(cluster, case, running, self.records // 8, tell)
@@ -115,6 +119,7 @@ class _Session:
         with self.screen.bar("profiling", self.records) as tell:
             end = self._follow(cluster, case, running, self.records, tell)
         after, clock_after = threads.totals(), _metrics(self.peer, case)
+        memory = _memory(_roles(self.peer, case, root))
         threads.stop()
         _detach(spies)
         roles = {**_roles(self.peer, case, root), **roles}
@@ -128,6 +133,8 @@ class _Session:
             threads=_by_role(before, after, roles),
             stages=_stages(self.folder, roles, _python_seconds(before, after)),
             clock={name: clock_after[name] - clock.get(name, 0.0) for name in clock_after},
+            memory=memory,
+            start=start_times((case.folder / "out-0.log").read_text("utf-8"), spawned),
         )
 
     def _follow(
@@ -209,6 +216,14 @@ def _roles(peer: Holdfast, case: Case, root: int) -> dict[int, str]:
             below = "executors: ingest worker" if parents & jvms else "driver: source planner"
             named[process.pid] = below
     return named
+
+
+def _memory(roles: Mapping[int, str]) -> dict[str, float]:
+    """Megabytes (PSS where the system tells) by role."""
+    found: dict[str, float] = {}
+    for pid, role in roles.items():
+        found[role] = found.get(role, 0.0) + memory_of(pid) / 1e6
+    return found
 
 
 def _attach(spy: str, roles: Mapping[int, str], folder: Path) -> list[subprocess.Popen[bytes]]:

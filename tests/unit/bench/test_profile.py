@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from tests.bench.profile_table import Profile, markdown
+from tests.bench.profile_table import Profile, markdown, start_times
 from tests.bench.stages import stage_of, stages
 from tests.bench.threads import Stat, parse_stat, thread_group
 
@@ -67,10 +69,24 @@ def test_the_tables_are_per_million_records() -> None:
         threads={"executors: JVM": {"JVM: Spark tasks": 3.0, "dust": 0.001}},
         stages={"executors: state worker": {"state: merge": 1.0}},
         clock={"batch_sum": 4.0, "batch_count": 2.0, "get_sum": 1.0, "get_count": 16.0},
+        memory={"driver: JVM": 512.0},
+        start={"it answers": 1.5},
     )
     text = markdown(profile)
     assert "| executors: JVM | JVM: Spark tasks | 6.00 | 100.0% |" in text
     assert "| executors: state worker | state: merge | 2.00 | 33.3% |" in text
     assert "| whole batch (driver) | 2.000 | |" in text
     assert "| get, all state partitions | 0.500 | 0.062 |" in text
+    assert "| the rest: ingest, shuffle, scheduling, waiting | 1.750 | |" in text
+    assert "| driver: JVM | 512.0 |" in text
     assert "dust" not in text
+
+
+def test_the_start_is_told_by_the_log_even_past_midnight() -> None:
+    log = (
+        "23:59:58.500 INFO    runtime.job: Metrics at http://localhost:1/metrics\n"
+        "WARNING: Using incubator modules\n"
+        "00:00:04.000 INFO    runtime.scoreboard: q batch 0: 100 records in 2.00 s\n"
+    )
+    found = start_times(log, datetime(2026, 1, 1, 23, 59, 57, tzinfo=UTC))
+    assert list(found.values()) == [1.5, 7.0]
