@@ -84,11 +84,12 @@ def take_survey(
     read = _readers(view, ground, surveys, notes)
     seen = jobs(sorted({s.application_id for s in surveys}))
     later_ends = view.ends(ground.ends)
+    gone = _gone(view, {s.source for s in surveys} - set(names), notes)
     topics: list[TopicFacts] = []
     for survey in surveys:
         tell(f"surveying {survey.topic}")
         try:
-            facts = survey.facts(seen, later_ends, frozenset(names), read.get(survey.topic, ()))
+            facts = survey.facts(seen, later_ends, gone, read.get(survey.topic, ()))
         except (TopicMissing, DataLoss) as gone:
             notes.add(f"{survey.topic} was deleted or cut during the survey: {gone.fact}")
             continue
@@ -165,6 +166,19 @@ def _readers(
     if len(groups) > _GROUPS_MAX:
         notes.add(f"of {len(groups)} consumer groups {_GROUPS_MAX} were asked what they read")
     return found
+
+
+def _gone(view: ClusterView, unseen: set[str], notes: _Notes) -> frozenset[str]:
+    """Those of `unseen` that do not exist; others may only be hidden from this principal."""
+    found = set()
+    for source in sorted(unseen):
+        try:
+            view.topics([source])
+        except TopicMissing:
+            found.add(source)
+        except Refused as refused:
+            notes.add(f"whether source topic {source} still exists is unknown: {refused.cause}")
+    return frozenset(found)
 
 
 def _unknowns(facts: TopicFacts) -> list[str]:

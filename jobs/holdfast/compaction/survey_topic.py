@@ -64,6 +64,11 @@ class TopicSurvey:
         """Of the query whose changelog it is."""
         return self._any().query_id
 
+    @property
+    def source(self) -> str:
+        """The topic that its job reads."""
+        return self._any().source.topic
+
     def known(self) -> bool:
         """Reads the last commit markers; False when there is none, or records of somebody else.
 
@@ -89,14 +94,14 @@ class TopicSurvey:
         self,
         jobs: Sequence[JobSeen],
         later_ends: Mapping[Place, int],
-        topics: frozenset[str],
+        gone: frozenset[str],
         readers: Sequence[str],
     ) -> TopicFacts:
         """Everything about the topic; reads its records.
 
         Args:
             later_ends: of all changelogs' partitions, after the jobs were asked.
-            topics: names of all topics of the cluster.
+            gone: source topics of changelogs that do not exist any more.
             readers: consumer groups with offsets on it.
 
         Raises:
@@ -123,7 +128,7 @@ class TopicSurvey:
             restore_facts(
                 [p.records for p in partitions], table.partitions.values(), table.executors
             ),
-            orphaned=table.orphaned or _sourceless(self._any().source.topic, topics),
+            orphaned=table.orphaned or _sourceless(self.source, gone),
             readers=tuple(readers),
             longest_absence_ms=table.absence_ms,
             caught_up=table.caught_up,
@@ -199,7 +204,5 @@ def _expiry(windowed: bool, retention_ms: int, stream_time_ms: int) -> Expiry:
     return Expiry(stream_time_ms - retention_ms)
 
 
-def _sourceless(source: str, topics: frozenset[str]) -> str:
-    if source in topics:
-        return ""
-    return f"its source topic {source} is gone, or may not be seen"
+def _sourceless(source: str, gone: frozenset[str]) -> str:
+    return f"its source topic {source} is gone" if source in gone else ""
