@@ -121,7 +121,7 @@ def _partitions(
     counted = _counter(sample, later)
     return tuple(
         _partition(p, earlier[p.partition], later[p.partition], done, counted)
-        for p in planned.partitions
+        for p in sorted(planned.partitions, key=lambda p: p.partition)
         if p.partition in earlier and p.partition in later
     )
 

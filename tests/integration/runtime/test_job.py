@@ -47,6 +47,7 @@ class Job:
     client: dict[str, str]
     topic: str
     application_id: str
+    customers: int = 500
     count: Counter[bytes] = field(default_factory=Counter)
     total: Counter[bytes] = field(default_factory=Counter)
     large: Counter[tuple[bytes, int]] = field(default_factory=Counter)
@@ -69,7 +70,7 @@ class Job:
         rng = random.Random(seed)
         producer = Producer(self.client)
         for n in range(records):
-            customer = f"c{rng.randrange(500)}".encode()
+            customer = f"c{rng.randrange(self.customers)}".encode()
             amount = rng.randrange(100)
             value = {"customer": customer.decode(), "amount": amount, "ts": 1_700_000_000_000 + n}
             producer.send(self.topic, customer, orjson.dumps(value))
