@@ -1,6 +1,8 @@
 """Survey and policy in, plan out.  Pure: the same survey and policy give the same plan.
 
-    obstacle → nothing is changed        limits → settings that stay → one cleaning → order
+    obstacles.py  why a changelog is left alone      limits.py    what each one may cost
+    levers.py     settings that stay                 cleaning.py  whether and how it is cleaned
+    model.py      what all that costs                advice.py    what else there is to say
 
 No rule here lowers what keeps data: replicas and min.insync.replicas are never touched,
 cleanup.policy only ever becomes `compact`, delete.retention.ms never falls below the longest
