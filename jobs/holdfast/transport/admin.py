@@ -117,7 +117,8 @@ class Admin:
             future.result()
         except KafkaException as error:
             if kafka_error(error).code() not in _EXISTS:
-                raise translate(error, f"creating topic {name}", self._properties) from error
+                acl = f"CREATE on topic {name}"
+                raise translate(error, f"creating topic {name}", self._properties, acl) from error
         return self._await_topic(name)
 
     def describe(self, name: str) -> TopicInfo | None:
@@ -277,7 +278,8 @@ class Admin:
                 raise
             return found
 
-        return self._patient.ask(ask, f"describing topic {name}")
+        acl = f"DESCRIBE on topic {name}"
+        return self._patient.ask(ask, f"describing topic {name}", acl=acl)
 
     def _await_topic(self, name: str) -> TopicInfo:
         """The new topic, as soon as every partition of it has a leader."""

@@ -137,6 +137,8 @@ _JOB_ACLS = (
     "READ, WRITE, DESCRIBE and CREATE on the job's topics and groups, and WRITE on its "
     "transactional ids, all of which start with <application.id>-"
 )
+# Whatever was asked for, this is what it takes.
+_ACLS = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE on the transactional id"}
 
 
 def client_config(
@@ -167,7 +169,7 @@ def translate(
     code, servers = error.code(), client.get("bootstrap.servers", "(no bootstrap.servers)")
     fact = f"Kafka at {servers} failed {doing}: {error.str()} ({error.name()})."
     if code in _UNPROVEN or code in _DENIED:
-        return _refused_access(code, fact, acl)
+        return _refused_access(code, fact, _ACLS.get(code, acl))
     if code in _MISSING:
         return TopicMissing(
             fact,

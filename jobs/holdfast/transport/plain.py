@@ -68,7 +68,7 @@ class Producer:
             "message.timeout.ms": timeout_ms,
         }
         self._client = open_client(client, fixed)
-        self._failed: tuple[KafkaError, str] | None = None
+        self._failed: tuple[KafkaError, Message] | None = None
         self._count = 0
         self._delivered = self._lost = 0
 
@@ -141,8 +141,9 @@ class Producer:
 
     def _check(self) -> None:
         if self._failed is not None:
-            error, where = self._failed
-            raise translate(error, f"delivering a record to {where}", self._properties)
+            error, message = self._failed
+            where, acl = place_of(message), f"WRITE on topic {message.topic()}"
+            raise translate(error, f"delivering a record to {where}", self._properties, acl)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -150,4 +151,4 @@ class Producer:
             return
         self._lost += 1
         if self._failed is None:
-            self._failed = (error, place_of(message))
+            self._failed = (error, message)

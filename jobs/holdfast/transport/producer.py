@@ -373,7 +373,8 @@ class TransactionalProducer:
         # Purged records are the echo of our own abort, not its reason.
         if error is not None and self._failed is None and error.code() not in _PURGED:
             doing = f"delivering a record to {place_of(message)}{self._as()}"
-            self._failed = translate(error, doing, self._properties)
+            acl = f"WRITE on topic {message.topic()}"
+            self._failed = translate(error, doing, self._properties, acl)
 
     def _on_marker(self, error: KafkaError | None, message: Message) -> None:
         self._on_delivery(error, message)
