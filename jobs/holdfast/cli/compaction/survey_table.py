@@ -26,6 +26,7 @@ __all__ = ["summed", "survey_view"]
 _HEADS = ("changelog", "*bytes", "*records", "*live keys", "*tombstones", "*dirty", "*segments",
           "*written", "*restore")  # fmt: skip
 _WORTH_SAYING = 0.01  # an error below 1 % of its number is not shown
+_NAMED_MAX = 3  # topics in one note
 _BAD = (CleanerState.DEAD, CleanerState.OFF)
 
 
@@ -38,11 +39,30 @@ def survey_view(survey: Survey) -> RenderableType:
         table.add_column(head.removeprefix("*"), justify=justify, overflow="fold")
     for topic in survey.topics:
         table.add_row(*_row(topic))
-    lines = [f"{t.topic}: {note}" for t in survey.topics for note in _oddities(t)]
+    lines = _gathered([(t.topic, note) for t in survey.topics for note in _oddities(t)])
     lines += [_broker(survey, n) for n in range(len(survey.brokers))]
-    lines += survey.notes
+    lines += _gathered([_of_topic(note) for note in survey.notes])
     lines.append(_effort(survey))
     return Group(table, *(Text(line) for line in lines)) if survey.topics else Group(*lines)
+
+
+def _of_topic(note: str) -> tuple[str, str]:
+    topic, colon, rest = note.partition(": ")
+    return (topic, rest) if colon and " " not in topic else ("", note)
+
+
+def _gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """A line per note; what is so of several topics is said once, with the first of them."""
+    topics: dict[str, list[str]] = {}
+    for topic, note in notes:
+        topics.setdefault(note, []).append(topic)
+    return [f"{_named(of)}{note}" for note, of in topics.items()]
+
+
+def _named(topics: Sequence[str]) -> str:
+    shown = ", ".join(filter(None, topics[:_NAMED_MAX]))
+    more = f" and {len(topics) - _NAMED_MAX} more" if len(topics) > _NAMED_MAX else ""
+    return f"{shown}{more}: " if shown else ""
 
 
 def summed(estimates: Iterable[Estimate]) -> Estimate:
