@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from holdfast_airflow.request import COMPACTION_FOLDER, Request
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["DEFAULTS", "CompactionOperator", "compaction_tasks"]
+__all__ = ["DEFAULTS", "CompactionOperator", "compaction_tasks", "in_short"]
 
 DEFAULTS = {
     "owner": "holdfast",
@@ -46,12 +47,42 @@ class CompactionOperator(RunFolderOperator):
             return request
         return replace(request, plan_hash=context["ti"].xcom_pull(task_ids=self.approved)["hash"])
 
+    def execute(self, context: Context) -> Any:
+        outcome = super().execute(context)
+        for line in in_short(outcome):
+            self.log.info("%s", line)
+        return outcome
+
     def prepare_pod(self, request: Request) -> None:
         super().prepare_pod(request)
         # Without Strimzi nothing is asked of Kubernetes.
         strimzi = bool(request.params["strimzi_namespace"]) and self.step is not steps.PLAN
         self.service_account_name = _ACCOUNT
         self.automount_service_account_token = strimzi
+
+
+def in_short(outcome: Mapping[str, Any]) -> Iterator[str]:
+    """What an apply, a repair or a verify has done, from its JSON; nothing for other steps."""
+    yield from outcome.get("repaired", [])
+    if "verdict" in outcome:
+        yield f"{outcome['verdict']}; report: {outcome['report']}"
+    if "report" in outcome or "plan_hash" in outcome:
+        yield from (_topic(topic) for topic in outcome["topics"])
+    yield from outcome.get("warnings", [])
+
+
+def _topic(topic: Mapping[str, Any]) -> str:
+    parts = topic.get("partitions", [])
+    said = [f"{topic['topic']}: {topic['outcome']}"]
+    if parts:
+        said += [_fell(parts, "bytes"), _fell(parts, "records")]
+    said += [text for text in (topic.get("note"), *topic.get("warnings", [])) if text]
+    return ", ".join(said)
+
+
+def _fell(parts: Sequence[Mapping[str, Any]], what: str) -> str:
+    before, real = (sum(part[f"{what}_{when}"] for part in parts) for when in ("before", "real"))
+    return f"{before:,} → {real:,} {what}"
 
 
 def compaction_tasks() -> None:

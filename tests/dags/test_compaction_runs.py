@@ -11,6 +11,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 
+from holdfast_airflow.compaction import in_short
 from tests.dags.approver import Approver
 
 DAG = "plan_changelog_compaction"
@@ -27,6 +28,27 @@ TOPIC = {
     "risks": [],
     "why": "Most of its records are superseded.",
 }
+VERIFIED = {
+    "verdict": "off",
+    "report": "/h/compaction/r/report.html",
+    "warnings": ["Predictions are poor."],
+    "topics": [
+        {
+            "topic": TOPIC["topic"],
+            "outcome": "cleaned",
+            "partitions": [
+                {
+                    "bytes_before": 5_000,
+                    "bytes_real": 2_000,
+                    "records_before": 100,
+                    "records_real": 20,
+                }
+            ]
+            * 2,
+            "warnings": ["Off by 40 %."],
+        }
+    ],
+}
 PLAN = {"hash": "0123456789abcdef", "topics": [TOPIC], "markdown": "| topic | before |\n|---|---|"}
 Ended = tuple[dict[str, str], dict[str, Any]]
 Run = Callable[..., Ended]
@@ -38,7 +60,8 @@ def _script(plan: dict[str, Any], more: str = "") -> str:
 {more}
 case "$2" in
   plan) [[ "$*" == *--json* ]] && echo '{json.dumps(plan)}' || echo 'a table' ;;
-  verify) echo '{{"verdict": "as predicted", "report": "/h/compaction/r/report.html"}}' ;;
+  apply) echo '{{"plan_hash": "{plan["hash"]}", "topics": []}}' ;;
+  verify) echo '{json.dumps(VERIFIED)}' ;;
   *) echo '{{"ok": true}}' ;;
 esac
 """
@@ -61,6 +84,19 @@ def run(dags_folder: Path, database: None) -> Run:
         return {**states, "run": str(found.state)}, told
 
     return start
+
+
+def test_what_was_won_is_said_in_short() -> None:
+    said = list(in_short(VERIFIED))
+    assert said == [
+        "off; report: /h/compaction/r/report.html",
+        f"{TOPIC['topic']}: cleaned, 10,000 → 4,000 bytes, 200 → 40 records, Off by 40 %.",
+        "Predictions are poor.",
+    ]
+    gone = {"topic": "t", "outcome": "gone", "note": "It was deleted."}
+    applied = {"plan_hash": "h", "repaired": ["u: put back."], "topics": [gone]}
+    assert list(in_short(applied)) == ["u: put back.", "t: gone, It was deleted."]
+    assert list(in_short(PLAN)) == [], "the plan itself is in the log"
 
 
 def _commands(calls: Path) -> list[str]:
