@@ -101,7 +101,7 @@ def test_errors_of_partitions_add_up_as_independent_ones_do() -> None:
 
 
 def test_what_is_so_of_several_topics_is_said_once() -> None:
-    notes = tuple(f"t{n}: its live keys are unknown" for n in range(5)) + ("nobody: asked, two",)
+    notes = (*(f"t{n}: its live keys are unknown" for n in range(5)), "nobody: asked, two")
     text = _shown(replace(a_survey(a_topic()), notes=notes))
     assert "t0, t1, t2 and 2 more: its live keys are unknown" in text
     assert text.count("live keys are unknown") == 1
