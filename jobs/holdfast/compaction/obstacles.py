@@ -8,7 +8,7 @@ from holdfast.compaction.facts import BrokerFacts, CleanerState, How, Survey, To
 from holdfast.compaction.plan import Change
 from holdfast.compaction.policy import Policy
 from holdfast.compaction.upkeep import Upkeep
-from holdfast.types.words import human_seconds
+from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["brokers_of", "obstacle", "risks"]
 
@@ -70,6 +70,13 @@ def _of_cleaning(topic: TopicFacts, survey: Survey) -> Iterator[str]:
             f"Whether the log cleaner of broker {_listed(unknown)} runs could not be found out; if "
             "it does not, nothing is won and the settings are put back."
         )
+    largest = max(p.bytes for p in topic.partitions)
+    for broker in brokers_of(topic, survey):
+        if 0 <= broker.free_bytes < largest:
+            yield (
+                f"Broker {broker.broker} has {human_bytes(broker.free_bytes)} of disk left, and a "
+                f"cleaning writes up to {human_bytes(largest)} anew before old segments go."
+            )
     error = sum(p.live_keys.error for p in topic.partitions)
     if error and any(p.live_keys.how is not How.COUNTED for p in topic.partitions):
         yield (

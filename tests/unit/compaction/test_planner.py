@@ -243,6 +243,14 @@ def test_tombstones_that_somebody_may_need_stay(facts: dict[str, Any]) -> None:
     assert not planned.changes
 
 
+def test_a_disk_that_hardly_holds_a_cleaned_log_is_a_risk() -> None:
+    topic = a_topic()
+    largest = max(p.bytes for p in topic.partitions)
+    for free, told in ((largest - 1, True), (largest, False), (-1, False)):
+        plan = make_plan(a_survey(topic, brokers=(a_broker(free_bytes=free),)), Policy())
+        assert any("of disk left" in risk for risk in plan.topics[0].risks) is told
+
+
 def test_a_store_that_was_away_for_too_long_is_a_risk() -> None:
     risks = _planned(a_topic(longest_absence_ms=2 * DAY_MS)).risks
     assert any("was away for 2.0 d, longer than tombstones are kept (1.0 d)" in r for r in risks)
