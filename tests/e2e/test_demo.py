@@ -43,6 +43,8 @@ def test_a_short_demo_kills_twice_and_is_valid(tmp_path: Path) -> None:
     process = demo(home, "--limit", "24000", "--rate", "1000")
     output, _ = process.communicate()
     assert process.returncode == 0, output
+    assert "holdfast compaction plan" in output
+    assert "report: " in output or "no changelog is worth a cleaning" in output
     assert "verdict: valid" in output
     assert output.count("work went on after") == 3  # twice as it happens, once in the table
     assert "changelog records replayed" in output or "records replayed" in output
