@@ -145,6 +145,7 @@ def with_temporary(hands: Hands, ledger: Ledger, entry: Entry) -> Iterator[None]
         HoldfastError: they could not be put back; the ledger says what is open.
     """
     hands.patiently(lambda: ledger.write(entry))
+    hands.patiently(lambda: ledger.find(entry.topic))  # who may not read it could not put back
     try:
         hands.alter(entry.topic, entry.owner, entry.temporary)
         yield

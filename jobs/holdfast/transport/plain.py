@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -10,12 +10,13 @@ from confluent_kafka import Producer as Client
 
 from holdfast.transport.errors import (
     client_config,
+    kafka_error,
     refused_properties,
     silent,
     translate,
 )
 
-__all__ = ["Client", "Producer", "open_client", "place_of"]
+__all__ = ["Client", "Producer", "open_client", "place_of", "same_length"]
 
 _DEFAULTS: dict[str, Any] = {
     "compression.type": "lz4",
@@ -47,6 +48,20 @@ def place_of(message: Message) -> str:
     return f"{message.topic()}" + ("" if partition is None else f" partition {partition}")
 
 
+def same_length(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None], *columns: object
+) -> None:
+    """Refuse columns of records that differ in length.
+
+    Raises:
+        ValueError: they do.
+    """
+    lengths = [len(keys), len(values)]
+    lengths += [len(c) for c in columns if isinstance(c, Sequence)]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"columns of {lengths} records: they must be equal")
+
+
 class Producer:
     """A plain idempotent producer: records of one key stay in order and arrive once.
 
@@ -69,7 +84,7 @@ class Producer:
         }
         self._client = open_client(client, fixed)
         self._failed: tuple[KafkaError, Message] | None = None
-        self._count = 0
+        self._count, self._topic = 0, ""
         self._delivered = self._lost = 0
 
     def send(
@@ -88,9 +103,9 @@ class Producer:
             KafkaUnavailable, TopicMissing, Refused: an earlier record could not be delivered.
         """
         place = -1 if partition is None else partition
-        self._count += 1
+        self._count, self._topic = self._count + 1, topic
         if self._count % _POLL_EVERY == 0:
-            self._client.poll(0)
+            self._served(lambda: self._client.poll(0))
         while True:
             self._check()
             try:
@@ -104,7 +119,7 @@ class Producer:
                     headers=dict(headers or {}),
                 )
             except BufferError:
-                self._client.poll(_RETRY_S)
+                self._served(lambda: self._client.poll(_RETRY_S))
             except KafkaException as error:
                 raise translate(error, f"sending to {topic}", self._properties) from error
             else:
@@ -126,7 +141,7 @@ class Producer:
             KafkaUnavailable, TopicMissing, Refused: a record could not be delivered.
         """
         # Every record is reported by then: delivered, or failed after message.timeout.ms.
-        left = self._client.flush(self._timeout_s + _GRACE_S)
+        left = self._served(lambda: self._client.flush(self._timeout_s + _GRACE_S))
         self._check()
         if left:
             raise silent(f"delivering {left} records", self._properties, self._timeout_s)
@@ -138,6 +153,22 @@ class Producer:
         """
         self._client.purge()
         self._client.poll(0)
+
+    def _served(self, call: Callable[[], int]) -> int:
+        """Let the client call back; it raises a fatal error from inside, as it is or hidden.
+
+        See `TransactionalProducer._served`.
+        """
+        try:
+            return call()
+        except (KafkaException, SystemError) as error:
+            fatal = error.__cause__ if isinstance(error, SystemError) else error
+            if fatal is None:
+                self._check()
+            acl = f"WRITE on topic {self._topic}"
+            found = kafka_error(fatal or error)
+            doing = f"sending to {self._topic}"
+            raise translate(found, doing, self._properties, acl) from error
 
     def _check(self) -> None:
         if self._failed is not None:

@@ -22,7 +22,7 @@ from holdfast.transport.errors import (
     silent,
     translate,
 )
-from holdfast.transport.plain import Client, Producer, open_client, place_of
+from holdfast.transport.plain import Client, Producer, open_client, place_of, same_length
 
 __all__ = ["Producer", "TransactionalProducer"]
 
@@ -62,6 +62,7 @@ class TransactionalProducer:
         }
         self._handle: Client | None = open_client(client, fixed)
         self._failed: HoldfastError | None = None  # by what a transaction was lost
+        self._purged = False  # records of the open transaction were dropped by the client
         self._in_transaction = False
         self._highest: dict[str, int] = {}  # partition sent to, by topic
         self._marked = False
@@ -83,7 +84,7 @@ class TransactionalProducer:
             Fenced: another producer took the transactional id.
         """
         self._check_deliveries()
-        self._marked, self._marker_offset = False, None
+        self._marked, self._marker_offset, self._purged = False, None, False
         try:
             self._client.begin_transaction()
         except KafkaException as error:
@@ -110,7 +111,7 @@ class TransactionalProducer:
             ValueError: the columns differ in length.
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
         """
-        _same_length(keys, values, partitions, timestamps_ms)
+        same_length(keys, values, partitions, timestamps_ms)
         if not keys:
             return
         places = repeat(partitions) if isinstance(partitions, int) else partitions
@@ -193,6 +194,8 @@ class TransactionalProducer:
         """
         left = self._served(lambda: self._client.flush(self._timeout_s), "delivering records")
         self._check_deliveries()
+        if self._purged:
+            self._end()  # the transaction cannot be committed any more, and this says why
         if left:
             self.abort()
             raise silent(
@@ -251,6 +254,7 @@ class TransactionalProducer:
     ) -> None:
         """Queue one record, waiting for room until the transaction's time is over."""
         deadline = time.monotonic() + self._timeout_s
+        self._highest.setdefault(topic, partition)
         while True:
             try:
                 self._client.produce(
@@ -336,11 +340,15 @@ class TransactionalProducer:
 
     def _error(self, error: KafkaException, doing: str) -> HoldfastError:
         """The translated error, after aborting what can be aborted."""
-        found = self._misplaced(error) or translate(error, doing + self._as(), self._properties)
+        found = self._misplaced(error) or self._translated(error, doing)
         if kafka_error(error).txn_requires_abort():
             self._failed = self._failed or found
             self.abort()
         return found
+
+    def _translated(self, error: KafkaError | KafkaException, doing: str) -> HoldfastError:
+        acl = f"WRITE on topic {', '.join(self._highest)}"
+        return translate(error, doing + self._as(), self._properties, acl)
 
     def _misplaced(self, error: KafkaException) -> HoldfastError | None:
         """What the client does not tell: records were for a topic partition that is not there."""
@@ -370,11 +378,12 @@ class TransactionalProducer:
             raise self._failed
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        # Purged records are the echo of our own abort, not its reason.
-        if error is not None and self._failed is None and error.code() not in _PURGED:
-            doing = f"delivering a record to {place_of(message)}{self._as()}"
-            acl = f"WRITE on topic {message.topic()}"
-            self._failed = translate(error, doing, self._properties, acl)
+        if error is not None and error.code() in _PURGED:
+            # The echo of our own abort, or of an error that only a commit tells.
+            self._purged = self._purged or self._in_transaction
+        elif error is not None and self._failed is None:
+            doing = f"delivering a record to {place_of(message)}"
+            self._failed = self._translated(error, doing)
 
     def _on_marker(self, error: KafkaError | None, message: Message) -> None:
         self._on_delivery(error, message)
@@ -389,12 +398,3 @@ class TransactionalProducer:
 def _final(error: KafkaException) -> bool:
     inner = kafka_error(error)
     return inner.fatal() or inner.txn_requires_abort() or not inner.retriable()
-
-
-def _same_length(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None], *columns: object
-) -> None:
-    lengths = [len(keys), len(values)]
-    lengths += [len(c) for c in columns if isinstance(c, Sequence)]
-    if len(set(lengths)) > 1:
-        raise ValueError(f"columns of {lengths} records: they must be equal")

@@ -260,7 +260,8 @@ class PartitionReader:
         return silent(f"reading {self._name}", self._client, self._timeout_s)
 
     def _translate(self, error: KafkaError) -> HoldfastError:
-        return translate(error, f"reading {self._name}", self._client)
+        acl = f"READ and DESCRIBE on topic {self.topic}"
+        return translate(error, f"reading {self._name}", self._client, acl)
 
 
 def _consume(consumer: Consumer, most: int) -> list[Message]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,23 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 )
 
 from holdfast.compaction.facts import CleanerState, Survey
+from holdfast.compaction.ledger import Ledger
+from holdfast.compaction.plan import Change, TopicPlan
 from holdfast.compaction.survey import SurveyOptions, take_survey
-from holdfast.errors import Refused
+from holdfast.errors import CleanerIdle, Refused
 from holdfast.local import broker as broker_module
 from holdfast.local.broker import LocalKafka
 from holdfast.local.broker_files import server_properties
 from holdfast.local.probe import HOST, free_port
 from holdfast.transport.topic_settings import TopicSettings
+from tests.integration.compaction.applying import (
+    QUICK,
+    applied,
+    applying,
+    only,
+    own_settings,
+    planned,
+)
 from tests.integration.compaction.changelogs import make_changelog
 
 _APP = "guarded"
@@ -119,6 +130,47 @@ def test_changing_settings_takes_another_acl(clients: tuple[dict[str, str], ...]
     _, clerk = clients
     with pytest.raises(Refused, match=f"ALTER_CONFIGS on topic {_TOPIC}"):
         TopicSettings(clerk).alter(_TOPIC, {"segment.ms": "1000"})
+
+
+def test_an_apply_names_the_acls_it_lacks_and_puts_back(
+    clients: tuple[dict[str, str], ...], tmp_path: Path
+) -> None:
+    master, clerk = clients
+    survey = _survey(master)
+    plan = only(planned(survey), _temporary_only)
+    before = own_settings(master, _TOPIC)
+    ledger = (ResourceType.TOPIC, f"{_APP}-compaction")
+    changelog = (ResourceType.TOPIC, _TOPIC)
+    transactions = (ResourceType.TRANSACTIONAL_ID, f"{_APP}-compaction")
+    steps = (
+        (f"DESCRIBE on topic {ledger[1]}", ledger, AclOperation.DESCRIBE),
+        (f"CREATE on topic {ledger[1]}", ledger, AclOperation.CREATE),
+        (f"WRITE on topic {ledger[1]}", ledger, AclOperation.WRITE),
+        (f"READ and DESCRIBE on topic {ledger[1]}", ledger, AclOperation.READ),
+        (f"ALTER_CONFIGS on topic {_TOPIC}", changelog, AclOperation.ALTER_CONFIGS),
+        ("WRITE on the transactional id", transactions, AclOperation.WRITE),
+        (f"WRITE on topic {_TOPIC}", changelog, AclOperation.WRITE),
+    )
+    impatient = applying(clerk, tmp_path, replace(QUICK, idle_s=3.0))
+    for missing, (kind, name), operation in steps:
+        with pytest.raises(Refused) as refused:
+            applied(plan, survey, impatient)
+        assert refused.value.cause == f"the principal lacks the ACL {missing}."
+        assert own_settings(master, _TOPIC) == before
+        _grant(master, kind, name, operation)
+    with pytest.raises(CleanerIdle):  # it is switched off; the rights are enough
+        applied(plan, survey, impatient)
+    assert own_settings(master, _TOPIC) == before
+    assert Ledger(master, _APP).open_entries() == []
+
+
+def _temporary_only(topic: TopicPlan) -> TopicPlan:
+    changes = (
+        Change("min.cleanable.dirty.ratio", None, "0.01"),
+        Change("segment.ms", None, "100"),
+    )
+    before = replace(topic.precondition, settings={change.name: None for change in changes})
+    return replace(topic, changes=(), temporary=changes, roll=True, precondition=before)
 
 
 def test_a_cleaner_that_is_switched_off_is_seen(clients: tuple[dict[str, str], ...]) -> None:
