@@ -190,7 +190,10 @@ class _Run:
 
     def _keep(self, record: Applied) -> None:
         self._record = replace(record, seconds=time.monotonic() - self._began)
-        self._options.save(self._record)
+        reached = {topic.topic for topic in record.topics}
+        # What an earlier apply did is still done when this one is cut off before it gets there.
+        ahead = tuple(t for t in self._before.values() if t.topic not in reached and t.done)
+        self._options.save(replace(self._record, topics=(*record.topics, *ahead)))
 
 
 def _facts(survey: Survey, topic: TopicPlan) -> TopicFacts:

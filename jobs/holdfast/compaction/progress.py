@@ -184,16 +184,18 @@ class _Wait:
         if look.bytes < before.bytes or (look.cleaned_to or 0) > (before.cleaned_to or 0):
             self._changed[partition] = now
         self.looks[partition] = look
-        rested = now - self._changed[partition] >= self._rest_s
-        fell = goal.gain > 0 and goal.bytes - look.bytes >= _FELL * goal.gain
-        reached = goal.gain > 0 and look.bytes <= goal.expected * (1 + _SMALL)
-        small = goal.gain <= _SMALL * goal.bytes
-        known = look.cleaned_to is not None and goal.to is not None
-        if known and (look.cleaned_to or 0) >= (goal.to or 0):
+        if goal.to is not None and look.cleaned_to is not None and look.cleaned_to >= goal.to:
             self.open.discard(partition)
-        elif reached or (fell and rested) or (small and (rested or not known)):
+        elif self._looks_done(goal, look, rested=now - self._changed[partition] >= self._rest_s):
             self.exact = False
             self.open.discard(partition)
+
+    def _looks_done(self, goal: Goal, look: Look, *, rested: bool) -> bool:
+        """What sizes say; where there is little to win they say nothing."""
+        if goal.gain <= _SMALL * goal.bytes:
+            return rested or goal.to is None or look.cleaned_to is None
+        fell = goal.bytes - look.bytes >= _FELL * goal.gain
+        return (fell and rested) or look.bytes <= goal.expected * (1 + _SMALL)
 
 
 def _idle(wait: _Wait, cause: str) -> CleanerIdle:

@@ -57,7 +57,7 @@ def _header(verified: Verified) -> str:
         "Topics": len(verified.topics),
         "Warnings": warned,
     }
-    badge = "as predicted" if not warned else f"{warned} warning{'s' if warned > 1 else ''}"
+    badge = f"{warned} warning{'s' if warned > 1 else ''}" if warned else verified.verdict
     kind = "valid" if not warned else "unknown"
     return header(kind, badge, f"Compaction run {verified.run}", headline(verified), facts)
 

@@ -129,6 +129,11 @@ class Verified:
         named = [f"{t.topic}: {warning}" for t in self.topics for warning in t.warnings]
         return (*self.warnings, *named)
 
+    @property
+    def verdict(self) -> str:
+        """`as predicted`, or `off` when there is anything to warn of."""
+        return "off" if self.all_warnings else "as predicted"
+
     def to_json(self) -> bytes:
         """Indented JSON."""
         return _ADAPTER.dump_json(self, indent=1)

@@ -93,8 +93,7 @@ def _verified(
 
 
 def _json(verified: Verified, report: Path) -> str:
-    verdict = "off" if verified.all_warnings else "as predicted"
-    told = {"verdict": verdict, "report": str(report), **orjson.loads(verified.to_json())}
+    told = {"verdict": verified.verdict, "report": str(report), **orjson.loads(verified.to_json())}
     return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()
 
 
