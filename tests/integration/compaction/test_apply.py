@@ -12,11 +12,13 @@ from holdfast.compaction.applied import Outcome
 from holdfast.compaction.apply import apply_plan
 from holdfast.compaction.ledger import Ledger
 from holdfast.compaction.plan import Change, Plan, TopicPlan
+from holdfast.compaction.scratch import median_partition
 from holdfast.compaction.verified import TopicResult
 from holdfast.compaction.verify import compare, restores_again
 from holdfast.errors import CleanerIdle, PreconditionsChanged
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
+from holdfast.transport.log_dirs import log_sizes
 from holdfast.transport.topic_settings import TopicSettings
 from tests.integration.compaction.applying import (
     QUICK,
@@ -166,6 +168,32 @@ def test_a_cleaner_that_does_nothing_is_an_error_and_settings_come_back(
     assert "uncleanable" in idle.value.cause
     assert own_settings(client, made.topic) == before
     assert Ledger(client, made.application_id).open_entries() == []
+
+
+def test_a_log_that_the_cleaner_gives_up_ends_the_wait_and_is_named(
+    client: dict[str, str], small: Callable[[], MadeChangelog], tmp_path: Path
+) -> None:
+    made = small()
+    before = own_settings(client, made.topic)
+    survey = surveyed(client, [made])
+    plan = only(planned(survey), lambda t: replace(t, changes=()))
+    (topic,) = survey.topics
+    (damaged,) = {p.partition for p in topic.partitions} - {median_partition(topic)}
+    _damage(client, made.topic, damaged)
+    with pytest.raises(CleanerIdle) as idle:
+        applied(plan, survey, applying(client, tmp_path, replace(QUICK, idle_s=200.0)))
+    assert f"it gave up {made.topic}-{damaged}" in idle.value.cause
+    assert own_settings(client, made.topic) == before
+    Admin(client).delete_topic(made.topic)
+
+
+def _damage(client: dict[str, str], topic: str, partition: int) -> None:
+    """Turns bits in the middle of the log, as a failing disk does."""
+    folder = log_sizes(client, [topic]).dirs[0].path
+    (log,) = (Path(folder) / f"{topic}-{partition}").glob("*.log")
+    with log.open("r+b") as file:
+        file.seek(log.stat().st_size // 2)
+        file.write(b"\xff" * 64)
 
 
 def _settings_only(topic: TopicPlan) -> TopicPlan:
