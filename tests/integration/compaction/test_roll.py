@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +68,35 @@ def test_neither_a_reader_nor_a_restore_sees_it(plan: QueryPlan, tmp_path: Path)
     assert task.marker is not None
     assert task.marker.batch_id == history.BATCHES - 1
     task.close()
+
+
+_KILLED = """
+import os, signal, sys
+from holdfast.compaction import roll
+from holdfast.transport.producer import TransactionalProducer
+def die(self): os.kill(os.getpid(), signal.SIGKILL)
+TransactionalProducer.abort = die
+roll.roll({"bootstrap.servers": sys.argv[1]}, sys.argv[2], sys.argv[3], [0])
+"""
+
+
+def test_a_roll_that_was_killed_holds_a_store_up_and_no_more(
+    plan: QueryPlan, tmp_path: Path
+) -> None:
+    task, _ = history.open_task(plan, tmp_path)
+    task.process(history.batch_of(0), history.payload_of(plan, SEED, 0))
+    task.close()
+    settings = plan.settings
+    asked = [settings.bootstrap_servers, settings.application_id, plan.changelog]
+    killed = subprocess.run([sys.executable, "-c", _KILLED, *asked], check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    admin = Admin(settings.client())
+    high, stable = admin.high_watermarks(plan.changelog), admin.end_offsets(plan.changelog)
+    assert high != stable, "its transaction is open"
+    task, _ = history.open_task(plan, tmp_path)
+    history.apply_all(task, plan, SEED)
+    task.close()
+    check_exact(plan, SEED)
 
 
 def _records(plan: QueryPlan) -> list[tuple[bytes | None, bytes | None]]:
