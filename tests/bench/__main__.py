@@ -36,7 +36,7 @@ FULL = Size(
     workloads=("a", "b", "c", "d", "e", "f", "g"),
     peers=_PEERS,
     once=("quix", "spark"),
-    once_share=16,
+    once_share=8,
     minutes=24.0,
 )
 QUICK = replace(
