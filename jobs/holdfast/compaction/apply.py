@@ -25,8 +25,8 @@ from holdfast.compaction.plan import Plan, TopicPlan
 from holdfast.compaction.preconditions import check_approved, check_preconditions
 from holdfast.compaction.progress import Bounds
 from holdfast.compaction.put_back import Hands, TopicOwner, repair
-from holdfast.compaction.scratch import median_partition, sample_restore
-from holdfast.errors import CleanerIdle, HoldfastError, Refused, TopicMissing
+from holdfast.compaction.scratch import RestoreSample, median_partition, sample_restore
+from holdfast.errors import CleanerIdle, HoldfastError, Refused, TopicMissing, VolumeFull
 from holdfast.transport.cluster_view import ClusterView
 from holdfast.transport.topic_settings import TopicSettings
 
@@ -174,16 +174,24 @@ class _Run:
         return replace(_nothing(topic), outcome=outcome, changed=changes)
 
     def _clean(self, topic: TopicPlan, done: AppliedTopic) -> AppliedTopic:
-        facts = _facts(self._survey, topic)
-        options = self._options
-        sample = sample_restore(
-            options.client, facts, median_partition(facts), options.folder, options.tell
-        )
+        facts, options = _facts(self._survey, topic), self._options
+        sample, note = self._measured(facts)
         one = CleanTopic(self._hands, options.client, self._survey, facts, options.bounds)
         cleaned = one.run(topic, self._record.plan_hash)
         return replace(
-            cleaned, outcome=Outcome.CLEANED, changed=done.changed, restore=sample, note=done.note
+            cleaned, outcome=Outcome.CLEANED, changed=done.changed, restore=sample, note=note
         )
+
+    def _measured(self, facts: TopicFacts) -> tuple[RestoreSample | None, str]:
+        """A restore, or why there is none: no cleaning fails for want of a measurement."""
+        options, partition = self._options, median_partition(facts)
+        try:
+            sample = sample_restore(options.client, facts, partition, options.folder, options.tell)
+        except TopicMissing:
+            raise
+        except (VolumeFull, Refused) as error:
+            return None, f"No restore was measured: {error.fact}"
+        return sample, ""
 
     def _add(self, topic: AppliedTopic) -> None:
         self._keep(replace(self._record, topics=(*self._record.topics, topic)))

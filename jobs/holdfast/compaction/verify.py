@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from holdfast.compaction.plan import PartitionPrediction, Plan, TopicPlan
 from holdfast.compaction.preconditions import final_value
 from holdfast.compaction.scratch import RestoreSample, sample_restore
 from holdfast.compaction.verified import OFF_SHARE, PartitionResult, TopicResult, Verified
-from holdfast.errors import Refused
+from holdfast.errors import Refused, VolumeFull
 
 __all__ = ["compare", "restores_again"]
 
@@ -27,20 +28,22 @@ def restores_again(
     folder: Path,
     tell: Callable[[str], None],
 ) -> dict[str, RestoreSample]:
-    """Measures the restores of before once more, by topic.
+    """Measures the restores of before once more, by topic; where none is possible, none is there.
 
     Args:
         survey: taken after the apply.
 
     Raises:
-        Refused, KafkaUnavailable, VolumeFull: see `sample_restore`.
+        KafkaUnavailable: no broker answered.
     """
     found = {}
     for done in applied.topics:
         topic = survey.topic(done.topic)
         if topic is not None and done.restore is not None:
-            partition = done.restore.partition
-            found[done.topic] = sample_restore(client, topic, partition, folder, tell)
+            with suppress(VolumeFull, Refused):
+                found[done.topic] = sample_restore(
+                    client, topic, done.restore.partition, folder, tell
+                )
     return found
 
 
