@@ -43,7 +43,7 @@ def write_png(report: Report, path: Path) -> None:
 def _panel(
     axes: Axes, report: Report, found: Mapping[tuple[str, str, str], Spread], metric: str
 ) -> None:
-    workloads = list(dict.fromkeys(w for w, m, _ in found if m == metric))
+    workloads = sorted({w for w, m, _ in found if m == metric})
     peers = [p for p in report.peers if any(k[1:] == (metric, p) for k in found)]
     width = _WIDTH / len(peers)
     for number, peer in enumerate(peers):

@@ -68,7 +68,7 @@ def ratio(found: Mapping[_Key, Spread], workload: str, metric: str, peer: str) -
 def markdown(report: Report) -> str:
     """A table per workload: a row per metric, a column per peer."""
     found = spreads(report.outcomes)
-    workloads = dict.fromkeys(o.workload for o in report.outcomes)
+    workloads = sorted({o.workload for o in report.outcomes})
     parts = ["# Benchmark\n", _header(report)]
     parts += [_section(report, found, workload) for workload in workloads]
     wrong = [o for o in report.outcomes if o.wrong]
