@@ -76,6 +76,8 @@ def _topic(topic: Mapping[str, Any]) -> str:
     said = [f"{topic['topic']}: {topic['outcome']}"]
     if parts:
         said += [_fell(parts, "bytes"), _fell(parts, "records")]
+    elif topic.get("bytes_before"):
+        said.append(f"{topic['bytes_before']:,} → {topic['bytes_after']:,} bytes")
     said += [text for text in (topic.get("note"), *topic.get("warnings", [])) if text]
     return ", ".join(said)
 

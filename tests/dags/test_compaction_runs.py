@@ -94,8 +94,11 @@ def test_what_was_won_is_said_in_short() -> None:
         "Predictions are poor.",
     ]
     gone = {"topic": "t", "outcome": "gone", "note": "It was deleted."}
-    applied = {"plan_hash": "h", "repaired": ["u: put back."], "topics": [gone]}
-    assert list(in_short(applied)) == ["u: put back.", "t: gone, It was deleted."]
+    cleaned = {"topic": "v", "outcome": "cleaned", "bytes_before": 5_000, "bytes_after": 90}
+    applied = {"plan_hash": "h", "repaired": ["u: put back."], "topics": [gone, cleaned]}
+    assert list(in_short(applied)) == [
+        "u: put back.", "t: gone, It was deleted.", "v: cleaned, 5,000 → 90 bytes",
+    ]  # fmt: skip
     assert list(in_short(PLAN)) == [], "the plan itself is in the log"
 
 
