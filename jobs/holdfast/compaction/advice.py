@@ -27,6 +27,7 @@ _LOAD = 0.9
 def broker_advice(survey: Survey, plans: Sequence[TopicPlan], policy: Policy) -> Iterator[str]:
     """One sentence per thing that a person may want to change at brokers."""
     yield from _stopped(survey)
+    yield from _unseen(survey, plans)
     capacity = Capacity.of(survey.brokers, policy.cleaner_bytes_per_s)
     yield from _memory(survey, plans, capacity)
     yield from _speed(plans, capacity)
@@ -66,6 +67,15 @@ def _stopped(survey: Survey) -> Iterator[str]:
         yield (
             f"Broker {broker.broker}: its log cleaner is {broker.cleaner}{evidence}, and "
             f"{grows} of {len(held)} changelogs there only grow; {remedy}."
+        )
+
+
+def _unseen(survey: Survey, plans: Sequence[TopicPlan]) -> Iterator[str]:
+    unseen = [b.broker for b in survey.brokers if b.cleaner is CleanerState.UNKNOWN]
+    if unseen and any(plan.temporary for plan in plans):
+        yield (
+            f"Whether the log cleaner of broker {', '.join(map(str, unseen))} runs cannot be seen "
+            "from here; if it does not, nothing is won and temporary settings are put back."
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.compaction.facts import BrokerFacts, CleanerState, How, Survey, TopicFacts
+from holdfast.compaction.facts import BrokerFacts, How, Survey, TopicFacts
 from holdfast.compaction.plan import Change
 from holdfast.compaction.policy import Policy
 from holdfast.compaction.upkeep import Upkeep
@@ -64,12 +64,6 @@ def _of_cleaning(topic: TopicFacts, survey: Survey) -> Iterator[str]:
     if topic.caught_up is False:
         behind = f"{topic.lag:,} offsets" if topic.lag is not None else "some offsets"
         yield f"The job is {behind} behind, and the cleaner takes disk and cores of its brokers."
-    unknown = [b.broker for b in brokers_of(topic, survey) if b.cleaner is CleanerState.UNKNOWN]
-    if unknown:
-        yield (
-            f"Whether the log cleaner of broker {_listed(unknown)} runs could not be found out; if "
-            "it does not, nothing is won and the settings are put back."
-        )
     largest = max(p.bytes for p in topic.partitions)
     for broker in brokers_of(topic, survey):
         if 0 <= broker.free_bytes < largest:

@@ -14,7 +14,7 @@ __all__ = ["BatchSize"]
 
 _FIRST = 200_000  # offsets, before anything was measured
 _LEAST = 10_000
-_GROWTH = 4  # the first batches run cold
+_GROWTH = 4
 
 
 class BatchSize:
@@ -38,6 +38,7 @@ class BatchSize:
         self._target_s = target_ms / 1000
         self._clock = clock
         self._size = _FIRST
+        self._warm = False  # the first batch opens stores and compiles; it is no measure
         self._planned: tuple[int, float] | None = None  # offsets and time of a cut batch
 
     def limit(self) -> int | None:
@@ -47,8 +48,9 @@ class BatchSize:
         now, last = self._clock(), self._planned
         if last is not None and now > last[1]:
             offsets, at = last
-            fitting = int(offsets * self._target_s / (now - at))
+            fitting = round(offsets * self._target_s / (now - at)) if self._warm else self._size
             self._size = max(_LEAST, min(fitting, self._size * _GROWTH))
+            self._warm = True
         return min(self._size, self._most) if self._most else self._size
 
     def planned(self, offsets: int, *, cut: bool) -> None:

@@ -6,6 +6,7 @@ The driver plans batches (`KafkaStream`, `KafkaBatch`: offsets only), the execut
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -185,6 +186,7 @@ def _read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Reco
     """
     if not isinstance(partition, KafkaRange):
         raise TypeError(f"{partition!r} is not an input partition of {DATA_SOURCE}")
+    gc.freeze()  # Spark collects after every task; see `runtime.micro_batch`
     decoder = RecordDecoder(options)
     letters = DeadLetters(options, partition.partition)
     try:

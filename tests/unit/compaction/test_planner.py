@@ -171,10 +171,11 @@ def test_a_cleaner_elsewhere_does_not_matter() -> None:
     assert not make_plan(a_survey(a_topic(), brokers=brokers), Policy()).nothing
 
 
-def test_a_cleaner_nobody_can_see_is_a_risk() -> None:
-    planned = _planned(a_topic(), cleaner=CleanerState.UNKNOWN)
-    assert not planned.nothing
-    assert any("broker 1 runs could not be found out" in risk for risk in planned.risks)
+def test_a_cleaner_nobody_can_see_is_no_obstacle_but_is_said() -> None:
+    unseen = a_broker(cleaner=CleanerState.UNKNOWN)
+    plan = make_plan(a_survey(a_topic(), brokers=(unseen,)), Policy())
+    assert not plan.nothing
+    assert any("broker 1 runs cannot be seen from here" in advice for advice in plan.advice)
 
 
 def test_what_the_policy_leaves_out_is_left_alone() -> None:
