@@ -8,16 +8,18 @@ import orjson
 
 from holdfast.state.changelog import DATA_PREFIX
 from holdfast.tasks.plan import QueryPlan
+from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
+from tests.integration.transport.settling import await_settled
 from tests.simulation import history
 
 __all__ = ["check_exact"]
 
 
 def _read(plan: QueryPlan, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    start, end = await_settled(Admin(plan.settings.client()), topic)[0]
     reader = PartitionReader(plan.settings.client(), topic, 0)
     try:
-        start, end = reader.bounds()
         chunks = list(reader.read(start, end))
     finally:
         reader.close()

@@ -15,16 +15,20 @@ from holdfast.errors import OffsetOverlap
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.plan import StreamPlan
 from holdfast.tasks.steps import Step
+from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
+from tests.integration.transport.settling import await_settled
 from tests.simulation import stream
 
 STEPS = [s for s in Step if s not in {Step.RESTORING, Step.WRITTEN}]  # there is no store
 
 
 def _values(plan: StreamPlan) -> list[int]:
-    reader = PartitionReader(plan.settings.client(), plan.query.sink.topic, 0)
+    client, topic = plan.settings.client(), plan.query.sink.topic
+    bounds = await_settled(Admin(client), topic)[0]
+    reader = PartitionReader(client, topic, 0)
     try:
-        chunks = list(reader.read(*reader.bounds()))
+        chunks = list(reader.read(*bounds))
     finally:
         reader.close()
     return [orjson.loads(v)["V"] for c in chunks for v in c.values if v is not None]

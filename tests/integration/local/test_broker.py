@@ -20,6 +20,7 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.plain import Producer
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
+from tests.integration.transport.settling import await_settled
 
 
 @pytest.fixture
@@ -59,6 +60,7 @@ def test_data_survive_a_kill(broker: LocalKafka) -> None:
         successor.begin()
         successor.send("kept", 0, [b"k"], [b"committed"])
         successor.commit()
+    await_settled(Admin(client), "kept")
     assert Admin(client).bounds("kept")[1] == (0, 100)
     reader = PartitionReader(client, "kept", 0)
     assert [v for chunk in reader.read(*reader.bounds()) for v in chunk.values] == [b"committed"]

@@ -24,8 +24,8 @@ from holdfast.local.processes import lives, session_members
 # Its child stands for an executor: it is in the driver's session, and must not outlive it.
 DRIVER = """
 import subprocess, sys, time
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
 print("up", flush=True)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
 time.sleep(120)
 """
 REFUSED = """
