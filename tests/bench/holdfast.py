@@ -48,7 +48,6 @@ class Holdfast:
         given = [
             f"bootstrap.servers={case.bootstrap}",
             f"application.id={case.application}",
-            f"max.offsets.per.trigger={case.batch}",
             *self._settings,
         ]
         holdfast = str(Path(sys.executable).parent / "holdfast")

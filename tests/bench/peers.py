@@ -16,7 +16,7 @@ __all__ = ["Case", "Command", "Peer", "Restored"]
 class Case:
     """One run of one peer: fresh topics and a fresh folder; `application` is also its group.
 
-    `batch`: the largest micro-batch, in records, of engines that have such a setting.
+    `batch`: the largest micro-batch, in records, of engines that need to be told.
     """
 
     bootstrap: str

@@ -81,7 +81,7 @@ class Size:
         records: of each input.
         rounds: of the throughput workloads; the others are measured once.
         latency_s, warm_s: how long (e) is measured, and how long before that it only runs.
-        batch: the largest micro-batch, in records; at most an eighth of the records.
+        batch: the largest micro-batch of Spark alone, in records; at most an eighth of them.
         once: slow peers: in the first round only, and with 1/`once_share` of the records.
         minutes: no run begins after that, no repetition that would not end in it.
     """
