@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from holdfast.compaction.runs import read_file
 from holdfast.compaction.scratch import RestoreSample
-from holdfast.errors import Refused
 
 __all__ = ["Applied", "AppliedTopic", "Outcome"]
 
@@ -96,16 +96,14 @@ class Applied:
             Refused: it cannot be read.
         """
         try:
-            return _ADAPTER.validate_json(path.read_bytes())
+            return read_file(
+                path,
+                _ADAPTER,
+                "record of an apply",
+                "remove it; what was done already is found out again",
+            )
         except FileNotFoundError:
             return None
-        except ValidationError as error:
-            raise Refused(
-                f"{path} is no record of an apply that this Holdfast reads: "
-                f"{error.error_count()} fields are wrong.",
-                cause="it was edited by hand, or written by another version",
-                action="remove it; what was done already is found out again",
-            ) from error
 
 
 _ADAPTER = TypeAdapter(Applied)

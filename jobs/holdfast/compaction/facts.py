@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from holdfast.compaction.runs import read_file
 from holdfast.errors import Refused
 
 __all__ = [
@@ -282,17 +283,10 @@ class Survey:
             Refused: there is none, or it cannot be read.
         """
         try:
-            return _ADAPTER.validate_json(path.read_bytes())
+            return read_file(path, _ADAPTER, "survey", "run `holdfast compaction survey` again")
         except FileNotFoundError as error:
             raise Refused(
                 f"There is no survey {path}.", action="run `holdfast compaction survey` first"
-            ) from error
-        except ValidationError as error:
-            raise Refused(
-                f"{path} is no survey that this Holdfast reads: {error.error_count()} fields are "
-                "wrong.",
-                cause="it was edited by hand, or written by another version",
-                action="run `holdfast compaction survey` again",
             ) from error
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from holdfast.compaction.runs import read_file
 from holdfast.errors import Refused
 
 __all__ = ["Change", "Cost", "PartitionPrediction", "Plan", "Precondition", "TopicPlan"]
@@ -157,17 +158,10 @@ class Plan:
             Refused: there is none, it cannot be read, or its hash is not its own.
         """
         try:
-            plan = _ADAPTER.validate_json(path.read_bytes())
+            plan = read_file(path, _ADAPTER, "plan", "run `holdfast compaction plan` again")
         except FileNotFoundError as error:
             raise Refused(
                 f"There is no plan {path}.", action="run `holdfast compaction plan` first"
-            ) from error
-        except ValidationError as error:
-            raise Refused(
-                f"{path} is no plan that this Holdfast reads: {error.error_count()} fields are "
-                "wrong.",
-                cause="it was edited by hand, or written by another version",
-                action="run `holdfast compaction plan` again",
             ) from error
         if plan.hash != plan.sealed().hash:
             raise Refused(

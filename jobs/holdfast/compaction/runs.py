@@ -10,6 +10,9 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from holdfast.config.run_folders import folder_of_run
 from holdfast.errors import Refused
@@ -26,6 +29,7 @@ __all__ = [
     "history_file",
     "new_run",
     "newest_run",
+    "read_file",
     "run_folder",
     "write_file",
 ]
@@ -40,6 +44,7 @@ REPORT_PLOT = "report.png"
 HISTORY = "history.jsonl"
 
 _KIND = "compaction"
+_T = TypeVar("_T")
 
 
 def new_run() -> str:
@@ -74,6 +79,28 @@ def newest_run(home: str | Path) -> str:
             f"There is no run in {folder}.", action="run `holdfast compaction survey` first"
         )
     return max(surveys)[1]
+
+
+def read_file(path: Path, adapter: TypeAdapter[_T], what: str, action: str) -> _T:
+    """A run's file.
+
+    Args:
+        what: the file holds, in words.
+        action: what to do where it cannot be read.
+
+    Raises:
+        FileNotFoundError: there is none.
+        Refused: it cannot be read.
+    """
+    try:
+        return adapter.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise Refused(
+            f"{path} is no {what} that this Holdfast reads: {error.error_count()} fields are "
+            "wrong.",
+            cause="it was edited by hand, or written by another version",
+            action=action,
+        ) from error
 
 
 def write_file(path: Path, data: bytes) -> None:
