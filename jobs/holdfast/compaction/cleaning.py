@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.compaction.facts import PartitionFacts, TopicFacts
+from holdfast.compaction.facts import Estimate, PartitionFacts, TopicFacts
 from holdfast.compaction.levers import own
 from holdfast.compaction.limits import Limit
 from holdfast.compaction.model import (
@@ -21,7 +21,7 @@ from holdfast.compaction.policy import Policy
 from holdfast.compaction.upkeep import Capacity, Upkeep
 from holdfast.types.words import human_bytes, human_seconds
 
-__all__ = ["Cleaning", "cleaning"]
+__all__ = ["Cleaning", "as_cleaned", "cleaning"]
 
 # Long enough that a busy job does not roll many segments meanwhile, short enough to wait for.
 _ROLL_MS = 10_000
@@ -50,10 +50,24 @@ class Cleaning:
 
 
 def cleaning(topic: TopicFacts, limit: Limit, policy: Policy, capacity: Capacity) -> Cleaning:
-    """The cleaning that a changelog needs, or why it needs none."""
+    """The cleaning that a changelog needs, or why it needs none.
+
+    One that leaves a log for which a roll would pay rolls at once: two cleanings cost more.
+    """
+    upkeep = Upkeep.of(topic)
+    roll = policy.allow_roll and _roll_pays(topic, upkeep, policy)
+    once = _cleaning(topic, limit, policy, capacity, roll=roll)
+    again = once.wanted and policy.allow_roll and not roll
+    if again and _roll_pays(as_cleaned(topic, once), upkeep, policy):
+        return _cleaning(topic, limit, policy, capacity, roll=True)
+    return once
+
+
+def _cleaning(
+    topic: TopicFacts, limit: Limit, policy: Policy, capacity: Capacity, *, roll: bool
+) -> Cleaning:
     upkeep = Upkeep.of(topic)
     before = tuple(before_cleaning(p) for p in topic.partitions)
-    roll = policy.allow_roll and _roll_pays(topic, upkeep, policy)
     after = _after(topic, upkeep, roll=roll)
     won = _bytes(before) - _bytes(after)
     temporary = _temporary(topic, upkeep, roll=roll)
@@ -73,6 +87,40 @@ def cleaning(topic: TopicFacts, limit: Limit, policy: Policy, capacity: Capacity
     seconds = _seconds(topic, work, capacity)
     why = _why(topic, before, after)
     return Cleaning(True, roll, after, work, seconds, won, temporary, why)
+
+
+def as_cleaned(topic: TopicFacts, once: Cleaning) -> TopicFacts:
+    """The changelog as the next survey finds it, when all goes as predicted.
+
+    What stays for good is chosen for this one: chosen for the log as it is, the same rules might
+    choose again after the cleaning, and the next plan would change what this one has changed.
+    """
+    if not once.wanted:
+        return topic
+    pairs = zip(topic.partitions, once.after, strict=True)
+    seconds = cost(topic, once.after).restore_s
+    return replace(
+        topic,
+        partitions=tuple(_partition_as_cleaned(p, size, roll=once.roll) for p, size in pairs),
+        restore=replace(topic.restore, seconds=seconds),
+    )
+
+
+def _partition_as_cleaned(p: PartitionFacts, size: Size, *, roll: bool) -> PartitionFacts:
+    left, records = round(size.bytes), round(size.records)
+    if left == p.bytes:
+        return p
+    active = 0.0 if roll else min(left, p.active_bytes.value)
+    return replace(
+        p,
+        bytes=left,
+        records=Estimate(records),
+        live_keys=replace(p.live_keys, value=min(p.live_keys.value, records)),
+        tombstones=replace(p.tombstones, value=min(p.tombstones.value, records)),
+        dirty_ratio=Estimate(0),
+        active_bytes=Estimate(active),
+        markers=replace(p.markers, value=min(p.markers.value, 1)),
+    )
 
 
 def _after(topic: TopicFacts, upkeep: Upkeep, *, roll: bool) -> tuple[Size, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.compaction.facts import TopicFacts
-from holdfast.compaction.model import Size, before_cleaning, core, cost, worst_moment
+from holdfast.compaction.model import before_cleaning, core, cost, worst_moment
 from holdfast.compaction.plan import Cost
 from holdfast.compaction.policy import Policy
 from holdfast.compaction.upkeep import Upkeep
@@ -68,12 +68,8 @@ def _share(topics: Sequence[TopicFacts], need: Mapping[str, int], budget: int) -
     return max(1.0, left / max(1, sum(need.values())))
 
 
-def cost_in_the_end(topic: TopicFacts, upkeep: Upkeep, now: Sequence[Size] | None = None) -> Cost:
-    """The worst moment from now on, with these settings.
-
-    Args:
-        now: partitions as they are to begin with; None: as they were surveyed.
-    """
-    sizes = now if now is not None else [before_cleaning(p) for p in topic.partitions]
-    pairs = zip(topic.partitions, sizes, strict=True)
-    return cost(topic, [worst_moment(p, upkeep, core(p)).most(size) for p, size in pairs])
+def cost_in_the_end(topic: TopicFacts, upkeep: Upkeep) -> Cost:
+    """The worst moment from now on, with these settings."""
+    worst = [worst_moment(p, upkeep, core(p)) for p in topic.partitions]
+    pairs = zip(topic.partitions, worst, strict=True)
+    return cost(topic, [most.most(before_cleaning(p)) for p, most in pairs])

@@ -44,6 +44,10 @@ class Cost:
     bytes: int
     restore_s: float
 
+    def least(self, other: Cost) -> Cost:
+        """Of both the lower: what is rounded twice may end one above what it was."""
+        return Cost(min(self.bytes, other.bytes), min(self.restore_s, other.restore_s))
+
 
 @dataclass(frozen=True)
 class PartitionPrediction:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.compaction.advice import broker_advice, unmet_targets
-from holdfast.compaction.cleaning import cleaning
+from holdfast.compaction.cleaning import Cleaning, as_cleaned, cleaning
 from holdfast.compaction.facts import Survey, TopicFacts
 from holdfast.compaction.levers import changes_that_stay, own, settled
 from holdfast.compaction.limits import Limit, cost_in_the_end, limits
@@ -40,10 +40,13 @@ def make_plan(survey: Survey, policy: Policy) -> Plan:
     why_not = {t.topic: obstacle(t, survey, policy) for t in survey.topics}
     free = [t for t in survey.topics if not why_not[t.topic]]
     allowed = limits(survey.topics, free, policy)
+    once = {t.topic: _cleaning(t, allowed[t.topic], survey, policy) for t in free}
+    then = {t.topic: as_cleaned(t, once[t.topic]) for t in free}
+    allowed = limits([then.get(t.topic, t) for t in survey.topics], list(then.values()), policy)
     plans = [
         _left_alone(t, why_not[t.topic])
         if why_not[t.topic]
-        else _planned(t, allowed[t.topic], survey, policy)
+        else _planned(t, then[t.topic], once[t.topic], allowed[t.topic], survey, policy)
         for t in survey.topics
     ]
     ordered = _ordered(plans)
@@ -58,10 +61,21 @@ def make_plan(survey: Survey, policy: Policy) -> Plan:
     ).sealed()
 
 
-def _planned(topic: TopicFacts, limit: Limit, survey: Survey, policy: Policy) -> TopicPlan:
+def _cleaning(topic: TopicFacts, limit: Limit, survey: Survey, policy: Policy) -> Cleaning:
     capacity = Capacity.of(brokers_of(topic, survey), policy.cleaner_bytes_per_s)
-    changes = changes_that_stay(topic, limit, policy)
-    once = cleaning(topic, limit, policy, capacity)
+    return cleaning(topic, limit, policy, capacity)
+
+
+def _planned(
+    topic: TopicFacts,
+    then: TopicFacts,
+    once: Cleaning,
+    limit: Limit,
+    survey: Survey,
+    policy: Policy,
+) -> TopicPlan:
+    """The plan of a topic, `then` being what the cleaning leaves of it."""
+    changes = changes_that_stay(then, limit, policy)
     return TopicPlan(
         topic=topic.topic,
         order=0,
@@ -72,7 +86,9 @@ def _planned(topic: TopicFacts, limit: Limit, survey: Survey, policy: Policy) ->
         partitions=_predictions(topic, once.after),
         before=cost(topic, [before_cleaning(p) for p in topic.partitions]),
         after=cost(topic, once.after),
-        steady=cost_in_the_end(topic, settled(topic, limit, policy), once.after),
+        steady=cost_in_the_end(then, settled(then, limit, policy)).least(
+            cost_in_the_end(topic, Upkeep.of(topic))
+        ),
         cleaner_read_bytes=round(sum(work.read for work in once.work)),
         cleaner_write_bytes=round(sum(work.written for work in once.work)),
         cleaner_s=round(once.seconds, 1),

@@ -162,7 +162,7 @@ class Producer:
         try:
             return call()
         except (KafkaException, SystemError) as error:
-            fatal = error.__cause__ if isinstance(error, SystemError) else error
+            fatal = _uncovered(error)
             if fatal is None:
                 self._check()
             acl = f"WRITE on topic {self._topic}"
@@ -183,3 +183,11 @@ class Producer:
         self._lost += 1
         if self._failed is None:
             self._failed = (error, message)
+
+
+def _uncovered(error: BaseException) -> KafkaException | None:
+    """The client's exception under those of each callback (log line, report) that ran after it."""
+    found: BaseException | None = error
+    while found is not None and not isinstance(found, KafkaException):
+        found = found.__cause__
+    return found
