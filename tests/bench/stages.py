@@ -18,7 +18,7 @@ _STAGES = (
     ("_emit (", "state: results to JSON"),
     ("_merge (", "state: merge"),
     ("_sorted (", "state: sort keys"),
-    ("process (holdfast/tasks/processor", "state: other columns work"),
+    ("process (holdfast/tasks/processors/aggregate", "state: other columns work"),
     ("send (holdfast/transport", "state: produce"),
     ("send_marker (", "state: produce"),
     ("_produce (", "state: produce"),

@@ -28,7 +28,7 @@ from holdfast.state.source_progress import SourceProgress
 from holdfast.state.table_store import TableStore
 from holdfast.tasks import state_task, stream_task
 from holdfast.tasks.plan import TaskReport
-from holdfast.tasks.processor import Changes
+from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.reader import Chunk

@@ -23,7 +23,7 @@ from holdfast.config.settings import Settings, StateSettings
 from holdfast.state.changelog import changelog_config
 from holdfast.state.volume import Volume, claim
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
-from holdfast.tasks.processor import AggregateProcessor
+from holdfast.tasks.processors.aggregate import AggregateProcessor
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import Step, observe
 from holdfast.transport.admin import Admin

@@ -16,7 +16,7 @@ from holdfast.config.settings import RocksDbSettings
 from holdfast.runtime import cluster, micro_batch, query_run
 from holdfast.state import backends
 from holdfast.tasks import state_task, steps, worker
-from holdfast.tasks.processor import AggregateProcessor
+from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.steps import Step
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import clients
@@ -30,7 +30,7 @@ Observer = Callable[[Step, str, int], None]
 
 _LAYERS = ("holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.chaos")
 # It holds no data between calls, but a connection that takes longer to make than a batch to run.
-_processor = cache(AggregateProcessor)
+_processor = cache(processor_of)
 atexit.register(_processor.cache_clear)
 
 
@@ -59,7 +59,7 @@ def install(
     _stores(patch, kafka, disk)
     for name in ("_state_tasks", "_stream_tasks", "_volume", "_processes"):
         patch.setattr(worker, name, getattr(worker, name))  # the fake Spark changes them
-    patch.setattr(state_task, "AggregateProcessor", _processor)
+    patch.setattr(state_task, "processor_of", _processor)
     patch.setattr(steps, "_observer", observer)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.sql.plan import compile_text
-from holdfast.tasks.processor import KEY, WINDOW, AggregateProcessor, partial_columns
+from holdfast.tasks.processors.aggregate import WINDOW, AggregateProcessor, partial_columns
+from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.stream_task import stream_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import AggregateStep, ProjectStep, Query, Topology

@@ -8,13 +8,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 
 from holdfast.tasks.keys import state_key_sql
-from holdfast.tasks.processor import KEY, WINDOW, partial_columns
+from holdfast.tasks.processors.aggregate import WINDOW, partial_columns
+from holdfast.tasks.processors.base import KEY
 from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
     AggregateStep,
     ProjectStep,
     Query,
+    Step,
     Window,
 )
 
@@ -26,17 +28,22 @@ def used_columns(query: Query) -> tuple[str, ...]:
 
     The planner quotes every column with backquotes, so the text itself tells.
     """
-    step = query.step
-    texts = [query.filter or ""] + [k.spark for k in step.keys]
-    if isinstance(step, AggregateStep):
-        texts += [argument for call in step.aggregates for argument in call.args]
-    else:
-        texts += [output.spark for output in step.outputs]
+    texts = [query.filter or "", *_texts(query.step)]
     named = {name for text in texts for name in re.findall(r"`([^`]+)`", text)}
     timestamp = query.source.timestamp
     if timestamp is not None:
         named.add(timestamp.column)
     return tuple(c.name for c in query.source.columns if c.name in named)
+
+
+def _texts(step: Step) -> list[str]:
+    """All Spark SQL of a step with one source."""
+    if isinstance(step, AggregateStep):
+        keys = [k.spark for k in step.keys]
+        return keys + [text for call in step.aggregates + step.undo for text in call.args]
+    if isinstance(step, ProjectStep):
+        return [e.spark for e in (*step.keys, *step.outputs, *step.explode)]
+    raise TypeError(f"{type(step).__name__} has inputs of its own")
 
 
 def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:

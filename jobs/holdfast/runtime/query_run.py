@@ -32,7 +32,7 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, consumer_group, stream_transactional_id
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.topology import Query
 
 __all__ = ["QueryRun", "Services"]
 
@@ -91,7 +91,7 @@ class QueryRun:
 
     @property
     def stateful(self) -> bool:
-        return isinstance(self.query.step, AggregateStep)
+        return self.query.stateful
 
     # -- start -------------------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
         yield from _projection(query.step)
         yield from _sink(query)
         return
+    if not isinstance(query.step, AggregateStep):
+        raise TypeError(f"{query.id}: no explanation of a {type(query.step).__name__}")
     yield "  Sub-topology 0: ingest, Spark SQL, partial aggregation on the map side"
     yield from _reading(query)
     yield from _grouping(query.step)

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from holdfast.types.schema import SqlType
-from holdfast.types.topology import WindowKind
+from holdfast.types.topology import JoinKind, WindowKind
 
 __all__ = [
     "ColumnDefinition",
     "CreateAs",
     "CreateSource",
+    "JoinClause",
     "Name",
     "Property",
     "Select",
@@ -24,6 +25,7 @@ __all__ = [
     "Statement",
     "UnsetProperty",
     "WindowClause",
+    "Within",
 ]
 
 
@@ -79,8 +81,33 @@ class WindowClause:
 
 
 @dataclass(frozen=True)
+class Within:
+    """WITHIN of a stream-stream join, in ms; `grace_ms` None without GRACE PERIOD."""
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int | None
+    at: int
+
+
+@dataclass(frozen=True)
+class JoinClause:
+    """`kind` JOIN source alias [WITHIN …] ON condition."""
+
+    kind: JoinKind
+    source: Name
+    alias: Name | None
+    within: Within | None
+    on: exp.Expr
+    at: int
+
+
+@dataclass(frozen=True)
 class Select:
-    """SELECT … of a persistent query.  `partition_by` is None without the clause."""
+    """SELECT … of a persistent query.  `partition_by` is None without the clause.
+
+    `joins` follow `source` from left to right; `final` is EMIT FINAL.
+    """
 
     items: tuple[SelectItem, ...]
     source: Name
@@ -91,6 +118,8 @@ class Select:
     partition_by: tuple[exp.Expr, ...] | None
     having: exp.Expr | None
     at: int
+    joins: tuple[JoinClause, ...] = ()
+    final: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -21,14 +21,14 @@ from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
-from holdfast.tasks.processor import AggregateProcessor, Changes
+from holdfast.tasks.processors.base import NO_TIME, Changes
+from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.steps import Step, reached
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, state_transactional_id
-from holdfast.types.topology import AggregateStep
 
 __all__ = ["StateTask", "covered", "decode_payload"]
 
@@ -37,7 +37,6 @@ _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
 # For the end of what `init` has ended to show, and for brokers to end what `compaction.roll` left
 # behind when it was killed: its timeout, and the 10 s between two looks for such transactions.
 _ENDED_S = 20.0
-_NO_TIME = -(1 << 62)  # stream time before the first record
 
 
 @dataclass
@@ -94,9 +93,7 @@ class StateTask:
         self._volume = volume
         self._where = where
         self._name = f"{plan.query.id} state partition {partition}"
-        self._processor = AggregateProcessor(plan.query)
-        step = plan.query.step
-        self._window = step.window if isinstance(step, AggregateStep) else None
+        self._processor = processor_of(plan.query)
         self._producer: TransactionalProducer | None = None
         self._store: TableStore | None = None
         self.marker: CommitMarker | None = None
@@ -217,7 +214,7 @@ class StateTask:
         reached(Step.CHECKED, query_id, self._partition)
         timer = _Timer(time.perf_counter())
         lookup = _Lookup(store)
-        changes = self._processor.process(payload, self._stream_time(), lookup.get_many)
+        changes = self._processor.process(payload, self._stream_time(), lookup)
         expired = self._expired(changes.stream_time_ms)
         merge_seconds = timer.lap() - lookup.seconds
         producer.begin()
@@ -248,12 +245,13 @@ class StateTask:
         )
 
     def _stream_time(self) -> int:
-        return self.marker.stream_time_ms if self.marker is not None else _NO_TIME
+        return self.marker.stream_time_ms if self.marker is not None else NO_TIME
 
     def _expired(self, stream_time_ms: int) -> list[bytes]:
-        if self._window is None or self._store is None or stream_time_ms == _NO_TIME:
+        kept_ms = self._processor.retention_ms
+        if kept_ms is None or self._store is None or stream_time_ms == NO_TIME:
             return []
-        return self._store.expired(stream_time_ms - self._window.retention_ms, _EXPIRE_MAX)
+        return self._store.expired(stream_time_ms - kept_ms, _EXPIRE_MAX)
 
     def _produce(
         self, producer: TransactionalProducer, changes: Changes, expired: list[bytes]
@@ -312,7 +310,7 @@ class StateTask:
             changes.keys + expired,
             changes.rows + dead,
             created=changes.created,
-            removed=len(expired),
+            removed=len(expired) + changes.removed,
             position=position,
             marker=marker,
         )
@@ -363,7 +361,7 @@ class StateTask:
 
 
 class _Lookup:
-    """Multi-get with a stopwatch."""
+    """The rows before the batch, with a stopwatch; a `StoreView`."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -374,6 +372,12 @@ class _Lookup:
         rows = self._store.get_many(keys)
         self.seconds += time.perf_counter() - start
         return rows
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return self._store.scan(start, end)
+
+    def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
+        return self._store.expired(before_start_ms, limit)
 
 
 def _now_ms() -> int:

@@ -13,98 +13,91 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.types.schema import Column, SqlType
+from holdfast.types.sources import (
+    HEADERS,
+    META_COLUMNS,
+    OFFSET,
+    PARTITION,
+    SEQUENCE,
+    TIMESTAMP,
+    TOMBSTONE,
+    WINDOW_END,
+    WINDOW_START,
+    Format,
+    HeaderColumn,
+    Sink,
+    Source,
+    TimestampSpec,
+    WindowKind,
+)
 
 __all__ = [
+    "HEADERS",
     "META_COLUMNS",
     "OFFSET",
     "PARTITION",
+    "SEQUENCE",
     "TIMESTAMP",
     "TOMBSTONE",
+    "WINDOW_END",
+    "WINDOW_START",
     "AggregateCall",
     "AggregateStep",
+    "ChangesStep",
+    "Emit",
     "Format",
+    "HeaderColumn",
+    "Input",
+    "JoinForm",
+    "JoinKind",
+    "JoinStep",
+    "JoinWindow",
     "KeyExpression",
     "OutputColumn",
     "ProjectStep",
     "Query",
     "Sink",
     "Source",
+    "Step",
     "TimestampSpec",
     "Topology",
     "Window",
     "WindowKind",
 ]
 
-# Columns that ingest adds to every source's own columns.
-PARTITION = "__partition"  # INT, topic partition
-OFFSET = "__offset"  # BIGINT, record offset
-TIMESTAMP = "__timestamp"  # BIGINT, event time in ms since the epoch
-TOMBSTONE = "__tombstone"  # BOOLEAN, the record's value was null
-META_COLUMNS = (PARTITION, OFFSET, TIMESTAMP, TOMBSTONE)
+
+class Emit(StrEnum):
+    """When a query's changes are written."""
+
+    BATCH = "batch"  # the last change of each key in a batch
+    RECORD = "record"  # every input record's change, as ksqlDB does with its cache off
+    FINAL = "final"  # EMIT FINAL: a window's result once, when it has closed
 
 
-class Format(StrEnum):
-    """Serialization formats of keys and values, by ksqlDB's names."""
+class JoinKind(StrEnum):
+    """Which rows without a partner stay."""
 
-    JSON = "JSON"
-    KAFKA = "KAFKA"  # Kafka's own primitive serializers: one column, big-endian numbers, UTF-8
-    DELIMITED = "DELIMITED"
-    NONE = "NONE"  # no key
-
-
-class WindowKind(StrEnum):
-    """How windows follow each other."""
-
-    TUMBLING = "TUMBLING"
-    HOPPING = "HOPPING"
+    INNER = "INNER"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
 
 
-@dataclass(frozen=True)
-class TimestampSpec:
-    """Which value column carries event time; `format` is a Java pattern when it is text."""
+class JoinForm(StrEnum):
+    """What joins what."""
 
-    column: str
-    format: str | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """A registered stream or table over a Kafka topic."""
-
-    name: str
-    kind: str  # "STREAM" or "TABLE"
-    topic: str
-    key_columns: tuple[Column, ...]
-    value_columns: tuple[Column, ...]
-    key_format: Format = Format.KAFKA
-    value_format: Format = Format.JSON
-    timestamp: TimestampSpec | None = None
-    partitions: int | None = None
-    replicas: int | None = None
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.key_columns + self.value_columns
-
-
-@dataclass(frozen=True)
-class Sink:
-    """The topic a query writes, and the shape of its records."""
-
-    name: str
-    kind: str  # "STREAM" or "TABLE"
-    topic: str
-    key_columns: tuple[Column, ...]
-    value_columns: tuple[Column, ...]
-    key_format: Format = Format.KAFKA
-    value_format: Format = Format.JSON
-    partitions: int | None = None
-    replicas: int | None = None
+    STREAM_STREAM = "STREAM_STREAM"
+    STREAM_TABLE = "STREAM_TABLE"
+    TABLE_TABLE = "TABLE_TABLE"
+    FOREIGN_KEY = "FOREIGN_KEY"
 
 
 @dataclass(frozen=True)
 class Window:
-    """A time window; all lengths in ms.  TUMBLING has `advance_ms == size_ms`."""
+    """A time window; all lengths in ms.
+
+    TUMBLING has `advance_ms == size_ms`; of a SESSION `size_ms` is the inactivity gap.
+    """
 
     kind: WindowKind
     size_ms: int
@@ -160,6 +153,10 @@ class AggregateStep:
     aggregates: tuple[AggregateCall, ...]
     outputs: tuple[OutputColumn, ...]
     having: str | None = None  # DuckDB SQL, boolean
+    emit: Emit = Emit.BATCH
+    # The source is what a `ChangesStep` wrote: `aggregates` are over the new row's columns, and
+    # these, parallel to them, over the old row's, which is taken back first.  Empty: a stream.
+    undo: tuple[AggregateCall, ...] = ()
 
     def fingerprint_parts(self) -> dict[str, object]:
         """What the stored rows depend on; outputs and HAVING may change freely."""
@@ -178,10 +175,108 @@ class ProjectStep:
     """A statement without state: key and value columns as Spark SQL over the source's columns.
 
     `key` is one Spark expression per sink key column; `outputs` one per sink value column.
+    Over a TABLE a row that the filter does not pass is written as a tombstone.
     """
 
     keys: tuple[KeyExpression, ...]
     outputs: tuple[KeyExpression, ...]
+    # Table functions, evaluated side by side (the shorter ones end in nulls): each makes the
+    # column of its name out of an array, and `keys` and `outputs` may refer to it.
+    explode: tuple[KeyExpression, ...] = ()
+
+
+@dataclass(frozen=True)
+class Input:
+    """One source of a step with state, up to the shuffle; all of it is Spark SQL.
+
+    Attributes:
+        keys: the shuffle key (join key, primary key); a null part drops a stream's record.
+        columns: what is carried into the state task, named uniquely over all inputs of the step
+            (`OutputColumn.duckdb` refers to them by that name).
+        filter: records it does not pass count as not there: dropped from a stream, a tombstone
+            of a table.
+    """
+
+    source: Source
+    keys: tuple[KeyExpression, ...]
+    columns: tuple[KeyExpression, ...]
+    filter: str | None = None
+
+    def fingerprint_parts(self) -> dict[str, object]:
+        return {
+            "source": [self.source.name, self.source.topic],
+            "keys": [[k.spark, str(k.column.type)] for k in self.keys],
+            "columns": [[c.spark, str(c.column.type)] for c in self.columns],
+            "filter": self.filter,
+        }
+
+
+@dataclass(frozen=True)
+class JoinWindow:
+    """WITHIN: a right record may be `before_ms` older or `after_ms` newer than the left one.
+
+    `grace_ms` None: no GRACE PERIOD was written; results of outer joins are then eager and
+    records may be a day late, as in ksqlDB.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class JoinStep:
+    """Two sources, row by row.
+
+    `keys` and `outputs` are evaluated over the columns of both inputs (null where a side has no
+    row), over the join key's columns by the names they have in `left.keys`, and over `ROWTIME`.
+    Of a FOREIGN_KEY join `left.keys` is the left table's primary key, `foreign_key` the Spark SQL
+    that makes the right table's, and the result is keyed by the left primary key.
+    `history_ms`: of a versioned right table, how far back a stream's record may look.
+    """
+
+    form: JoinForm
+    kind: JoinKind
+    left: Input
+    right: Input
+    keys: tuple[OutputColumn, ...]
+    outputs: tuple[OutputColumn, ...]
+    window: JoinWindow | None = None
+    filter: str | None = None  # DuckDB SQL, boolean: WHERE, after the join
+    foreign_key: KeyExpression | None = None
+    history_ms: int | None = None
+    emit: Emit = Emit.BATCH
+
+    def fingerprint_parts(self) -> dict[str, object]:
+        return {
+            "join": [self.form, self.kind],
+            "left": self.left.fingerprint_parts(),
+            "right": self.right.fingerprint_parts(),
+            "window": str(self.window),
+            "foreign_key": self.foreign_key.spark if self.foreign_key else None,
+            "history_ms": self.history_ms,
+        }
+
+
+@dataclass(frozen=True)
+class ChangesStep:
+    """A table's changes for an aggregate over it: what a row was, and what it is.
+
+    Keeps the table's rows by its primary key (`input.keys`).  `input.columns` are the GROUP BY
+    expressions (the first `groups` of them) and the aggregates' arguments.  Writes to its
+    internal sink, keyed by the group, the value columns `old` and `new` of every carried column:
+    `OLD_<name>` and `NEW_<name>`, and the BOOLEANs `HAS_OLD` and `HAS_NEW`.  When a row moves to
+    another group, the old one is taken back there by a record of its own, first.
+    """
+
+    input: Input
+    groups: int
+
+    def fingerprint_parts(self) -> dict[str, object]:
+        return {"changes": self.input.fingerprint_parts(), "groups": self.groups}
+
+
+Step = AggregateStep | ProjectStep | JoinStep | ChangesStep
 
 
 @dataclass(frozen=True)
@@ -196,15 +291,27 @@ class Query:
     statement: str
     source: Source
     filter: str | None
-    step: AggregateStep | ProjectStep
+    step: Step
     sink: Sink
     properties: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """What it reads; a join's left source first.  `source` is the first of them."""
+        if isinstance(self.step, JoinStep):
+            return self.step.left.source, self.step.right.source
+        return (self.source,)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether it keeps state in a store and a changelog."""
+        return not isinstance(self.step, ProjectStep)
 
     def canonical(self) -> str:
         """The text whose change makes stored state unusable (kept in the commit marker)."""
         parts: dict[str, object] = {"source": self.source.name, "topic": self.source.topic}
         parts["filter"] = self.filter
-        if isinstance(self.step, AggregateStep):
+        if not isinstance(self.step, ProjectStep):
             parts.update(self.step.fingerprint_parts())
         return json.dumps(parts, sort_keys=True, default=str)
 

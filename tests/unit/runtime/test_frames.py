@@ -20,7 +20,8 @@ from holdfast.runtime.frames import aggregate_frame, project_frame, used_columns
 from holdfast.runtime.spark_internals import payload
 from holdfast.tasks.aggregates.registry import lookup
 from holdfast.tasks.keys import split_window
-from holdfast.tasks.processor import AggregateProcessor, Changes
+from holdfast.tasks.processors.aggregate import AggregateProcessor
+from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.state_task import decode_payload
 from holdfast.tasks.stream_task import stream_schema
 from holdfast.transport.partitioner import state_partition
@@ -37,6 +38,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
+from tests.rows_view import RowsView
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING), Column("X", BIGINT)))
 SCHEMA = (
@@ -117,10 +119,8 @@ class _Table:
             self._apply(partition, self._process(partition, table))
 
     def _process(self, partition: int, table: pa.Table) -> Changes:
-        store = self.stores[partition]
-        return self._processor.process(
-            table, self.stream_time[partition], lambda keys: [store.get(k) for k in keys]
-        )
+        rows = RowsView(self.stores[partition])
+        return self._processor.process(table, self.stream_time[partition], rows)
 
     def _apply(self, partition: int, changes: Changes) -> None:
         for key, row in zip(changes.keys, changes.rows, strict=True):

@@ -105,6 +105,7 @@ def test_grouping_expressions_that_are_selected_are_the_key(
     select: str, names: list[str], chosen: Format
 ) -> None:
     query = table(select)
+    assert isinstance(query.step, AggregateStep)
     assert [c.name for c in query.sink.key_columns] == names
     assert [k.column for k in query.step.keys] == list(query.sink.key_columns)
     assert query.sink.key_format is chosen

@@ -13,8 +13,9 @@ from holdfast.runtime.frames import aggregate_frame
 from holdfast.runtime.spark_internals import payload
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.tasks.processor import AggregateProcessor
+from holdfast.tasks.processors.aggregate import AggregateProcessor
 from holdfast.tasks.state_task import decode_payload
+from tests.rows_view import RowsView
 
 FUNCTIONS = """
 from holdfast import aggregate
@@ -48,7 +49,7 @@ def _feed(
         rows = [(k, x, 0, n, n, False) for n, (k, x) in enumerate(batch)]
         frame = aggregate_frame(spark.createDataFrame(rows, SCHEMA), query, 1)
         table = decode_payload(payload(frame).collect()[0], processor.schema)
-        changes = processor.process(table, 0, lambda keys: [store.get(k) for k in keys])
+        changes = processor.process(table, 0, RowsView(store))
         store.update(zip(changes.keys, changes.rows, strict=True))
         for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
             assert value is not None

@@ -5,7 +5,7 @@ Pure: it is given old rows and returns what to write.  `StateTask` does the read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 from holdfast.tasks.aggregates.registry import bind
 from holdfast.tasks.keys import decode_keys, sink_keys, split_window, window_key
 from holdfast.tasks.outputs import Outputs
+from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
 from holdfast.tasks.rows import RowCodec
 from holdfast.tasks.values import encode_values
 from holdfast.types.topology import AggregateStep, Query
 
-__all__ = ["AggregateProcessor", "Changes", "PartialColumn", "partial_columns"]
+__all__ = ["AggregateProcessor", "PartialColumn", "partial_columns"]
 
-KEY, WINDOW, COUNT, ROWTIME = "__key", "__window", "__n", "__ts"
+WINDOW, COUNT, ROWTIME = "__window", "__n", "__ts"
 
 
 @dataclass(frozen=True)
@@ -46,27 +47,7 @@ def partial_columns(step: AggregateStep) -> list[PartialColumn]:
     return columns
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What one batch does to one state partition; all sequences run in parallel per kind.
-
-    `keys`/`rows` go to changelog and store (null row: tombstone), `sink_keys`/`sink_values`
-    to the sink with `sink_timestamps` in ms.  `created` are keys that had no row before.
-    """
-
-    keys: list[bytes]
-    rows: list[bytes | None]
-    created: list[bytes]
-    sink_keys: list[bytes]
-    sink_values: list[bytes | None]
-    sink_timestamps: list[int]
-    stream_time_ms: int
-    records: int
-    dropped_null_key: int
-    dropped_late: int
-
-
-class AggregateProcessor:
+class AggregateProcessor(Processor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
@@ -83,25 +64,28 @@ class AggregateProcessor:
         if step.window is not None:
             fields.append(pa.field(WINDOW, pa.int64()))
         fields += [pa.field(c.name, c.type) for c in columns]
-        self.schema = pa.schema(fields)
+        self._schema = pa.schema(fields)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
 
     @property
     def windowed(self) -> bool:
         return self._step.window is not None
 
-    def process(
-        self,
-        payload: pa.Table,
-        stream_time_ms: int,
-        get_many: Callable[[Sequence[bytes]], list[bytes | None]],
-    ) -> Changes:
+    @property
+    def retention_ms(self) -> int | None:
+        return self._step.window.retention_ms if self._step.window is not None else None
+
+    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """Merges a payload (one row per key and window) given the stream time before the batch."""
         records = pc.sum(payload[COUNT]).as_py() or 0
         newest = pc.max(payload[ROWTIME]).as_py()
         keyed = payload.filter(pc.is_valid(payload[KEY]))
         live = self._sorted(self._drop_late(keyed, stream_time_ms))
         keys = self._state_keys(live)
-        old_rows = get_many(keys)
+        old_rows = store.get_many(keys)
         rowtime, rows, old, new = self._merge(live, old_rows)
         sink = self._emit(keys, old_rows, old, new, rowtime)
         return Changes(

@@ -1,0 +1,157 @@
+"""The contract of a processor: one state partition's share of a batch in, what to write out.
+
+A processor is pure: it reads old rows through `StoreView` and returns `Changes`; `StateTask`
+reads and writes, in the commit order.  It holds no data between calls.
+
+A payload has one row per input record (or per key, where Spark aggregates first) with
+
+    __key        BINARY   the state key (`tasks.keys`), null: no key
+    __side       TINYINT  which input of the step, 0 the left
+    __partition  INT      topic partition
+    __offset     BIGINT   record offset
+    __timestamp  BIGINT   event time in ms since the epoch
+    __tombstone  BOOLEAN  the record's value was null, or its table's filter does not pass it
+    __seq        BIGINT   see `types.topology.SEQUENCE`
+
+and the columns of all inputs by name, null in the rows of the others.  A record of a stream that
+the filter does not pass is not there.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.types.topology import OFFSET, PARTITION, SEQUENCE, TIMESTAMP, TOMBSTONE, Input
+
+__all__ = [
+    "KEY",
+    "NO_TIME",
+    "SIDE",
+    "Changes",
+    "Processor",
+    "StoreView",
+    "arrival_order",
+    "row_schema",
+]
+
+KEY, SIDE = "__key", "__side"
+NO_TIME = -(1 << 62)  # stream time before the first record
+
+
+class StoreView(Protocol):
+    """The rows of one state partition, as they were before the batch."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The row of each key, None where there is none."""
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, in key order."""
+
+    def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
+        """Windowed keys (last eight bytes: the start) that start before it, oldest first."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What one batch does to one state partition; all sequences run in parallel per kind.
+
+    Attributes:
+        keys: state keys, each at most once.
+        rows: for changelog and store; None removes the key.
+        created: keys that had no row before.
+        removed: how many of the None rows were there before.
+        sink_keys: record keys; several of one key keep their order.
+        sink_values: None is a tombstone.
+        sink_timestamps: ms.
+        sink_order: of each sink record the `SEQUENCE` of the record that caused it; empty where
+            the payload has none.
+        stream_time_ms: after the batch.
+        records: input records.
+    """
+
+    keys: list[bytes]
+    rows: list[bytes | None]
+    created: list[bytes]
+    sink_keys: list[bytes]
+    sink_values: list[bytes | None]
+    sink_timestamps: list[int]
+    stream_time_ms: int
+    records: int
+    dropped_null_key: int = 0
+    dropped_late: int = 0
+    removed: int = 0
+    sink_order: list[int] = field(default_factory=list)
+
+
+class Processor(ABC):
+    """One kind of step, bound to one query."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns of a payload."""
+
+    @property
+    @abstractmethod
+    def windowed(self) -> bool:
+        """Whether state keys end in a time (8 bytes, `tasks.keys.window_key`) and so expire."""
+
+    @property
+    @abstractmethod
+    def retention_ms(self) -> int | None:
+        """How long after it a state key's time is kept, None for ever."""
+
+    @abstractmethod
+    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+        """What a batch changes, given the stream time before it (`NO_TIME` before the first)."""
+
+
+def row_schema(inputs: Sequence[Input]) -> pa.Schema:
+    """The columns of a payload of rows (not of partials)."""
+    fields = [
+        pa.field(KEY, pa.binary()),
+        pa.field(SIDE, pa.int8()),
+        pa.field(PARTITION, pa.int32()),
+        pa.field(OFFSET, pa.int64()),
+        pa.field(TIMESTAMP, pa.int64()),
+        pa.field(TOMBSTONE, pa.bool_()),
+        pa.field(SEQUENCE, pa.int64()),
+    ]
+    columns = (c.column for each in inputs for c in each.columns)
+    return pa.schema(fields + [pa.field(c.name, c.type.arrow()) for c in columns])
+
+
+def arrival_order(payload: pa.Table) -> npt.NDArray[np.int64]:
+    """Row numbers of a payload in the order in which its records are to be processed.
+
+    By `__seq` where it is given.  Else as Kafka Streams picks them: each topic partition of each
+    side is a queue in offset order, and the queue whose next record has the lowest event time is
+    next (`PartitionGroup.nextRecord`); of equal ones the left side, then the lower partition.
+    """
+    if payload.num_rows and payload[SEQUENCE].null_count == 0:
+        return np.argsort(payload[SEQUENCE].to_numpy(), kind="stable")
+    sides, partitions = payload[SIDE].to_numpy(), payload[PARTITION].to_numpy()
+    by_queue = np.lexsort((payload[OFFSET].to_numpy(), partitions, sides))
+    queues = sides[by_queue].astype(np.int64) << 32 | partitions[by_queue]
+    starts = np.flatnonzero(np.diff(queues, prepend=-1))
+    if len(starts) <= 1:
+        return by_queue
+    times = payload[TIMESTAMP].to_numpy()
+    lanes = [_lane(times, n, rows) for n, rows in enumerate(np.split(by_queue, starts[1:]))]
+    return np.fromiter((row for _, _, row in heapq.merge(*lanes)), np.int64, payload.num_rows)
+
+
+def _lane(
+    times: npt.NDArray[np.int64], queue: int, rows: npt.NDArray[np.int64]
+) -> Iterable[tuple[int, int, int]]:
+    """A queue's rows as (time to wait for, queue, row): one behind an older one comes with it."""
+    newest = np.maximum.accumulate(times[rows])
+    return zip(newest.tolist(), [queue] * len(rows), rows.tolist(), strict=True)

@@ -1,0 +1,120 @@
+"""Streams and tables over topics: what is read and what is written, and in which formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from holdfast.types.schema import Column
+
+__all__ = [
+    "HEADERS",
+    "META_COLUMNS",
+    "OFFSET",
+    "PARTITION",
+    "SEQUENCE",
+    "TIMESTAMP",
+    "TOMBSTONE",
+    "WINDOW_END",
+    "WINDOW_START",
+    "Format",
+    "HeaderColumn",
+    "Sink",
+    "Source",
+    "TimestampSpec",
+    "WindowKind",
+]
+
+# Columns that ingest adds to every source's own columns.
+PARTITION = "__partition"  # INT, topic partition
+OFFSET = "__offset"  # BIGINT, record offset
+TIMESTAMP = "__timestamp"  # BIGINT, event time in ms since the epoch
+TOMBSTONE = "__tombstone"  # BOOLEAN, the record's value was null
+META_COLUMNS = (PARTITION, OFFSET, TIMESTAMP, TOMBSTONE)
+# Only where they are asked for:
+HEADERS = "__headers"  # ARRAY<STRUCT<KEY STRING, VALUE BYTES>>
+WINDOW_START = "__window_start"  # BIGINT, of a source whose keys are windowed, ms
+WINDOW_END = "__window_end"  # BIGINT, ms
+# BIGINT, the place of a record in the order in which all sources of a query are read.  Null where
+# it is for the processor to find (`holdfast.tasks.processors.base.arrival_order`).
+SEQUENCE = "__seq"
+
+
+class Format(StrEnum):
+    """Serialization formats of keys and values, by ksqlDB's names."""
+
+    JSON = "JSON"
+    KAFKA = "KAFKA"  # Kafka's own primitive serializers: one column, big-endian numbers, UTF-8
+    DELIMITED = "DELIMITED"
+    NONE = "NONE"  # no key
+
+
+class WindowKind(StrEnum):
+    """How windows follow each other."""
+
+    TUMBLING = "TUMBLING"
+    HOPPING = "HOPPING"
+    SESSION = "SESSION"
+
+
+@dataclass(frozen=True)
+class TimestampSpec:
+    """Which value column carries event time; `format` is a Java pattern when it is text."""
+
+    column: str
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """A registered stream or table over a Kafka topic."""
+
+    name: str
+    kind: str  # "STREAM" or "TABLE"
+    topic: str
+    key_columns: tuple[Column, ...]
+    value_columns: tuple[Column, ...]
+    key_format: Format = Format.KAFKA
+    value_format: Format = Format.JSON
+    timestamp: TimestampSpec | None = None
+    partitions: int | None = None
+    replicas: int | None = None
+    headers: tuple[HeaderColumn, ...] = ()
+    window: WindowKind | None = None  # the keys are windowed
+    window_size_ms: int = 0  # of TUMBLING and HOPPING; sessions carry both bounds
+    wrap_single: bool = True  # WRAP_SINGLE_VALUE: one value column stands inside an object
+    delimiter: str = ","  # VALUE_DELIMITER of DELIMITED
+    read_only: bool = False  # CREATE SOURCE …: nothing may write to it
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.key_columns + self.value_columns
+
+
+@dataclass(frozen=True)
+class HeaderColumn:
+    """A column over record headers: all of them (`key` None), or the last one of a name."""
+
+    column: Column
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Sink:
+    """The topic a query writes, and the shape of its records."""
+
+    name: str
+    kind: str  # "STREAM" or "TABLE"
+    topic: str
+    key_columns: tuple[Column, ...]
+    value_columns: tuple[Column, ...]
+    key_format: Format = Format.KAFKA
+    value_format: Format = Format.JSON
+    partitions: int | None = None
+    replicas: int | None = None
+    window: WindowKind | None = None  # the keys are windowed
+    window_size_ms: int = 0  # of TUMBLING and HOPPING
+    wrap_single: bool = True
+    delimiter: str = ","
+    # Between two steps of one statement: no user declared it, and no one else reads it.
+    internal: bool = False

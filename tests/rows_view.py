@@ -1,0 +1,27 @@
+"""The rows of one state partition in a dict, as a processor sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+__all__ = ["RowsView"]
+
+
+class RowsView:
+    """A `StoreView` over a dict."""
+
+    def __init__(self, rows: Mapping[bytes, bytes | None]) -> None:
+        self._rows = rows
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self._rows.get(k) for k in keys]
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for key, row in sorted(self._rows.items()):
+            if row is not None and start <= key < end:
+                yield key, row
+
+    def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
+        starts = {k: int.from_bytes(k[-8:], "big", signed=True) for k in self._rows}
+        found = sorted((s, k) for k, s in starts.items() if s < before_start_ms)
+        return [k for _, k in found[:limit]]
