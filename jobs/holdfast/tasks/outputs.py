@@ -1,42 +1,61 @@
-"""Expressions over finished aggregates: SELECT's outputs and HAVING.
+"""Expressions after the merge: output columns, HAVING and WHERE, over a batch's Arrow columns.
 
-A plain reference costs nothing; anything else is one DuckDB query over the batch's Arrow
-columns.  DuckDB is in process and needs no rows in Python (ADR 3).
+A plain reference costs nothing; anything else is one DuckDB query over all rows at once.
+DuckDB is in process and needs no rows in Python (ADR 3).
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+import threading
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
 
-from holdfast.types.topology import AggregateStep
+from holdfast.types.topology import OutputColumn
 
-__all__ = ["Outputs"]
+__all__ = ["Expressions", "engine"]
 
-_HAVING = "__having"
+_CONDITION = "__condition"
+_THREAD = threading.local()
 
 
-class Outputs:
-    """Evaluates one step's output columns and HAVING condition."""
+def engine() -> duckdb.DuckDBPyConnection:
+    """This thread's DuckDB: made once, since what is registered in it takes its time."""
+    found: duckdb.DuckDBPyConnection | None = getattr(_THREAD, "engine", None)
+    if found is None:
+        found = _THREAD.engine = _connect()
+    return found
 
-    def __init__(self, step: AggregateStep) -> None:
-        self._outputs = step.outputs
-        self._having = step.having
 
-    @cached_property
-    def _engine(self) -> duckdb.DuckDBPyConnection:
-        engine = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
-        engine.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
-        # It would take what occurs twice out of its TRY(...), and an error would not become NULL.
-        engine.execute("SET disabled_optimizers = 'common_subexpressions'")
-        return engine
+def _connect() -> duckdb.DuckDBPyConnection:
+    made = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
+    made.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
+    # It would take what occurs twice out of its TRY(...), and an error would not become NULL.
+    made.execute("SET disabled_optimizers = 'common_subexpressions'")
+    return made
 
-    def columns(self, frame: dict[str, pa.Array]) -> list[pa.Array]:
-        """One array per output column, from key columns, window bounds and aggregates."""
+
+class Expressions:
+    """A list of columns, and perhaps a condition, evaluated over named arrays.
+
+    Args:
+        outputs: what `columns` makes, in order.
+        condition: DuckDB SQL, boolean; what `passes` asks.
+    """
+
+    def __init__(self, outputs: Sequence[OutputColumn], condition: str | None = None) -> None:
+        self._outputs = tuple(outputs)
+        self._condition = condition
+
+    def columns(self, frame: Mapping[str, pa.Array]) -> list[pa.Array]:
+        """One array per output column, each of its column's Arrow type.
+
+        Args:
+            frame: all columns the expressions may name, equally long; at least one.
+        """
         computed = {o.column.name: o.duckdb for o in self._outputs if o.ref is None}
-        results = self._evaluate(frame, computed) if computed else {}
+        results = _evaluate(frame, computed) if computed else {}
         return [
             (frame[o.ref] if o.ref is not None else results[o.column.name]).cast(
                 o.column.type.arrow()
@@ -44,25 +63,29 @@ class Outputs:
             for o in self._outputs
         ]
 
-    def having(self, frame: dict[str, pa.Array]) -> list[bool]:
-        """Per row: does it pass HAVING (an unknown does not)."""
-        if self._having is None:
-            raise ValueError("this step has no HAVING")
-        result = self._evaluate(frame, {_HAVING: self._having})[_HAVING]
+    def passes(self, frame: Mapping[str, pa.Array]) -> list[bool]:
+        """Per row: does it pass the condition.  An unknown does not; without one all do."""
+        if self._condition is None:
+            return [True] * len(next(iter(frame.values())))
+        result = _evaluate(frame, {_CONDITION: self._condition})[_CONDITION]
         return [bool(v) for v in result.to_pylist()]
 
-    def _evaluate(self, frame: dict[str, pa.Array], wanted: dict[str, str]) -> dict[str, pa.Array]:
-        select = ", ".join(f'{sql} AS "{name}"' for name, sql in wanted.items())
-        self._engine.register("batch", pa.table(frame))
-        try:
-            result = self._engine.sql(f"SELECT {select} FROM batch").to_arrow_table()
-        finally:
-            self._engine.unregister("batch")
-        combined = {name: result[name].combine_chunks() for name in wanted}
-        return {n: _plain(c) for n, c in combined.items()}
+
+def _evaluate(frame: Mapping[str, pa.Array], wanted: Mapping[str, str]) -> dict[str, pa.Array]:
+    select = ", ".join(f'{sql} AS "{name}"' for name, sql in wanted.items())
+    connection = engine()
+    connection.register("batch", pa.table(dict(frame)))
+    try:
+        result = connection.sql(f"SELECT {select} FROM batch").to_arrow_table()
+    finally:
+        connection.unregister("batch")
+    # By position: DuckDB renames what differs only in case.
+    return {name: _plain(result.column(i)) for i, name in enumerate(wanted)}
 
 
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)
-    return column
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        chunks = combined.chunks
+        return pa.concat_arrays(chunks) if chunks else pa.array([], combined.type)
+    return combined

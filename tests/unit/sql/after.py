@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from holdfast.tasks.outputs import Outputs
+from holdfast.tasks.outputs import Expressions
 from holdfast.types.topology import AggregateStep
 
 __all__ = ["last_value"]
@@ -12,4 +12,4 @@ __all__ = ["last_value"]
 
 def last_value(step: AggregateStep, frame: dict[str, pa.Array]) -> pa.Array:
     """The last output column."""
-    return Outputs(step).columns(frame)[-1]
+    return Expressions(step.outputs).columns(frame)[-1]

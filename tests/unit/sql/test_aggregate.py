@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction
-from holdfast.tasks.outputs import Outputs
+from holdfast.tasks.outputs import Expressions
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import (
     AggregateCall,
@@ -218,9 +218,9 @@ def test_window_bounds_are_numbers_that_compare_with_dates() -> None:
         "WINDOWEND": pa.array([1_704_070_800_000, 1_704_067_200_000]),
         "__a0": pa.array([5, 6]),
     }
-    values = [c.to_pylist() for c in Outputs(step).columns(frame)]
+    values = [c.to_pylist() for c in Expressions(step.outputs).columns(frame)]
     assert values[1:] == [[HOUR, HOUR], [5, 6], ["2024-01-01 00", "2023-12-31 23"]]
-    assert Outputs(step).having(frame) == [True, False]
+    assert Expressions(step.outputs, step.having).passes(frame) == [True, False]
 
 
 def test_errors_after_the_aggregation_are_null() -> None:
@@ -228,7 +228,7 @@ def test_errors_after_the_aggregation_are_null() -> None:
         "SELECT k, SUM(i) * 9223372036854775807 AS x, COUNT(*) / 0 AS y FROM s GROUP BY k"
     )
     frame = {"K": pa.array(["x", "y"]), "__a0": pa.array([2, 2]), "__a1": pa.array([4, 1])}
-    values = [c.to_pylist() for c in Outputs(step).columns(frame)]
+    values = [c.to_pylist() for c in Expressions(step.outputs).columns(frame)]
     assert values == [[None, 9223372036854775807], [None, None]]
 
 

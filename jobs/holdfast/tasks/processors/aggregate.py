@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.aggregates.registry import bind
 from holdfast.tasks.keys import decode_keys, sink_keys, split_window, window_key
-from holdfast.tasks.outputs import Outputs
+from holdfast.tasks.outputs import Expressions
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
 from holdfast.tasks.rows import RowCodec
 from holdfast.tasks.values import encode_values
@@ -58,7 +58,7 @@ class AggregateProcessor(Processor):
         self._sink = query.sink
         self._calls = [bind(call) for call in step.aggregates]
         self._codec = RowCodec([t for call in self._calls for t in call.state])
-        self._outputs = Outputs(step)
+        self._outputs = Expressions(step.outputs, step.having)
         columns = partial_columns(step)
         fields = [pa.field(KEY, pa.binary())]
         if step.window is not None:
@@ -168,8 +168,8 @@ class AggregateProcessor(Processor):
         times = rowtime.tolist()
         if self._step.having is None:
             return encoded, list(values), times
-        passes = self._outputs.having(after)
-        passed = self._outputs.having({**frame, **self._finish(old)})
+        passes = self._outputs.passes(after)
+        passed = self._outputs.passes({**frame, **self._finish(old)})
         was = [p and r is not None for p, r in zip(passed, old_rows, strict=True)]
         kept = [i for i, (a, b) in enumerate(zip(passes, was, strict=True)) if a or b]
         return (
