@@ -6,30 +6,24 @@ from typing import NoReturn
 
 from sqlglot import TokenType, exp
 
-from holdfast.sql.dialect import ExpressionParser, MisplacedError
+from holdfast.sql.dialect import MisplacedError
 from holdfast.sql.later import CLAUSES, Later
-from holdfast.sql.script import did_you_mean
-from holdfast.sql.statements import Name, Select, SelectItem, WindowClause
-from holdfast.types.topology import WindowKind
+from holdfast.sql.parse_windows import WindowParser
+from holdfast.sql.statements import JoinClause, Name, Select, SelectItem
+from holdfast.types.topology import JoinKind
 
-__all__ = ["UNITS_MS", "SelectParser"]
+__all__ = ["SelectParser"]
 
-UNITS_MS = {
-    "MILLISECOND": 1,
-    "SECOND": 1_000,
-    "MINUTE": 60_000,
-    "HOUR": 3_600_000,
-    "DAY": 86_400_000,
-}
 _CLAUSES = ("WINDOW", "WHERE", "GROUP BY", "PARTITION BY", "HAVING", "EMIT", "LIMIT")
 _JOINS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "OUTER")
-_WINDOW_KINDS = ("TUMBLING", "HOPPING", "SESSION")
+_JOIN_KINDS = {"INNER": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT,
+               "FULL": JoinKind.FULL}  # fmt: skip
 _ENDS = {word for clause in _CLAUSES for word in (clause, clause.split()[0])} | {"FROM"}
-_STOPS = _ENDS | set(_JOINS)
+_STOPS = _ENDS | set(_JOINS) | {"ON", "WITHIN"}
 
 
-class SelectParser(ExpressionParser):
-    """SELECT items FROM source [WINDOW] [WHERE] [GROUP BY] [PARTITION BY] [HAVING] [EMIT]."""
+class SelectParser(WindowParser):
+    """SELECT items FROM source [JOIN …] and the clauses after it, in ksqlDB's order."""
 
     def raise_later(self, later: Later) -> NoReturn:
         """Refuse, at the current token, something that comes later."""
@@ -49,26 +43,46 @@ class SelectParser(ExpressionParser):
             self._raise_expected("FROM", ["FROM", "AS"])
         source = self._parse_source_name()
         alias = self._parse_source_alias()
-        if self._curr.text.upper() in _JOINS or self._match(TokenType.COMMA, advance=False):
-            self.raise_later(CLAUSES["JOIN"])
+        joins = self._parse_join_clauses()
         select = Select(
             items=tuple(items),
             source=source,
             source_alias=alias,
-            window=self._optional_window(),
+            window=self.parse_window(),
             where=self._optional_condition(TokenType.WHERE),
             group_by=self._parse_keys(TokenType.GROUP_BY) or (),
             partition_by=self._parse_keys(TokenType.PARTITION_BY),
             having=self._optional_condition(TokenType.HAVING),
             at=start.start,
+            joins=joins,
+            final=self._parse_final(),
         )
-        self._parse_emit()
+        self._refuse_more()
         return select
 
-    def _raise_expected(self, wanted: str, known: list[str]) -> NoReturn:
-        hint = did_you_mean(self._curr.text, known)
-        self.raise_error(f"expected {wanted} but found {self._found()}\n{hint}")
-        raise AssertionError("unreachable")
+    def _parse_join_clauses(self) -> tuple[JoinClause, ...]:
+        joins: list[JoinClause] = []
+        while self._curr.text.upper() in _JOINS:
+            joins.append(self._parse_join_clause())
+        if self._match(TokenType.COMMA, advance=False):
+            self.raise_error("FROM takes one source\njoin a second one with JOIN ... ON ...")
+        return tuple(joins)
+
+    def _parse_join_clause(self) -> JoinClause:
+        at = self._curr.start
+        kind = _JOIN_KINDS.get(self._curr.text.upper())
+        if kind is not None:
+            self._advance()
+            if kind is not JoinKind.INNER:
+                self._match_text_seq("OUTER")
+        if not self._match_text_seq("JOIN"):
+            self._raise_expected("JOIN", ["JOIN"])
+        source, alias = self._parse_source_name(), self._parse_source_alias()
+        within = self.parse_within()
+        if not self._match_text_seq("ON"):
+            self._raise_expected("ON and the join condition", ["ON"])
+        on = self._require_expression("a join condition")
+        return JoinClause(kind or JoinKind.INNER, source, alias, within, on, at)
 
     def _parse_item(self) -> SelectItem:
         at = self._curr.start
@@ -131,12 +145,15 @@ class SelectParser(ExpressionParser):
             return tuple(keys[0].expressions)
         return tuple(k.this if isinstance(k, exp.Paren) else k for k in keys)
 
-    def _parse_emit(self) -> None:
-        if self._match_text_seq("EMIT"):
-            if self._match_text_seq("FINAL", advance=False):
-                self.raise_later(CLAUSES["FINAL"])
-            if not self._match_text_seq("CHANGES"):
-                self._raise_expected("CHANGES after EMIT", ["CHANGES", "FINAL"])
+    def _parse_final(self) -> bool:
+        if not self._match_text_seq("EMIT"):
+            return False
+        final = self._match_text_seq("FINAL") is True
+        if not final and not self._match_text_seq("CHANGES"):
+            self._raise_expected("CHANGES after EMIT", ["CHANGES", "FINAL"])
+        return final
+
+    def _refuse_more(self) -> None:
         if self._match(TokenType.LIMIT, advance=False):
             self.raise_later(CLAUSES["LIMIT"])
         done = self._index >= self._tokens_size or self._curr.token_type is TokenType.SEMICOLON
@@ -145,58 +162,3 @@ class SelectParser(ExpressionParser):
                 f"{self._curr.text.upper()} is out of place\n"
                 f"the clauses follow FROM in this order: {', '.join(_CLAUSES[:-1])}"
             )
-
-    def _optional_window(self) -> WindowClause | None:
-        if not self._match(TokenType.WINDOW):
-            return None
-        token = self._curr
-        kind = token.text.upper()
-        if kind == "SESSION":
-            self.raise_later(CLAUSES["SESSION"])
-        if kind not in _WINDOW_KINDS:
-            self._raise_expected("TUMBLING or HOPPING after WINDOW", list(_WINDOW_KINDS))
-        self._advance()
-        self._expect(TokenType.L_PAREN, "(")
-        lengths = self._parse_window_lengths(kind)
-        self._expect(TokenType.R_PAREN, ", or )")
-        return self._window(WindowKind(kind), lengths, token.start)
-
-    def _window(self, kind: WindowKind, lengths: dict[str, int], at: int) -> WindowClause:
-        for word in ("SIZE", "ADVANCE BY") if kind is WindowKind.HOPPING else ("SIZE",):
-            if word not in lengths:
-                raise MisplacedError(f"WINDOW {kind} needs {word}, for example {word} 1 HOUR", at)
-        return WindowClause(
-            kind=kind,
-            size_ms=lengths["SIZE"],
-            advance_ms=lengths.get("ADVANCE BY", lengths["SIZE"]),
-            grace_ms=lengths.get("GRACE PERIOD"),
-            retention_ms=lengths.get("RETENTION"),
-            at=at,
-        )
-
-    def _parse_window_lengths(self, kind: str) -> dict[str, int]:
-        words = {
-            "SIZE": ("SIZE",),
-            "RETENTION": ("RETENTION",),
-            "GRACE PERIOD": ("GRACE", "PERIOD"),
-        }
-        if kind == "HOPPING":
-            words["ADVANCE BY"] = ("ADVANCE", "BY")
-        lengths: dict[str, int] = {}
-        while not lengths or self._match(TokenType.COMMA):
-            found = next((w for w, texts in words.items() if self._match_text_seq(*texts)), None)
-            if found is None:
-                self._raise_expected(" or ".join(words), [*words, "GRACE", "ADVANCE"])
-            if found in lengths:
-                self.raise_error(f"{found} appears twice", self._prev)
-            lengths[found] = self._parse_duration(found)
-        return lengths
-
-    def _parse_duration(self, what: str) -> int:
-        number = self._parse_whole_number(what)
-        unit = self._curr.text.upper()
-        if unit.removesuffix("S") not in UNITS_MS:
-            units = [*UNITS_MS, *(f"{u}S" for u in UNITS_MS)]
-            self._raise_expected(f"a unit of time ({', '.join(UNITS_MS)})", units)
-        self._advance()
-        return number * UNITS_MS[unit.removesuffix("S")]

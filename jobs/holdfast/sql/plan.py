@@ -23,6 +23,7 @@ from holdfast.sql.script import Script
 from holdfast.sql.statements import (
     CreateAs,
     CreateSource,
+    Select,
     SetProperty,
     Statement,
     UnsetProperty,
@@ -37,6 +38,7 @@ from holdfast.types.topology import (
     Sink,
     Source,
     Topology,
+    WindowKind,
 )
 
 __all__ = ["compile_text"]
@@ -94,6 +96,7 @@ class _Planner:
 
     def _add_query(self, statement: CreateAs) -> None:
         script, name = self._script, statement.name
+        self._refuse_later(statement.select)
         source = self._catalog.source(statement.select.source)
         self._refuse_table(statement, source)
         options = read_options(script, statement.properties, sink=True)
@@ -116,6 +119,20 @@ class _Planner:
         )
         self._catalog.add_query(query, name, timestamp)
         self._queries.append(query)
+
+    def _refuse_later(self, select: Select) -> None:
+        window = select.window
+        session = window is not None and window.kind is WindowKind.SESSION
+        for there, clause in (
+            (select.joins, "JOIN"),
+            (session, "SESSION"),
+            (select.final, "FINAL"),
+        ):
+            if there:
+                later = CLAUSES[clause]
+                at = select.joins[0].at if clause == "JOIN" else select.at
+                at = window.at if window is not None and clause == "SESSION" else at
+                raise self._script.unsupported(at, later.fact, action=later.action)
 
     def _refuse_table(self, statement: CreateAs, source: Source) -> None:
         if source.kind == "TABLE":
