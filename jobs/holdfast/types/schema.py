@@ -57,7 +57,8 @@ _SPARK: dict[Base, str] = {
 class SqlType:
     """A ksqlDB type; nested types carry their parts.
 
-    `element` is an ARRAY's element or a MAP's value (MAP keys are STRING, as in ksqlDB).
+    `element` is an ARRAY's element or a MAP's value.  `key` is the type of a MAP's keys where
+    it is not STRING, else None; `map_key` is it in either case.
     """
 
     base: Base
@@ -65,6 +66,16 @@ class SqlType:
     scale: int = 0
     element: SqlType | None = None
     fields: tuple[Column, ...] = ()
+    key: SqlType | None = None
+
+    def __post_init__(self) -> None:
+        if self.key is not None and self.key.base is Base.STRING:
+            object.__setattr__(self, "key", None)  # one type is written in one way only
+
+    @property
+    def map_key(self) -> SqlType:
+        """The type of a MAP's keys."""
+        return self.key or STRING
 
     def __str__(self) -> str:
         if self.base is Base.DECIMAL:
@@ -72,7 +83,7 @@ class SqlType:
         if self.base is Base.ARRAY:
             return f"ARRAY<{self.element}>"
         if self.base is Base.MAP:
-            return f"MAP<STRING, {self.element}>"
+            return f"MAP<{self.map_key}, {self.element}>"
         if self.base is Base.STRUCT:
             return "STRUCT<" + ", ".join(f"{f.name} {f.type}" for f in self.fields) + ">"
         return self.base.value
@@ -90,7 +101,7 @@ class SqlType:
         if self.element is not None and self.base is Base.ARRAY:
             return pa.list_(self.element.arrow())
         if self.element is not None and self.base is Base.MAP:
-            return pa.map_(pa.string(), self.element.arrow())
+            return pa.map_(self.map_key.arrow(), self.element.arrow())
         return _ARROW[self.base]
 
     def spark(self) -> str:
@@ -103,7 +114,7 @@ class SqlType:
         if self.element is not None and self.base is Base.ARRAY:
             return f"ARRAY<{self.element.spark()}>"
         if self.element is not None and self.base is Base.MAP:
-            return f"MAP<STRING, {self.element.spark()}>"
+            return f"MAP<{self.map_key.spark()}, {self.element.spark()}>"
         return _SPARK[self.base]
 
 
