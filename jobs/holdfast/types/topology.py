@@ -247,6 +247,10 @@ class JoinStep:
     history_ms: int | None = None
     emit: Emit = Emit.BATCH
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.left, self.right
+
     def fingerprint_parts(self) -> dict[str, object]:
         return {
             "join": [self.form, self.kind],
@@ -271,6 +275,10 @@ class ChangesStep:
 
     input: Input
     groups: int
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (self.input,)
 
     def fingerprint_parts(self) -> dict[str, object]:
         return {"changes": self.input.fingerprint_parts(), "groups": self.groups}
@@ -298,9 +306,12 @@ class Query:
     @property
     def sources(self) -> tuple[Source, ...]:
         """What it reads; a join's left source first.  `source` is the first of them."""
-        if isinstance(self.step, JoinStep):
-            return self.step.left.source, self.step.right.source
-        return (self.source,)
+        return tuple(each.source for each in self.inputs) or (self.source,)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The inputs of a step that sees rows, by side; none of an aggregate or a projection."""
+        return () if isinstance(self.step, AggregateStep | ProjectStep) else self.step.inputs
 
     @property
     def stateful(self) -> bool:
