@@ -7,6 +7,7 @@ import re
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 
+from holdfast.runtime.row_frames import row_frame, side_frame
 from holdfast.tasks.keys import state_key_sql
 from holdfast.tasks.processors.aggregate import WINDOW, partial_columns
 from holdfast.tasks.processors.base import KEY
@@ -14,26 +15,34 @@ from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
     AggregateStep,
+    Input,
     ProjectStep,
     Query,
     Step,
     Window,
 )
 
-__all__ = ["aggregate_frame", "project_frame", "used_columns"]
+__all__ = ["aggregate_frame", "project_frame", "row_frame", "side_frame", "used_columns"]
 
 
-def used_columns(query: Query) -> tuple[str, ...]:
-    """Source columns the query refers to; ingest does not decode the others.
+def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
+    """Columns of a source that the query refers to; ingest does not decode the others.
 
     The planner quotes every column with backquotes, so the text itself tells.
     """
-    texts = [query.filter or "", *_texts(query.step)]
+    source = query.sources[side]
+    inputs = query.inputs
+    texts = _input_texts(inputs[side]) if inputs else [query.filter or "", *_texts(query.step)]
     named = {name for text in texts for name in re.findall(r"`([^`]+)`", text)}
-    timestamp = query.source.timestamp
-    if timestamp is not None:
-        named.add(timestamp.column)
-    return tuple(c.name for c in query.source.columns if c.name in named)
+    if source.timestamp is not None:
+        named.add(source.timestamp.column)
+    if source.kind == "TABLE":  # a record without a key is none of its rows
+        named |= {c.name for c in source.key_columns}
+    return tuple(c.name for c in source.columns if c.name in named)
+
+
+def _input_texts(each: Input) -> list[str]:
+    return [each.filter or "", *(e.spark for e in (*each.keys, *each.columns))]
 
 
 def _texts(step: Step) -> list[str]:
@@ -84,8 +93,21 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
         raise TypeError(f"{query.id} is not stateless")
     columns = [expr(k.spark).alias(f"k{i}") for i, k in enumerate(step.keys)]
     columns += [expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
+    if query.source.kind == "TABLE":
+        return _table_rows(frame, query).select(*columns, TIMESTAMP, TOMBSTONE)
     source = frame if query.filter is None else _filtered(frame, query)
     return source.select(*columns, TIMESTAMP, TOMBSTONE)
+
+
+def _table_rows(frame: DataFrame, query: Query) -> DataFrame:
+    """A table's rows: one that WHERE does not pass is not there, one without a key never was."""
+    if query.source.key_columns:
+        present = " OR ".join(f"`{c.name}` IS NOT NULL" for c in query.source.key_columns)
+        frame = frame.where(present)
+    if query.filter is None:
+        return frame
+    dead = f"`{TOMBSTONE}` OR NOT coalesce({query.filter}, FALSE)"
+    return frame.withColumn(TOMBSTONE, expr(dead))
 
 
 def _filtered(frame: DataFrame, query: Query) -> DataFrame:
