@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CLAUSES", "STATEMENTS", "Later"]
+from holdfast.sql.statements import (
+    AlterSource,
+    CreateType,
+    Define,
+    DropSource,
+    DropType,
+    InsertSelect,
+    InsertValues,
+    Undefine,
+)
+
+__all__ = ["CLAUSES", "DONE_BY_PARSER", "STATEMENTS", "Later", "refused_kind"]
+
+DONE_BY_PARSER = (CreateType, DropType, Define, Undefine)
 
 
 @dataclass(frozen=True)
@@ -66,10 +79,6 @@ STATEMENTS: dict[str, Later] = {
     "CREATE TYPE": _TYPES,
     "CREATE CONNECTOR": _CONNECTORS,
     "CREATE SINK": _CONNECTORS,
-    "SOURCE TABLE": Later(
-        "CREATE SOURCE TABLE is not supported yet",
-        "tables that are read directly come later, with table processors in holdfast.tasks",
-    ),
 }
 
 _JOIN = Later(
@@ -94,6 +103,10 @@ CLAUSES: dict[str, Later] = {
         "LIMIT has no place in a query that keeps running",
         "it comes later, for push and pull queries; remove it",
     ),
+    "SOURCE TABLE": Later(
+        "CREATE SOURCE TABLE is not supported yet",
+        "tables that are read directly come later, with table processors in holdfast.tasks",
+    ),
     "HEADERS": Later(
         "columns over record headers (HEADER, HEADERS) are not supported yet",
         "they come later, in holdfast.ingest; remove the column",
@@ -112,3 +125,14 @@ CLAUSES: dict[str, Later] = {
         "table-to-table processors come later in holdfast.tasks. Read the STREAM behind the table",
     ),
 }
+
+
+def refused_kind(statement: object) -> Later:
+    """Why a kind of statement that parses has no plan yet."""
+    if isinstance(statement, InsertSelect | InsertValues):
+        return _INSERT
+    if isinstance(statement, DropSource):
+        return _DROP
+    if isinstance(statement, AlterSource):
+        return STATEMENTS["ALTER"]
+    return _ASSERT if type(statement).__name__.startswith("Assert") else _OPERATIONS

@@ -146,16 +146,16 @@ class StatementParser(SelectParser):
         start = self._curr
         self._advance()
         self._match_text_seq("OR", "REPLACE")  # a file is the whole truth: nothing to replace
-        read_only = self._match_text_seq("SOURCE")
+        read_only = self._match_text_seq("SOURCE") is True
         kind = self._parse_kind()
-        if read_only and kind == "TABLE":
-            self.raise_later(STATEMENTS["SOURCE TABLE"])
         if_not_exists = self._match_text_seq("IF", "NOT", "EXISTS")
         name = self.parse_name(f"the name of the {kind.lower()}")
         columns = self._parse_columns()
         properties = self._with_properties()
         if not self._match(TokenType.ALIAS):
-            return CreateSource(kind, name, columns, properties, if_not_exists, start.start)
+            return CreateSource(
+                kind, name, columns, properties, if_not_exists, start.start, read_only=read_only
+            )
         if columns:
             self.raise_error(
                 f"CREATE {kind} ... AS SELECT takes its columns from the SELECT\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.sql.catalog import Catalog
-from holdfast.sql.later import CLAUSES
+from holdfast.sql.later import CLAUSES, DONE_BY_PARSER, refused_kind
 from holdfast.sql.options import (
     Options,
     check_format,
@@ -85,9 +85,19 @@ class _Planner:
             self._properties[statement.key] = statement.value
         elif isinstance(statement, UnsetProperty):
             self._properties.pop(statement.key, None)
-        elif statement.if_not_exists and statement.name.text in self._catalog:
+        elif isinstance(statement, CreateSource | CreateAs):
+            self._create(statement)
+        elif not isinstance(statement, DONE_BY_PARSER):
+            later = refused_kind(statement)
+            raise self._script.unsupported(statement.at, later.fact, action=later.action)
+
+    def _create(self, statement: CreateSource | CreateAs) -> None:
+        if statement.if_not_exists and statement.name.text in self._catalog:
             return
-        elif isinstance(statement, CreateSource):
+        if isinstance(statement, CreateSource):
+            if statement.kind == "TABLE" and statement.read_only:
+                later = CLAUSES["SOURCE TABLE"]
+                raise self._script.unsupported(statement.at, later.fact, action=later.action)
             source = plan_source(self._script, statement)
             self._catalog.declare(source, statement.name)
             self._sources.append(source)

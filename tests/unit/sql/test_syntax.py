@@ -66,7 +66,7 @@ LATER = [
     ("DEFINE x = '1';", "variables", 2, 1),
     ("CREATE TYPE x AS INT;", "named types", 2, 8),
     ("CREATE SOURCE CONNECTOR c WITH ('a'='b');", "connectors", 2, 15),
-    ("CREATE SOURCE TABLE x (a INT PRIMARY KEY) WITH (KAFKA_TOPIC='x');", "SOURCE TABLE", 2, 21),
+    ("CREATE SOURCE TABLE x (a INT PRIMARY KEY) WITH (KAFKA_TOPIC='x');", "SOURCE TABLE", 2, 1),
     ("CREATE STREAM x (h ARRAY<INT> HEADERS) WITH (KAFKA_TOPIC='x');", "record headers", 2, 31),
     ("CREATE STREAM o AS SELECT s.a FROM s JOIN r ON s.a = r.a;", "joins", 2, 38),
     ("CREATE STREAM o AS SELECT s.a FROM s LEFT JOIN r ON s.a = r.a;", "joins", 2, 38),
