@@ -12,9 +12,11 @@ import json
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from holdfast.types.inputs import Input, JoinKind, KeyExpression
 from holdfast.types.schema import Column, SqlType
 from holdfast.types.sources import (
     HEADERS,
+    HEADERS_TYPE,
     META_COLUMNS,
     OFFSET,
     PARTITION,
@@ -30,24 +32,40 @@ from holdfast.types.sources import (
     TimestampSpec,
     WindowKind,
 )
+from holdfast.types.table_steps import (
+    GONE,
+    INSTRUCTION,
+    LEFT_KEY,
+    VERSION,
+    ChangesStep,
+    ResolveStep,
+    SubscribeStep,
+    TableStep,
+)
 
 __all__ = [
+    "GONE",
     "HEADERS",
+    "INSTRUCTION",
+    "LEFT_KEY",
     "META_COLUMNS",
     "OFFSET",
     "PARTITION",
     "SEQUENCE",
     "TIMESTAMP",
     "TOMBSTONE",
+    "VERSION",
     "WINDOW_END",
     "WINDOW_START",
     "AggregateCall",
     "AggregateStep",
     "ChangesStep",
     "Emit",
+    "Expectation",
     "Format",
     "HeaderColumn",
     "Input",
+    "Insertion",
     "JoinForm",
     "JoinKind",
     "JoinStep",
@@ -56,9 +74,12 @@ __all__ = [
     "OutputColumn",
     "ProjectStep",
     "Query",
+    "ResolveStep",
     "Sink",
     "Source",
     "Step",
+    "SubscribeStep",
+    "TableStep",
     "TimestampSpec",
     "Topology",
     "Window",
@@ -72,15 +93,6 @@ class Emit(StrEnum):
     BATCH = "batch"  # the last change of each key in a batch
     RECORD = "record"  # every input record's change, as ksqlDB does with its cache off
     FINAL = "final"  # EMIT FINAL: a window's result once, when it has closed
-
-
-class JoinKind(StrEnum):
-    """Which rows without a partner stay."""
-
-    INNER = "INNER"
-    LEFT = "LEFT"
-    RIGHT = "RIGHT"
-    FULL = "FULL"
 
 
 class JoinForm(StrEnum):
@@ -104,14 +116,6 @@ class Window:
     advance_ms: int
     grace_ms: int
     retention_ms: int
-
-
-@dataclass(frozen=True)
-class KeyExpression:
-    """One GROUP BY expression: Spark SQL over the source's columns, and the column it makes."""
-
-    spark: str
-    column: Column
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,8 @@ class AggregateStep:
 class ProjectStep:
     """A statement without state: key and value columns as Spark SQL over the source's columns.
 
-    `key` is one Spark expression per sink key column; `outputs` one per sink value column.
+    `keys` is one Spark expression per sink key column; `outputs` one per sink value column.
+    Of a windowed sink two more keys follow: the columns WINDOW_START and WINDOW_END.
     Over a TABLE a row that the filter does not pass is written as a tombstone.
     """
 
@@ -183,32 +188,6 @@ class ProjectStep:
     # Table functions, evaluated side by side (the shorter ones end in nulls): each makes the
     # column of its name out of an array, and `keys` and `outputs` may refer to it.
     explode: tuple[KeyExpression, ...] = ()
-
-
-@dataclass(frozen=True)
-class Input:
-    """One source of a step with state, up to the shuffle; all of it is Spark SQL.
-
-    Attributes:
-        keys: the shuffle key (join key, primary key); a null part drops a stream's record.
-        columns: what is carried into the state task, named uniquely over all inputs of the step
-            (`OutputColumn.duckdb` refers to them by that name).
-        filter: records it does not pass count as not there: dropped from a stream, a tombstone
-            of a table.
-    """
-
-    source: Source
-    keys: tuple[KeyExpression, ...]
-    columns: tuple[KeyExpression, ...]
-    filter: str | None = None
-
-    def fingerprint_parts(self) -> dict[str, object]:
-        return {
-            "source": [self.source.name, self.source.topic],
-            "keys": [[k.spark, str(k.column.type)] for k in self.keys],
-            "columns": [[c.spark, str(c.column.type)] for c in self.columns],
-            "filter": self.filter,
-        }
 
 
 @dataclass(frozen=True)
@@ -230,9 +209,10 @@ class JoinStep:
 
     `keys` and `outputs` are evaluated over the columns of both inputs (null where a side has no
     row), over the join key's columns by the names they have in `left.keys`, and over `ROWTIME`.
-    Of a FOREIGN_KEY join `left.keys` is the left table's primary key, `foreign_key` the Spark SQL
-    that makes the right table's, and the result is keyed by the left primary key.
+    Of a TABLE_TABLE join `keys` name columns of `left.keys`: a tombstone has no others.
+    A FOREIGN_KEY join is the second of three queries, see `SubscribeStep`.
     `history_ms`: of a versioned right table, how far back a stream's record may look.
+    Of a windowed sink two more `keys` follow: the columns WINDOW_START and WINDOW_END.
     """
 
     form: JoinForm
@@ -243,7 +223,6 @@ class JoinStep:
     outputs: tuple[OutputColumn, ...]
     window: JoinWindow | None = None
     filter: str | None = None  # DuckDB SQL, boolean: WHERE, after the join
-    foreign_key: KeyExpression | None = None
     history_ms: int | None = None
     emit: Emit = Emit.BATCH
 
@@ -257,34 +236,13 @@ class JoinStep:
             "left": self.left.fingerprint_parts(),
             "right": self.right.fingerprint_parts(),
             "window": str(self.window),
-            "foreign_key": self.foreign_key.spark if self.foreign_key else None,
             "history_ms": self.history_ms,
         }
 
 
-@dataclass(frozen=True)
-class ChangesStep:
-    """A table's changes for an aggregate over it: what a row was, and what it is.
-
-    Keeps the table's rows by its primary key (`input.keys`).  `input.columns` are the GROUP BY
-    expressions (the first `groups` of them) and the aggregates' arguments.  Writes to its
-    internal sink, keyed by the group, the value columns `old` and `new` of every carried column:
-    `OLD_<name>` and `NEW_<name>`, and the BOOLEANs `HAS_OLD` and `HAS_NEW`.  When a row moves to
-    another group, the old one is taken back there by a record of its own, first.
-    """
-
-    input: Input
-    groups: int
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return (self.input,)
-
-    def fingerprint_parts(self) -> dict[str, object]:
-        return {"changes": self.input.fingerprint_parts(), "groups": self.groups}
-
-
-Step = AggregateStep | ProjectStep | JoinStep | ChangesStep
+Step = (
+    AggregateStep | ProjectStep | JoinStep | ChangesStep | TableStep | SubscribeStep | ResolveStep
+)
 
 
 @dataclass(frozen=True)
@@ -332,12 +290,45 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Insertion:
+    """INSERT INTO … VALUES: one record of a topic.
+
+    `values` are constants in Spark SQL, one per column of the source, key columns first;
+    `timestamp` is the ROWTIME that was given (BIGINT, ms), None: the time it is written.
+    """
+
+    source: Source
+    values: tuple[KeyExpression, ...]
+    timestamp: str | None = None
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """ASSERT VALUES, or ASSERT NULL VALUES (`tombstone`): what a topic's next record looks like.
+
+    `values` are constants in Spark SQL, one per column that the statement names; the other
+    columns may be anything.  `line` is where the statement stands.
+    """
+
+    source: Source
+    values: tuple[KeyExpression, ...]
+    timestamp: str | None
+    tombstone: bool
+    line: int
+
+
+@dataclass(frozen=True)
 class Topology:
-    """All queries of one job, with every stream and table its statements declared."""
+    """All queries of one job, with every stream and table its statements declared.
+
+    `insertions` and `expectations` are in the file's order.
+    """
 
     queries: tuple[Query, ...]
     sources: tuple[Source, ...] = ()
     properties: tuple[tuple[str, str], ...] = field(default=())
+    insertions: tuple[Insertion, ...] = ()
+    expectations: tuple[Expectation, ...] = ()
 
     def query(self, name: str) -> Query | None:
         """The query that writes the table or stream `name` (resolved name), if any."""
