@@ -25,3 +25,11 @@ class RowsView:
         starts = {k: int.from_bytes(k[-8:], "big", signed=True) for k in self._rows}
         found = sorted((s, k) for k, s in starts.items() if s < before_start_ms)
         return [k for _, k in found[:limit]]
+
+    def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
+        times = {
+            k: int.from_bytes(k[-8:], "big", signed=True)
+            for k, row in self._rows.items()
+            if row is not None
+        }
+        return [k for _, k in sorted((t, k) for k, t in times.items() if start_ms <= t < end_ms)]

@@ -190,6 +190,13 @@ class TableStore:
         found = self._store.scan(_INDEX, _INDEX + _ordered(before_start_ms), limit)
         return [key[9:] for key, _ in found]
 
+    def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
+        """State keys whose time lies in `start_ms <= time < end_ms`, oldest first, then by key."""
+        if not self._windowed or start_ms >= end_ms:
+            return []
+        found = self._store.scan(_INDEX + _ordered(start_ms), _INDEX + _ordered(end_ms))
+        return [key[9:] for key, _ in found]
+
     def scan(
         self, start: bytes = b"", end: bytes | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:

@@ -58,6 +58,9 @@ class StoreView(Protocol):
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         """Windowed keys (last eight bytes: the start) that start before it, oldest first."""
 
+    def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
+        """Keys whose time (last eight bytes) is in `start_ms <= time < end_ms`, oldest first."""
+
 
 @dataclass(frozen=True)
 class Changes:
