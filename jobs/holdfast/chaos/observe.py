@@ -116,7 +116,8 @@ class Observer:
             reader = PartitionReader(self._client, topic, partition, headers=True)
             try:
                 for chunk in reader.read(start, end):
-                    yield from (h[name] for h in chunk.headers if name in h)
+                    found = (dict(pairs).get(name) for pairs in chunk.headers)
+                    yield from (value for value in found if value is not None)
             finally:
                 reader.close()
 

@@ -14,19 +14,21 @@ _READERS_MAX = 16
 _ADMINS_MAX = 4
 
 _Client = tuple[tuple[str, str], ...]
-_readers: OrderedDict[tuple[_Client, str, str, int], PartitionReader] = OrderedDict()
+_readers: OrderedDict[tuple[_Client, str, str, int, bool], PartitionReader] = OrderedDict()
 _admins: OrderedDict[_Client, Admin] = OrderedDict()
 
 
-def reader(client: Mapping[str, str], query: str, topic: str, partition: int) -> PartitionReader:
+def reader(
+    client: Mapping[str, str], query: str, topic: str, partition: int, *, headers: bool = False
+) -> PartitionReader:
     """This process's reader of a topic partition; the longest unused one makes room.
 
     Queries have readers of their own: they stand at different offsets.
     """
-    key = (_identity(client), query, topic, partition)
+    key = (_identity(client), query, topic, partition, headers)
     found = _readers.get(key)
     if found is None:
-        found = _readers[key] = PartitionReader(client, topic, partition)
+        found = _readers[key] = PartitionReader(client, topic, partition, headers=headers)
     _readers.move_to_end(key)
     while len(_readers) > _READERS_MAX:
         _readers.popitem(last=False)[1].close()

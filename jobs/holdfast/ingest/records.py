@@ -10,14 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import InvalidStatement
-from holdfast.ingest.event_time import EventTime, Times
+from holdfast.ingest.beside import header_columns, split_windows
 from holdfast.ingest.formats import Decoded, key_decoder, value_decoder
+from holdfast.tasks.event_time import EventTime, Times
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import Column
-from holdfast.types.topology import OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Source
+from holdfast.types.topology import HEADERS, OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Source
 
-__all__ = ["BadRecord", "RecordDecoder", "ddl"]
+__all__ = ["BadRecord", "RecordDecoder", "ddl", "wants_headers"]
 
 _META = (
     (PARTITION, pa.int32(), "INT"),
@@ -45,38 +46,57 @@ def ddl(options: IngestOptions) -> str:
     return ", ".join(named + [f"`{name}` {spark}" for name, _, spark in _META])
 
 
+def wants_headers(options: IngestOptions) -> bool:
+    """Whether a wanted column is made of record headers."""
+    made = {HEADERS, *(h.column.name for h in options.source.headers)}
+    return not made.isdisjoint(options.columns)
+
+
 class RecordDecoder:
     """Knows the formats of one source and which columns are wanted."""
 
     def __init__(self, options: IngestOptions) -> None:
         """Raises `InvalidStatement`, `Unsupported`: the source cannot be decoded as declared."""
         source = options.source
-        self._times = EventTime(source)
-        names = list(options.columns)
-        if self._times.column is not None and self._times.column.name not in names:
-            names.append(self._times.column.name)
-        wanted = [_declared(source, name) for name in names]
-        keys = [c for c in wanted if c in source.key_columns]
-        values = [c for c in wanted if c not in source.key_columns]
-        self._keys = key_decoder(source.key_format, source.key_columns, keys)
-        self._values = value_decoder(source.value_format, source.value_columns, values)
-        order = [c.name for c in keys + values]
-        self._places = [order.index(name) for name in options.columns]
-        self._time_place = order.index(self._times.column.name) if self._times.column else -1
-        fields = [(c.name, c.type.arrow()) for c in wanted[: len(options.columns)]]
+        self._source = source
+        self._times = EventTime(source.name, source.columns, source.timestamp)
+        wanted = [_declared(source, name) for name in options.columns]
+        stamp = self._times.column
+        decoded = [c for c in wanted if c in source.columns]
+        if stamp is not None and stamp not in decoded:
+            decoded.append(stamp)
+        keys = [c for c in decoded if c in source.key_columns]
+        values = [c for c in decoded if c not in source.key_columns]
+        self._keys = key_decoder(source.key_format, source.key_columns, keys, source.key_delimiter)
+        self._values = value_decoder(
+            source.value_format,
+            source.value_columns,
+            values,
+            wrap=source.wrap_single,
+            delimiter=source.delimiter,
+        )
+        self._decoded = [c.name for c in keys + values]
+        self._wanted = [c.name for c in wanted]
+        self._headers = wants_headers(options)
+        fields = [(c.name, c.type.arrow()) for c in wanted]
         self._schema = pa.schema(fields + [(name, arrow) for name, arrow, _ in _META])
 
     def decode(self, chunk: Chunk, partition: int) -> tuple[pa.RecordBatch, list[BadRecord]]:
         """The good records in columns, in their order, and the bad ones in theirs."""
-        keys, values = self._keys.decode(chunk.keys), self._values.decode(chunk.values)
-        columns = keys.columns + values.columns
+        windows = split_windows(self._source, chunk.keys)
+        keys, values = self._keys.decode(windows.keys), self._values.decode(chunk.values)
+        columns = dict(zip(self._decoded, keys.columns + values.columns, strict=True))
         tombstones = _absent(chunk.values)
         tombstones[list(values.nulls)] = True
-        time_column = columns[self._time_place] if self._time_place >= 0 else None
+        stamp = self._times.column
+        time_column = columns[stamp.name] if stamp is not None else None
         times, timeless = self._times.of(time_column, chunk.timestamps, tombstones)
-        bad = _reasons(keys, values, timeless)
+        bad = _reasons(keys, values, {**timeless, **windows.bad})
+        columns |= windows.bounds
+        if self._headers:
+            columns |= header_columns(self._source, chunk.headers)
         meta = _meta(chunk, partition, times, tombstones)
-        arrays = [columns[i] for i in self._places] + meta
+        arrays = [columns[name] for name in self._wanted] + meta
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return _without(batch, bad), [_bad(chunk, i, why) for i, why in sorted(bad.items())]
 
@@ -88,7 +108,7 @@ def _absent(values: Sequence[bytes | None]) -> npt.NDArray[np.bool_]:
 
 
 def _declared(source: Source, name: str) -> Column:
-    found = next((c for c in source.columns if c.name == name), None)
+    found = next((c for c in source.readable if c.name == name), None)
     if found is None:
         raise InvalidStatement(
             f"{source.name} has no column {name}.",

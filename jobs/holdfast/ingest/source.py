@@ -38,7 +38,7 @@ from holdfast.ingest.offsets import (
     to_spark,
 )
 from holdfast.ingest.readers import admin, reader
-from holdfast.ingest.records import BadRecord, RecordDecoder, ddl
+from holdfast.ingest.records import BadRecord, RecordDecoder, ddl, wants_headers
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 
@@ -209,7 +209,11 @@ def _set_aside(
 
 def _chunks(options: IngestOptions, wanted: KafkaRange) -> Iterator[Chunk]:
     source = reader(
-        options.kafka, options.transactional_id_prefix, options.source.topic, wanted.partition
+        options.kafka,
+        options.transactional_id_prefix,
+        options.source.topic,
+        wanted.partition,
+        headers=wants_headers(options),
     )
     start = wanted.start
     if wanted.fresh or not options.fail_on_data_loss:

@@ -38,7 +38,7 @@ def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
         named.add(source.timestamp.column)
     if source.kind == "TABLE":  # a record without a key is none of its rows
         named |= {c.name for c in source.key_columns}
-    return tuple(c.name for c in source.columns if c.name in named)
+    return tuple(c.name for c in source.readable if c.name in named)
 
 
 def _input_texts(each: Input) -> list[str]:

@@ -7,7 +7,8 @@ A *state key* is what the shuffle hashes, what the store and the changelog are k
     anything else             JSON object of k0, k1 …, times as numbers, decimals as text
 
 A windowed state key is the state key and the window's start in ms, 8 bytes big-endian, which is
-also how Kafka Streams' TimeWindowedSerializer lays out the keys of a windowed sink topic.
+also how Kafka Streams' TimeWindowedSerializer lays out the keys of a windowed sink topic.  In the
+topic of a session table a key is followed by the session's end and then by its start.
 A record whose key has a null part has no state key and is dropped, as in ksqlDB.
 """
 
@@ -22,13 +23,24 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from holdfast.tasks.values import delimited, json_objects, json_ready
+from holdfast.tasks.plain_text import delimited_rows
+from holdfast.tasks.values import encode_single, json_objects, text_ready
 from holdfast.types.schema import Base, Column
-from holdfast.types.topology import Format, KeyExpression
+from holdfast.types.topology import Format, KeyExpression, WindowKind
 
-__all__ = ["decode_keys", "encode_keys", "sink_keys", "split_window", "state_key_sql", "window_key"]
+__all__ = [
+    "decode_keys",
+    "encode_keys",
+    "session_key",
+    "sink_keys",
+    "split_window",
+    "split_windowed",
+    "state_key_sql",
+    "window_key",
+]
 
 _WINDOW = struct.Struct(">q")
+_SESSION = struct.Struct(">qq")  # end, start
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
 
@@ -61,6 +73,27 @@ def split_window(keys: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
     return [k[:-8] for k in keys], [_WINDOW.unpack(k[-8:])[0] for k in keys]
 
 
+def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
+    """A record key of a session table: Kafka Streams' SessionWindowedSerializer."""
+    return key + _SESSION.pack(end_ms, start_ms)
+
+
+def split_windowed(key: bytes, kind: WindowKind, size_ms: int) -> tuple[bytes, int, int]:
+    """(key, window start, window end in ms) of a record key of a windowed topic.
+
+    Raises:
+        ValueError: it is shorter than the window it should end in.
+    """
+    width = _SESSION.size if kind is WindowKind.SESSION else _WINDOW.size
+    if len(key) < width:
+        raise ValueError(f"{len(key)} bytes, but a {kind} window alone takes {width}")
+    if kind is WindowKind.SESSION:
+        end, start = _SESSION.unpack(key[-width:])
+        return key[:-width], start, end
+    (start,) = _WINDOW.unpack(key[-width:])
+    return key[:-width], start, start + size_ms
+
+
 def decode_keys(keys: Sequence[bytes], columns: Sequence[Column]) -> list[pa.Array]:
     """The key columns of plain (not windowed) state keys, as Arrow arrays."""
     first = columns[0]
@@ -91,32 +124,32 @@ def _from_json(value: Any, base: Base) -> Any:
 
 
 def sink_keys(
-    keys: Sequence[bytes], columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format
+    keys: Sequence[bytes],
+    columns: Sequence[Column],
+    arrays: Sequence[pa.Array],
+    form: Format,
+    delimiter: str = ",",
 ) -> list[bytes]:
     """Record keys of the sink topic for plain state keys, in the sink's key format."""
     one = columns[0].type.base if len(columns) == 1 else None
     if form is Format.KAFKA and one in (Base.STRING, Base.INTEGER, Base.BIGINT):
         return list(keys)
-    return encode_keys(columns, arrays, form)
+    encoded = encode_keys(columns, arrays, form, delimiter)
+    return [k or b"" for k in encoded]  # no part of a state key is null
 
 
-def encode_keys(columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format) -> list[bytes]:
-    """Record keys from key columns; a row whose every part is null gets an empty key."""
-    if form is Format.JSON and len(columns) > 1:
-        return json_objects(columns, arrays)
-    lists = [json_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
+def encode_keys(
+    columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format, delimiter: str = ","
+) -> list[bytes | None]:
+    """Record keys from key columns; a row whose every part is null has none."""
+    if form is Format.NONE or not columns:
+        return [None] * (len(arrays[0]) if arrays else 0)
+    if len(columns) == 1 and form is not Format.DELIMITED:
+        return encode_single(columns[0], arrays[0], form)
     if form is Format.JSON:
-        return [orjson.dumps(v) for v in lists[0]]
-    if form is Format.DELIMITED:
-        return [",".join(delimited(v) for v in r).encode() for r in zip(*lists, strict=True)]
-    return [_kafka(v, columns[0].type.base) for v in lists[0]]
-
-
-def _kafka(value: Any, base: Base) -> bytes:
-    if value is None:
-        return b""
-    if base is Base.DOUBLE:
-        return struct.pack(">d", value)
-    if base in _NUMBERS:
-        return _NUMBERS[base].pack(value)
-    return value if isinstance(value, bytes) else str(value).encode()
+        encoded = json_objects(columns, arrays)
+    else:
+        ready = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
+        encoded = delimited_rows(ready, delimiter)
+    parts = zip(*(a.is_valid().to_pylist() for a in arrays), strict=True)
+    return [k if any(there) else None for k, there in zip(encoded, parts, strict=True)]

@@ -185,7 +185,7 @@ def _restore(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one line 
     if pa.types.is_struct(kind):
         return {f.name: _restore(value.get(f.name), f.type) for f in kind}
     if pa.types.is_map(kind):
-        return [(k, _restore(v, kind.item_type)) for k, v in value]
+        return [(_restore(k, kind.key_type), _restore(v, kind.item_type)) for k, v in value]
     return value
 
 

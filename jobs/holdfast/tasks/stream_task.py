@@ -23,7 +23,7 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import stream_transactional_id
-from holdfast.types.topology import TIMESTAMP, TOMBSTONE, Format, ProjectStep
+from holdfast.types.topology import TIMESTAMP, TOMBSTONE, ProjectStep
 
 __all__ = ["StreamTask", "stream_schema"]
 
@@ -140,7 +140,9 @@ class StreamTask:
         keys = self._keys(batch, width)
         columns = [v.column for v in step.outputs]
         arrays = [batch.column(width + i) for i in range(len(columns))]
-        values: list[bytes | None] = list(encode_values(columns, arrays, sink.value_format))
+        values = encode_values(
+            columns, arrays, sink.value_format, wrap=sink.wrap_single, delimiter=sink.delimiter
+        )
         if pc.any(batch[TOMBSTONE]).as_py():
             dead = batch[TOMBSTONE].to_pylist()
             values = [None if d else v for d, v in zip(dead, values, strict=True)]
@@ -150,12 +152,11 @@ class StreamTask:
 
     def _keys(self, batch: pa.RecordBatch, width: int) -> Sequence[bytes | None]:
         sink = self._plan.query.sink
-        if not width or sink.key_format is Format.NONE:
+        if not width:
             return [None] * batch.num_rows
         arrays = [batch.column(i) for i in range(width)]
-        keys = encode_keys([k.column for k in self._step.keys], arrays, sink.key_format)
-        absent = [all(part is None for part in row) for row in _rows(arrays)]
-        return [None if a else k for a, k in zip(absent, keys, strict=True)]
+        columns = [k.column for k in self._step.keys]
+        return encode_keys(columns, arrays, sink.key_format, sink.key_delimiter)
 
     def _sink_partition(self, key: bytes | None) -> int:
         # A record without a key stays with its source partition: order is kept, no randomness.
@@ -167,7 +168,3 @@ class StreamTask:
         if self._producer is not None:
             self._producer.close()
             self._producer = None
-
-
-def _rows(arrays: Sequence[pa.Array]) -> list[tuple[object, ...]]:
-    return list(zip(*(a.to_pylist() for a in arrays), strict=True))

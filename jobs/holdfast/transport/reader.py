@@ -67,7 +67,7 @@ class Chunk:
         offsets: ascending, not always dense.
         timestamps: ms since the epoch; -1 where the record carries none.
         position: the offset to read next, beyond gaps and markers already passed.
-        headers: name to value, the last one of a name; empty unless the reader was asked for them.
+        headers: (name, value) pairs per record; empty unless the reader was asked for them.
     """
 
     keys: list[bytes | None]
@@ -75,7 +75,7 @@ class Chunk:
     offsets: list[int]
     timestamps: list[int]
     position: int
-    headers: list[dict[str, bytes]] = field(default_factory=list)
+    headers: list[list[tuple[str, bytes | None]]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -283,10 +283,10 @@ def _offset(message: Message) -> int:
     return -1 if offset is None else offset
 
 
-def _headers(message: Message) -> dict[str, bytes]:
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     found = message.headers() or []
     pairs = found.items() if isinstance(found, dict) else found
-    return {name: value for name, value in pairs if isinstance(value, bytes)}
+    return [(name, v.encode() if isinstance(v, str) else v) for name, v in pairs]
 
 
 def _columns(batch: list[Message], position: int) -> Chunk:

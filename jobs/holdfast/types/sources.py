@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from holdfast.types.schema import Column
+from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 
 __all__ = [
     "HEADERS",
+    "HEADERS_TYPE",
     "META_COLUMNS",
     "OFFSET",
     "PARTITION",
@@ -35,6 +36,12 @@ META_COLUMNS = (PARTITION, OFFSET, TIMESTAMP, TOMBSTONE)
 HEADERS = "__headers"  # ARRAY<STRUCT<KEY STRING, VALUE BYTES>>
 WINDOW_START = "__window_start"  # BIGINT, of a source whose keys are windowed, ms
 WINDOW_END = "__window_end"  # BIGINT, ms
+HEADERS_TYPE = SqlType(
+    Base.ARRAY,
+    element=SqlType(
+        Base.STRUCT, fields=(Column("KEY", STRING), Column("VALUE", SqlType(Base.BYTES)))
+    ),
+)
 # BIGINT, the place of a record in the order in which all sources of a query are read.  Null where
 # it is for the processor to find (`holdfast.tasks.processors.base.arrival_order`).
 SEQUENCE = "__seq"
@@ -84,11 +91,19 @@ class Source:
     window_size_ms: int = 0  # of TUMBLING and HOPPING; sessions carry both bounds
     wrap_single: bool = True  # WRAP_SINGLE_VALUE: one value column stands inside an object
     delimiter: str = ","  # VALUE_DELIMITER of DELIMITED
+    key_delimiter: str = ","  # KEY_DELIMITER of DELIMITED
     read_only: bool = False  # CREATE SOURCE …: nothing may write to it
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.key_columns + self.value_columns
+
+    @property
+    def readable(self) -> tuple[Column, ...]:
+        """All that a read can be asked for by name: also headers, and bounds of windowed keys."""
+        bounds = (Column(WINDOW_START, BIGINT), Column(WINDOW_END, BIGINT))
+        found = self.columns + tuple(h.column for h in self.headers)
+        return (*found, *(bounds if self.window else ()), Column(HEADERS, HEADERS_TYPE))
 
 
 @dataclass(frozen=True)
@@ -116,5 +131,7 @@ class Sink:
     window_size_ms: int = 0  # of TUMBLING and HOPPING
     wrap_single: bool = True
     delimiter: str = ","
+    key_delimiter: str = ","
+    timestamp: TimestampSpec | None = None  # the value column that record timestamps come from
     # Between two steps of one statement: no user declared it, and no one else reads it.
     internal: bool = False

@@ -46,6 +46,7 @@ from holdfast.types.table_steps import (
 __all__ = [
     "GONE",
     "HEADERS",
+    "HEADERS_TYPE",
     "INSTRUCTION",
     "LEFT_KEY",
     "META_COLUMNS",

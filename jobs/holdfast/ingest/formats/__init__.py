@@ -15,35 +15,52 @@ from holdfast.types.topology import Format
 __all__ = ["Decoded", "Decoder", "key_decoder", "value_decoder"]
 
 
-def value_decoder(format_: Format, declared: Sequence[Column], wanted: Sequence[Column]) -> Decoder:
+def value_decoder(
+    format_: Format,
+    declared: Sequence[Column],
+    wanted: Sequence[Column],
+    *,
+    wrap: bool = True,
+    delimiter: str = ",",
+) -> Decoder:
     """The decoder of record values.
 
     Args:
         declared: every value column of the source, in its order.
         wanted: those to decode, in the order of the result.
+        wrap: a single JSON column stands inside an object (WRAP_SINGLE_VALUE).
+        delimiter: of DELIMITED.
 
     Raises:
         Unsupported: the format cannot hold the declared columns.
     """
-    return _decoder(format_, declared, wanted, unwrapped=False)
+    unwrapped = not wrap and len(declared) == 1
+    return _decoder(format_, declared, wanted, delimiter, unwrapped=unwrapped)
 
 
-def key_decoder(format_: Format, declared: Sequence[Column], wanted: Sequence[Column]) -> Decoder:
+def key_decoder(
+    format_: Format, declared: Sequence[Column], wanted: Sequence[Column], delimiter: str = ","
+) -> Decoder:
     """The decoder of record keys: as `value_decoder`, but one JSON column stands without object.
 
     Raises:
         Unsupported: the format cannot hold the declared columns.
     """
-    return _decoder(format_, declared, wanted, unwrapped=len(declared) == 1)
+    return _decoder(format_, declared, wanted, delimiter, unwrapped=len(declared) == 1)
 
 
 def _decoder(
-    format_: Format, declared: Sequence[Column], wanted: Sequence[Column], *, unwrapped: bool
+    format_: Format,
+    declared: Sequence[Column],
+    wanted: Sequence[Column],
+    delimiter: str,
+    *,
+    unwrapped: bool,
 ) -> Decoder:
     if format_ is Format.JSON:
         return JsonDecoder(wanted, unwrapped=unwrapped)
     if format_ is Format.KAFKA:
         return KafkaDecoder(declared, wanted)
     if format_ is Format.DELIMITED:
-        return DelimitedDecoder(declared, wanted)
+        return DelimitedDecoder(declared, wanted, delimiter)
     return NoneDecoder(wanted)

@@ -1,4 +1,4 @@
-"""DELIMITED: comma-separated text, quoted as in RFC 4180, one field per declared column."""
+"""DELIMITED: separated text, quoted as in RFC 4180, one field per declared column."""
 
 from __future__ import annotations
 
@@ -22,15 +22,19 @@ _NESTED = frozenset({Base.ARRAY, Base.MAP, Base.STRUCT})
 class DelimitedDecoder(Decoder):
     """Fields go by their place among the declared columns; an empty field is NULL."""
 
-    def __init__(self, declared: Sequence[Column], wanted: Sequence[Column]) -> None:
+    def __init__(
+        self, declared: Sequence[Column], wanted: Sequence[Column], delimiter: str = ","
+    ) -> None:
         """Raises `Unsupported` for a column whose type has parts."""
         for column in declared:
             if column.type.base in _NESTED:
                 raise Unsupported(
-                    f"Format DELIMITED cannot hold {column.name}, a {column.type}.",
+                    f"The 'DELIMITED' format does not support type '{column.type.base}', "
+                    f"column {column.name}.",
                     action="use another format, JSON for example.",
                 )
         self._count = len(declared)
+        self._delimiter = delimiter
         self._wanted = tuple(wanted)
         names = [c.name for c in declared]
         self._fields: list[tuple[int, str, Parser]] = [
@@ -52,17 +56,18 @@ class DelimitedDecoder(Decoder):
         return Decoded(tuple(arrays), bad)
 
     def _row(self, payload: bytes) -> list[object]:
-        fields = _split(payload)
+        fields = _split(payload, self._delimiter)
         if len(fields) != self._count:
             raise Undecodable(f"{len(fields)} fields, but {self._count} columns are declared")
         return [_value(fields[at], name, parse) for at, name, parse in self._fields]
 
 
-def _split(payload: bytes) -> list[str]:
+def _split(payload: bytes, delimiter: str) -> list[str]:
     try:
         text = payload.decode()
+        rows = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, strict=True)
         # As ksqlDB does: the first line that has something is the record.
-        return next((f for f in csv.reader(text.splitlines(keepends=True), strict=True) if f), [])
+        return next((fields for fields in rows if fields), [])
     except UnicodeDecodeError as error:
         raise Undecodable(f"not valid UTF-8 at byte {error.start}") from error
     except csv.Error as error:

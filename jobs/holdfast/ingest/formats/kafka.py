@@ -27,7 +27,7 @@ class KafkaDecoder(Decoder):
         """Raises `Unsupported` unless one column of a supported type is declared."""
         if len(declared) > 1:
             raise Unsupported(
-                f"Format KAFKA holds one column, not {len(declared)}.",
+                f"The 'KAFKA' format only supports a single field, not {len(declared)} columns.",
                 action="declare one column or use another format, JSON for example.",
             )
         self._wanted = tuple(wanted)
@@ -51,7 +51,7 @@ def _decoder(column: Column) -> _Decode:
         return lambda payloads: (pa.array(payloads, pa.binary()), {})
     if base not in _NUMBERS:
         raise Unsupported(
-            f"Format KAFKA cannot hold {column.name}, a {column.type}.",
+            f"The 'KAFKA' format does not support type '{base}', column {column.name}.",
             action="use INTEGER, BIGINT, DOUBLE, STRING or BYTES, or another format.",
         )
     dtype = np.dtype(_NUMBERS[base])

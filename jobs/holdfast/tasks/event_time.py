@@ -1,8 +1,8 @@
-"""Event time of records, in ms since the epoch, and why a record has none."""
+"""Event time of records, in ms since the epoch, and why a record has none: sources and sinks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import InvalidStatement
-from holdfast.ingest.formats.base import Undecodable
-from holdfast.ingest.java_time import timestamp_parser
+from holdfast.tasks.java_time import timestamp_parser
 from holdfast.types.schema import Base, Column
-from holdfast.types.topology import Source
+from holdfast.types.topology import TimestampSpec
 
 __all__ = ["EventTime", "Times"]
 
@@ -23,21 +22,25 @@ _NONE = -1  # no event time: ms before the epoch are as bad as none
 
 
 class EventTime:
-    """Takes event time from the source's TIMESTAMP column, else from the Kafka record.
+    """Takes event time from the TIMESTAMP column of a stream or table, else from the record.
 
     A record without value has no column to take it from: its record timestamp counts.
     """
 
-    def __init__(self, source: Source) -> None:
-        """Raises `InvalidStatement`: no such column, or of a type that holds no time."""
+    def __init__(self, name: str, columns: Sequence[Column], spec: TimestampSpec | None) -> None:
+        """`name` is the stream's or table's, for messages.
+
+        Raises:
+            InvalidStatement: no such column, or of a type that holds no time.
+        """
         self.column: Column | None = None
         self._read: Callable[[pa.Array], tuple[Times, dict[int, str]]] | None = None
-        if source.timestamp is not None:
-            self.column = _named(source, source.timestamp.column)
-            self._read = _reader(self.column, source.timestamp.format)
+        if spec is not None:
+            self.column = _named(name, columns, spec.column)
+            self._read = _reader(self.column, spec.format)
 
     def of(
-        self, column: pa.Array | None, records: list[int], tombstones: npt.NDArray[np.bool_]
+        self, column: pa.Array | None, records: Sequence[int], tombstones: npt.NDArray[np.bool_]
     ) -> tuple[Times, dict[int, str]]:
         """Event times, and the reason for every record that has none.
 
@@ -57,11 +60,11 @@ class EventTime:
         return times, bad
 
 
-def _named(source: Source, name: str) -> Column:
-    found = next((c for c in source.columns if c.name == name), None)
+def _named(of: str, columns: Sequence[Column], name: str) -> Column:
+    found = next((c for c in columns if c.name == name), None)
     if found is None:
         raise InvalidStatement(
-            f"{source.name} has no column {name} to take event time from.",
+            f"{of} has no column {name} to take event time from.",
             action="name one of its columns in TIMESTAMP.",
         )
     return found
@@ -103,7 +106,7 @@ def _texts(array: pa.Array, parse: Callable[[str], int], name: str) -> tuple[Tim
                 bad[i] = f"event time {name} is null"
             else:
                 times[i] = parse(text)
-        except Undecodable as error:
+        except ValueError as error:
             bad[i] = f"event time {name}: {error}"
     return times, bad
 

@@ -4,7 +4,8 @@ Understood: `y u` years, `M L` months (numbers, or English names from three lett
 `D` day of the year, `E` weekday name (read, not checked), `H k` and `h K` with `a` hours,
 `m s` minutes and seconds, `S` fraction of a second, `n` nanoseconds of the second,
 `X x Z` offsets, `VV z` zones, `'literal text'`, `[optional parts]`.  A run of letters takes as
-many digits as it has letters, one letter alone takes any.  Without a zone the text is UTC.
+many digits as it has letters, one letter alone takes any.  Without a zone the text is UTC, and
+what it does not say is as in 1970-01-01T00:00.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from functools import cache
 from zoneinfo import ZoneInfo
 
 from holdfast.errors import Unsupported
-from holdfast.ingest.formats.base import Undecodable
 
 __all__ = ["timestamp_parser"]
 
@@ -44,7 +44,7 @@ _NUMBERS = {
 
 
 def timestamp_parser(pattern: str) -> Callable[[str], int]:
-    """A function from text to ms since the epoch, which raises `Undecodable`.
+    """A function from text to ms since the epoch, which raises `ValueError`.
 
     Raises:
         Unsupported: the pattern uses a letter that is not understood, or its brackets are wrong.
@@ -57,12 +57,12 @@ def timestamp_parser(pattern: str) -> Callable[[str], int]:
     def parse(text: str) -> int:
         found = matcher.fullmatch(text)
         if found is None:
-            raise Undecodable(f"{text[:40]!r} does not match the pattern {pattern}")
+            raise ValueError(f"{text[:40]!r} does not match the pattern {pattern}")
         try:
             groups = found.groupdict().items()
             return _millis({k.partition("_")[2]: v for k, v in groups if v is not None})
         except (ValueError, OverflowError, KeyError) as error:
-            raise Undecodable(f"{text[:40]!r} is no moment in time: {error}") from error
+            raise ValueError(f"{text[:40]!r} is no moment in time: {error}") from error
 
     return parse
 
@@ -136,7 +136,7 @@ def _millis(parts: Mapping[str, str]) -> int:
 
 
 def _date(parts: Mapping[str, str]) -> datetime:
-    year = int(parts["year"]) if "year" in parts else 2000 + int(parts["year2"])
+    year = _year(parts)
     if "yearday" in parts:
         found = datetime(year, 1, 1) + timedelta(days=int(parts["yearday"]) - 1)  # noqa: DTZ001
         if found.year != year or int(parts["yearday"]) < 1:
@@ -145,6 +145,12 @@ def _date(parts: Mapping[str, str]) -> datetime:
     name = parts.get("monthname")
     month = int(parts.get("month", 1)) if name is None else _month(name)
     return datetime(year, month, int(parts.get("day", 1)))  # noqa: DTZ001 - its zone is parsed too
+
+
+def _year(parts: Mapping[str, str]) -> int:
+    if "year2" in parts:
+        return 2000 + int(parts["year2"])
+    return int(parts.get("year", _EPOCH.year))
 
 
 def _month(name: str) -> int:
