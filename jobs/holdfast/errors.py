@@ -21,6 +21,7 @@ __all__ = [
     "IncompatibleStatement",
     "InvalidConfig",
     "InvalidStatement",
+    "InvalidTestCase",
     "KafkaUnavailable",
     "NotOwner",
     "OffsetOverlap",
@@ -113,6 +114,10 @@ class StoreAhead(StoreCorrupted):
 
 class CleanerIdle(HoldfastError):
     """A broker's log cleaner does nothing: look at the broker; nothing is lost."""
+
+
+class InvalidTestCase(HoldfastError):
+    """A test case, or a file of them, is not as it must be."""
 
 
 class Refused(HoldfastError):

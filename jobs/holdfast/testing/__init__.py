@@ -1,0 +1,1 @@
+"""`holdfast test`: statements, input records and expected output records, compared."""

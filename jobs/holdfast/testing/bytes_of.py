@@ -1,0 +1,132 @@
+"""Between JSON and the bytes of a record, by the formats of the topic's stream or table."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from holdfast.errors import InvalidTestCase
+from holdfast.testing.cases import Spec, SpecWindow, WindowType
+from holdfast.testing.json_text import dumps, loads
+from holdfast.types.schema import Base, Column
+from holdfast.types.topology import Format, Sink, Source, WindowKind
+
+__all__ = ["RawRecord", "TopicCodec"]
+
+_TIME = struct.Struct(">q")
+_NUMBERS = {Base.INTEGER: ">i", Base.BIGINT: ">q", Base.DOUBLE: ">d"}
+
+
+@dataclass(frozen=True)
+class RawRecord:
+    """A record of a topic, as a broker would hold it."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...] = field(default=())
+
+
+class TopicCodec:
+    """Encodes and decodes the records of one topic."""
+
+    def __init__(self, of: Source | Sink) -> None:
+        self._of = of
+
+    def encode(self, spec: Spec) -> RawRecord:
+        """The bytes of an input record.
+
+        Raises:
+            InvalidTestCase: the topic's format cannot hold the key or value.
+        """
+        of = self._of
+        key = self._encoded(spec.key, of.key_format, of.key_columns, f"key of {of.topic}")
+        value = self._encoded(spec.value, of.value_format, of.value_columns, f"value of {of.topic}")
+        if spec.window is not None and key is not None:
+            key += _window_bytes(spec.window)
+        return RawRecord(key, value, spec.timestamp or 0, spec.headers or ())
+
+    def decode(self, record: RawRecord) -> Spec:
+        """What a test file would say of a record.
+
+        Raises:
+            InvalidTestCase: its bytes are not of the topic's formats.
+        """
+        of, key, window = self._of, record.key, None
+        if of.window is not None and key is not None:
+            key, window = _split(key, of.window, of.window_size_ms)
+        try:
+            return Spec(
+                topic=of.topic,
+                key=_decoded(key, of.key_format, of.key_columns),
+                value=_decoded(record.value, of.value_format, of.value_columns),
+                timestamp=record.timestamp,
+                window=window,
+                headers=record.headers,
+            )
+        except (ValueError, struct.error) as error:
+            raise InvalidTestCase(
+                f"A record of topic {of.topic} is not in its formats: {error} "
+                f"(key {record.key!r}, value {record.value!r})."
+            ) from error
+
+    def _encoded(
+        self, value: Any, form: Format, columns: Sequence[Column], what: str
+    ) -> bytes | None:
+        if value is None:
+            return None
+        if form is Format.JSON:
+            return dumps(value).encode()
+        if form is Format.KAFKA and columns:
+            return _kafka(value, columns[0], what)
+        if isinstance(value, dict | list):
+            raise InvalidTestCase(
+                f"The {what} is JSON ({dumps(value)}), but its format is {form}.",
+                action="write it as text",
+            )
+        return _text(value).encode()
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _kafka(value: Any, column: Column, what: str) -> bytes:
+    form = _NUMBERS.get(column.type.base)
+    if form is None:
+        return _text(value).encode()
+    try:
+        return struct.pack(form, float(value) if form == ">d" else int(value))
+    except (TypeError, ValueError, struct.error) as error:
+        raise InvalidTestCase(
+            f"The {what} is {dumps(value)}, which is no {column.type} ({column.name})."
+        ) from error
+
+
+def _decoded(data: bytes | None, form: Format, columns: Sequence[Column]) -> Any:
+    if data is None:
+        return None
+    if form is Format.JSON:
+        return loads(data)
+    base = columns[0].type.base if columns and form is Format.KAFKA else None
+    if base in _NUMBERS:
+        (number,) = struct.unpack(_NUMBERS[base], data)
+        return Decimal(repr(number)) if base is Base.DOUBLE else number
+    return data.decode()
+
+
+def _window_bytes(window: SpecWindow) -> bytes:
+    """Kafka Streams' layouts: the start of a time window, end and start of a session."""
+    start = _TIME.pack(window.start)
+    return start if window.type is WindowType.TIME else _TIME.pack(window.end) + start
+
+
+def _split(key: bytes, kind: WindowKind, size_ms: int) -> tuple[bytes, SpecWindow]:
+    (start,) = _TIME.unpack(key[-8:])
+    if kind is not WindowKind.SESSION:
+        return key[:-8], SpecWindow(start, start + size_ms, WindowType.TIME)
+    (end,) = _TIME.unpack(key[-16:-8])
+    return key[:-16], SpecWindow(start, end, WindowType.SESSION)

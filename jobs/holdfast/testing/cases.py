@@ -1,0 +1,143 @@
+"""Test cases: statements, the records piped into topics, and the records expected in others."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from holdfast.errors import InvalidTestCase
+
+__all__ = ["Case", "Refusal", "Spec", "SpecWindow", "WindowType", "record_of"]
+
+
+class WindowType(StrEnum):
+    """How a record's window is written into its key."""
+
+    TIME = "time"  # start only
+    SESSION = "session"  # end and start
+
+
+@dataclass(frozen=True)
+class SpecWindow:
+    """The window of a record's key, in ms."""
+
+    start: int
+    end: int
+    type: WindowType
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A record as a test file says it, of inputs and of outputs.
+
+    Attributes:
+        key: JSON; text for a DELIMITED key.
+        value: JSON; text for a DELIMITED value; None is a tombstone.
+        timestamp: ms; None: 0 of an input, any of an output.
+        headers: (name, bytes); None: none of an input, any of an output.
+    """
+
+    topic: str
+    key: Any
+    value: Any
+    timestamp: int | None = None
+    window: SpecWindow | None = None
+    headers: tuple[tuple[str, bytes | None], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """`expectedException`: statements or inputs are to be refused, maybe with these words."""
+
+    type: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case.
+
+    Attributes:
+        name: its name in the file, with the format it was made for.
+        origin: the file it is of.
+        statements: SQL text.
+        properties: what the session was told by SET before.
+        refusal: what it must be refused with, None when it is to run.
+        sources: what is to be known of streams and tables afterwards (`post.sources`).
+        formats: every serialization format it names, upper-case.
+        disabled: not to be run.
+    """
+
+    name: str
+    origin: str
+    statements: str
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+    properties: Mapping[str, str] = field(default_factory=dict)
+    refusal: Refusal | None = None
+    sources: tuple[Mapping[str, Any], ...] = ()
+    formats: frozenset[str] = frozenset()
+    disabled: bool = False
+
+
+def record_of(node: Any, where: str) -> Spec:
+    """A record from its JSON object.
+
+    Args:
+        where: file and place, for the message.
+
+    Raises:
+        InvalidTestCase: a field is missing or has the wrong type.
+    """
+    if not isinstance(node, dict):
+        raise InvalidTestCase(f"{where} is not a JSON object.")
+    topic = node.get("topic")
+    if not isinstance(topic, str) or not topic.strip():
+        raise InvalidTestCase(f"{where} has no field 'topic'.", action="name the record's topic")
+    if "value" not in node:
+        raise InvalidTestCase(
+            f"{where} (topic {topic}) has no field 'value'.", action="a tombstone's is null"
+        )
+    timestamp = node.get("timestamp")
+    if timestamp is not None and not isinstance(timestamp, int):
+        raise InvalidTestCase(f"{where} has the timestamp {timestamp!r}: give milliseconds.")
+    return Spec(
+        topic=topic,
+        key=node.get("key"),
+        value=node["value"],
+        timestamp=timestamp,
+        window=_window(node.get("window"), where),
+        headers=_headers(node.get("headers"), where),
+    )
+
+
+def _window(node: Any, where: str) -> SpecWindow | None:
+    if node is None:
+        return None
+    try:
+        kind = WindowType(str(node.get("type", "time")).lower())
+        return SpecWindow(int(node["start"]), int(node["end"]), kind)
+    except (AttributeError, KeyError, ValueError, TypeError) as error:
+        raise InvalidTestCase(
+            f"{where} has the window {node!r}.",
+            action='write {"start": ms, "end": ms, "type": "time" or "session"}',
+        ) from error
+
+
+def _headers(node: Any, where: str) -> tuple[tuple[str, bytes | None], ...] | None:
+    if node is None:
+        return None
+    try:
+        return tuple((h["KEY"], _bytes(h["VALUE"])) for h in node)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InvalidTestCase(
+            f"{where} has the headers {node!r}.",
+            action='write [{"KEY": name, "VALUE": base64 or null}]',
+        ) from error
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text, validate=True)

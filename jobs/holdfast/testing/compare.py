@@ -1,0 +1,126 @@
+"""Expected and actual records, compared as ksqlDB's test runner compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import zip_longest
+from typing import Any
+
+from holdfast.testing.cases import Spec
+
+__all__ = ["Difference", "compare", "same"]
+
+_TOLERANCE = Decimal("0.000001")  # of inexact comparison
+_PLAIN = (Decimal("0.001"), Decimal(10_000_000))  # what Java writes without an exponent
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One record that is not as expected.
+
+    Attributes:
+        at: its place in the topic, from 0.
+        expected: None: none was.
+        actual: None: there is none.
+        what: which of key, value, timestamp, window, headers differ.
+    """
+
+    topic: str
+    at: int
+    expected: Spec | None
+    actual: Spec | None
+    what: tuple[str, ...]
+
+
+def compare(
+    topic: str,
+    expected: Sequence[Spec],
+    actual: Sequence[Spec],
+    *,
+    exact: bool = True,
+    now_is_zero: bool = False,
+) -> list[Difference]:
+    """The differences of one topic, record by record in order.
+
+    Args:
+        exact: numbers must have the same scale, else they may differ by a millionth.
+        now_is_zero: an expected timestamp of 0 stands for the time of an INSERT.
+    """
+    found = []
+    for at, (want, have) in enumerate(zip_longest(expected, actual)):
+        if want is None:
+            what: tuple[str, ...] = ("not expected",)
+        elif have is None:
+            what = ("missing",)
+        else:
+            what = tuple(_different(want, have, exact=exact, now_is_zero=now_is_zero))
+        if what:
+            found.append(Difference(topic, at, want, have, what))
+    return found
+
+
+def _different(want: Spec, have: Spec, *, exact: bool, now_is_zero: bool) -> list[str]:
+    what = []
+    if not same(have.key, want.key, exact=exact):
+        what.append("key")
+    if want.window is not None and want.window != have.window:
+        what.append("window")
+    if not same(have.value, want.value, exact=exact):
+        what.append("value")
+    timeless = want.timestamp is None or (now_is_zero and want.timestamp == 0)
+    if not timeless and want.timestamp != have.timestamp:
+        what.append("timestamp")
+    if want.headers is not None and want.headers != (have.headers or ()):
+        what.append("headers")
+    return what
+
+
+def same(actual: Any, expected: Any, *, exact: bool = True) -> bool:
+    """Is decoded JSON what was expected?  Field names match in upper case, too."""
+    if expected is None or isinstance(expected, bool):
+        return actual is expected
+    if isinstance(expected, dict):
+        return _same_fields(actual, expected, exact=exact)
+    if isinstance(expected, list):
+        return (
+            isinstance(actual, list)
+            and len(actual) == len(expected)
+            and all(same(a, e, exact=exact) for a, e in zip(actual, expected, strict=True))
+        )
+    if isinstance(actual, bool):
+        return False
+    if isinstance(expected, str):
+        # A decimal may be expected as text.
+        return str(actual) == expected if isinstance(actual, str | Decimal) else False
+    return isinstance(actual, int | Decimal) and _same_number(actual, expected, exact=exact)
+
+
+def _same_fields(actual: Any, expected: dict[str, Any], *, exact: bool) -> bool:
+    if not isinstance(actual, dict) or len(actual) != len(expected):
+        return False
+    for name, value in expected.items():
+        found = actual.get(name)
+        if found is None:
+            found = actual.get(name.upper())
+        if not same(found, value, exact=exact):
+            return False
+    return True
+
+
+def _same_number(actual: int | Decimal, expected: int | Decimal, *, exact: bool) -> bool:
+    if not exact:
+        return abs(Decimal(actual) - Decimal(expected)) < _TOLERANCE
+    if isinstance(actual, int) or actual != expected:
+        return actual == expected
+    if isinstance(expected, int):
+        return _scale(actual) <= 0  # 2 is not 2.0: the one is a whole number
+    # Beyond it there are several spellings of a DOUBLE: 1.0E10, 1e+10, 10000000000.0.
+    plain = not actual or _PLAIN[0] <= abs(actual) < _PLAIN[1]
+    return not plain or _scale(actual) == _scale(expected)
+
+
+def _scale(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    return -exponent if isinstance(exponent, int) else 0

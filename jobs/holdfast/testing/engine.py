@@ -1,0 +1,141 @@
+"""Runs a Topology over a case's records: the engine's own parts, without a broker.
+
+Decoder, Spark expressions, state task's processor and encoder are those of a job.  A query reads
+everything before the next one starts; its state is one state partition in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.ingest.records import RecordDecoder
+from holdfast.runtime.frames import aggregate_frame, project_frame, row_frame, used_columns
+from holdfast.runtime.small_session import SmallSession
+from holdfast.state.memory import MemoryStore
+from holdfast.state.table_store import TableStore
+from holdfast.tasks.processors.base import NO_TIME
+from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.sink_records import SinkRecords
+from holdfast.testing.bytes_of import RawRecord
+from holdfast.testing.topics import Piped, Topics, statements_of
+from holdfast.transport.reader import Chunk
+from holdfast.types.ingest import IngestOptions
+from holdfast.types.topology import (
+    OFFSET,
+    SEQUENCE,
+    TIMESTAMP,
+    TOMBSTONE,
+    AggregateStep,
+    Emit,
+    JoinStep,
+    ProjectStep,
+    Query,
+    Topology,
+)
+
+__all__ = ["Engine"]
+
+
+@dataclass(frozen=True)
+class _Emitted:
+    """A sink record and the place of the record that caused it."""
+
+    record: RawRecord
+    order: int
+
+
+class Engine:
+    """Owns nothing but a way to Spark; may run several cases at a time."""
+
+    def __init__(self, session: SmallSession, emit: Emit) -> None:
+        self._session = session
+        self._emit = emit
+
+    def run(self, topology: Topology, topics: Topics) -> None:
+        """Runs query after query, each over all that its topics hold by then."""
+        for queries in statements_of(topology):
+            inner = {q.sink.topic for q in queries if q.sink.internal}
+            outer = [s.topic for q in queries for s in q.sources if s.topic not in inner]
+            piped = topics.piped(outer)
+            for query in queries:
+                emitted = self._emitted(_with_emit(query, self._emit), piped)
+                if query.sink.internal:
+                    piped[query.sink.topic] = Piped(
+                        [e.record for e in emitted], [e.order for e in emitted]
+                    )
+                else:
+                    for each in emitted:
+                        topics.append(query.sink.topic, each.record)
+
+    def _emitted(self, query: Query, piped: dict[str, Piped]) -> list[_Emitted]:
+        tables = [
+            _decoded(query, side, piped[source.topic]) for side, source in enumerate(query.sources)
+        ]
+        emitted = self._projected(query, tables[0]) if not query.stateful else None
+        if emitted is None:
+            emitted = self._processed(query, tables)
+        return sorted(emitted, key=lambda each: each.order)
+
+    def _projected(self, query: Query, table: pa.Table) -> list[_Emitted]:
+        step, sink = query.step, SinkRecords(query.sink)
+        if not isinstance(step, ProjectStep):
+            raise TypeError(f"{query.id} is not stateless")
+        rows = self._session.collect(project_frame(self._session.frame(table), query))
+        width, count = len(step.keys), len(step.outputs)
+        key_arrays = [rows[f"k{i}"].combine_chunks() for i in range(width)]
+        value_arrays = [rows[f"v{i}"].combine_chunks() for i in range(count)]
+        keys = sink.keys(key_arrays) if width else [None] * rows.num_rows
+        dead = rows[TOMBSTONE].to_pylist()
+        values = [None if d else v for d, v in zip(dead, sink.values(value_arrays), strict=True)]
+        times = sink.times(key_arrays, value_arrays, dead, rows[TIMESTAMP].to_pylist())
+        orders = rows[SEQUENCE].to_pylist() if SEQUENCE in rows.column_names else [0] * len(keys)
+        return [
+            _Emitted(RawRecord(k, v, t), o)
+            for k, v, t, o in zip(keys, values, times, orders, strict=True)
+            if t >= 0
+        ]
+
+    def _processed(self, query: Query, tables: Sequence[pa.Table]) -> list[_Emitted]:
+        processor = processor_of(query)
+        frames = [self._session.frame(table) for table in tables]
+        if isinstance(query.step, AggregateStep):
+            frame = aggregate_frame(frames[0], query, 1)
+        else:
+            frame = row_frame(frames, query, 1)
+        schema = processor.schema
+        payload = self._session.collect(frame).select(schema.names).cast(schema)
+        store = TableStore(MemoryStore(), windowed=processor.windowed)
+        changes = processor.process(payload, NO_TIME, store)
+        order = changes.sink_order or [0] * len(changes.sink_keys)
+        rows = zip(
+            changes.sink_keys, changes.sink_values, changes.sink_timestamps, order, strict=True
+        )
+        return [_Emitted(RawRecord(k, v, t), o) for k, v, t, o in rows]
+
+
+def _with_emit(query: Query, emit: Emit) -> Query:
+    """The query, with every record's change emitted if that is asked for."""
+    step = query.step
+    if not isinstance(step, AggregateStep | JoinStep) or step.emit is not Emit.BATCH:
+        return query
+    return replace(query, step=replace(step, emit=emit))
+
+
+def _decoded(query: Query, side: int, piped: Piped) -> pa.Table:
+    """The records that can be decoded, in columns, with their places."""
+    source = query.sources[side]
+    options = IngestOptions(source=source, kafka={}, columns=used_columns(query, side))
+    chunk = Chunk(
+        keys=[r.key for r in piped.records],
+        values=[r.value for r in piped.records],
+        offsets=list(range(len(piped.records))),
+        timestamps=[r.timestamp for r in piped.records],
+        position=len(piped.records),
+    )
+    batch, _ = RecordDecoder(options).decode(chunk, 0)
+    order = np.array(piped.order, np.int64)[batch[OFFSET].to_numpy()]
+    return pa.Table.from_batches([batch]).append_column(SEQUENCE, pa.array(order))

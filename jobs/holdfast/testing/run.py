@@ -1,0 +1,162 @@
+"""Runs cases and judges them."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.small_session import SmallSession
+from holdfast.sql import compile_text
+from holdfast.testing.cases import Case, Spec
+from holdfast.testing.compare import Difference, compare
+from holdfast.testing.engine import Engine
+from holdfast.testing.schemas import wrong_sources
+from holdfast.testing.topics import Topics
+from holdfast.types.topology import Emit
+
+__all__ = ["Outcome", "Result", "Runner"]
+
+_LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"})
+_EXACT = "use.exact.numeric.comparison"
+
+
+class Outcome(StrEnum):
+    """What became of a case."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"  # something broke that should not
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case's outcome and why.
+
+    Attributes:
+        reason: one line or a few; empty when it passed.
+        differences: records that are not as expected.
+        words: of a case that is to be refused: whether our message has the expected words.
+        trace: where an error came from, shortened.
+    """
+
+    case: Case
+    outcome: Outcome
+    reason: str = ""
+    differences: tuple[Difference, ...] = ()
+    seconds: float = 0.0
+    words: bool | None = None
+    trace: str = ""
+
+
+class Runner:
+    """Runs cases, two at a time, in one Spark session."""
+
+    def __init__(self, emit: Emit = Emit.RECORD, *, threads: int = 2) -> None:
+        """Spark starts with the first case that needs it."""
+        self._emit = emit
+        self._threads = threads
+        self._session: SmallSession | None = None
+
+    def run(self, cases: Sequence[Case]) -> Iterator[Result]:
+        """The results, in the order of the cases."""
+        session = self._session = self._session or SmallSession(self._threads)
+        engine = Engine(session, self._emit)
+        with ThreadPoolExecutor(self._threads) as pool:
+            try:
+                yield from pool.map(lambda case: _run(case, engine), cases)
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def close(self) -> None:
+        """Ends Spark."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+
+def _run(case: Case, engine: Engine) -> Result:
+    skipped = _why_skipped(case)
+    if skipped:
+        return Result(case, Outcome.SKIPPED, skipped)
+    started = time.perf_counter()
+    result = _judged(case, engine)
+    return replace(result, seconds=time.perf_counter() - started)
+
+
+def _why_skipped(case: Case) -> str:
+    if case.disabled:
+        return "disabled in its file"
+    later = sorted(case.formats & _LATER)
+    return f"format {', '.join(later)} comes later" if later else ""
+
+
+def _judged(case: Case, engine: Engine) -> Result:
+    try:
+        differences = _differences(case, engine)
+    except HoldfastError as error:
+        return _refused(case, error)
+    except Exception as error:  # noqa: BLE001 - a case must never stop the others
+        return Result(
+            case, Outcome.ERROR, f"{type(error).__name__}: {error}", trace=_short_trace(error)
+        )
+    if case.refusal is not None:
+        return Result(
+            case, Outcome.FAILED, f"It was to be refused: {case.refusal.message}", words=False
+        )
+    if not differences:
+        return Result(case, Outcome.PASSED)
+    if isinstance(differences, str):
+        return Result(case, Outcome.FAILED, differences)
+    return Result(case, Outcome.FAILED, _summary(differences), tuple(differences))
+
+
+def _refused(case: Case, error: HoldfastError) -> Result:
+    if case.refusal is None:
+        return Result(case, Outcome.FAILED, str(error), trace=_short_trace(error))
+    words = case.refusal.message.lower() in str(error).lower()
+    return Result(case, Outcome.PASSED, str(error), words=words if case.refusal.message else None)
+
+
+def _differences(case: Case, engine: Engine) -> list[Difference] | str:
+    """The records that are not as expected, or what is wrong with the streams and tables."""
+    topology = compile_text(_settings(case.properties) + case.statements)
+    topics = Topics(topology, case.inputs)
+    engine.run(topology, topics)
+    by_topic: dict[str, list[Spec]] = {}
+    for spec in case.outputs:
+        by_topic.setdefault(spec.topic, []).append(spec)
+    exact = case.properties.get(_EXACT, "true").lower() != "false"
+    found = [
+        difference
+        for topic, expected in by_topic.items()
+        for difference in compare(
+            topic, expected, topics.decoded(topic), exact=exact, now_is_zero=not case.inputs
+        )
+    ]
+    return found or wrong_sources(topology, case.sources)
+
+
+def _settings(properties: Mapping[str, str]) -> str:
+    """Properties as statements, on the line of the first one of the case."""
+    return "".join(f"SET '{k}'='{_quoted(v)}'; " for k, v in properties.items() if k != _EXACT)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "''")
+
+
+def _summary(differences: Sequence[Difference]) -> str:
+    topics = sorted({d.topic for d in differences})
+    return f"{len(differences)} records differ in topic {', '.join(topics)}"
+
+
+def _short_trace(error: BaseException) -> str:
+    """The innermost calls."""
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    return "\n".join(f"{f.filename}:{f.lineno} {f.name}: {f.line}" for f in frames)
