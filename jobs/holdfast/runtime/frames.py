@@ -14,6 +14,8 @@ from holdfast.tasks.processors.base import KEY
 from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
+    WINDOW_END,
+    WINDOW_START,
     AggregateStep,
     Input,
     ProjectStep,
@@ -38,6 +40,8 @@ def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
         named.add(source.timestamp.column)
     if source.kind == "TABLE":  # a record without a key is none of its rows
         named |= {c.name for c in source.key_columns}
+    if source.window is not None:  # the sink's keys may have the windows of the source's
+        named |= {WINDOW_START, WINDOW_END}
     return tuple(c.name for c in source.readable if c.name in named)
 
 
@@ -87,16 +91,22 @@ def _window_sql(window: Window) -> str:
 
 
 def project_frame(frame: DataFrame, query: Query) -> DataFrame:
-    """Key columns k0…, value columns v0…, event time, tombstone flag; partitions as read."""
+    """Key columns k0…, value columns v0…, event time, tombstone flag; partitions as read.
+
+    And where the sink's keys are windowed, the bounds of the source's windows.
+    """
     step = query.step
     if not isinstance(step, ProjectStep):
         raise TypeError(f"{query.id} is not stateless")
     columns = [expr(k.spark).alias(f"k{i}") for i, k in enumerate(step.keys)]
     columns += [expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
+    meta = [TIMESTAMP, TOMBSTONE]
+    if query.sink.window is not None:
+        meta += [WINDOW_START, WINDOW_END]
     if query.source.kind == "TABLE":
-        return _table_rows(frame, query).select(*columns, TIMESTAMP, TOMBSTONE)
+        return _table_rows(frame, query).select(*columns, *meta)
     source = frame if query.filter is None else _filtered(frame, query)
-    return source.select(*columns, TIMESTAMP, TOMBSTONE)
+    return source.select(*columns, *meta)
 
 
 def _table_rows(frame: DataFrame, query: Query) -> DataFrame:

@@ -11,30 +11,33 @@ import time
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.errors import OffsetOverlap
 from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
-from holdfast.tasks.keys import encode_keys
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
+from holdfast.tasks.sink_records import SinkRecords
 from holdfast.tasks.steps import Step, reached
-from holdfast.tasks.values import encode_values
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import stream_transactional_id
-from holdfast.types.topology import TIMESTAMP, TOMBSTONE, ProjectStep
+from holdfast.types.topology import TIMESTAMP, TOMBSTONE, WINDOW_END, WINDOW_START, ProjectStep
 
 __all__ = ["StreamTask", "stream_schema"]
 
 _ENDED_S = 10.0  # for the end of what `init` has ended to show
 
 
-def stream_schema(step: ProjectStep) -> pa.Schema:
-    """The payload: key columns k0…, value columns v0…, event time and tombstone flag."""
+def stream_schema(step: ProjectStep, *, windowed: bool = False) -> pa.Schema:
+    """The payload: key columns k0…, value columns v0…, event time and tombstone flag.
+
+    `windowed`: also the bounds of the key's window, for a sink that has them in its keys.
+    """
     fields = [pa.field(f"k{i}", k.column.type.arrow()) for i, k in enumerate(step.keys)]
     fields += [pa.field(f"v{i}", v.column.type.arrow()) for i, v in enumerate(step.outputs)]
     fields += [pa.field(TIMESTAMP, pa.int64()), pa.field(TOMBSTONE, pa.bool_())]
+    if windowed:
+        fields += [pa.field(name, pa.int64()) for name in (WINDOW_START, WINDOW_END)]
     return pa.schema(fields)
 
 
@@ -50,7 +53,8 @@ class StreamTask:
         self._home = home_partition(topic_partition, plan.progress_partitions)
         self._topic = plan.query.source.topic
         self._where = where
-        self._schema = stream_schema(self._step)
+        self._sink = SinkRecords(plan.query.sink)
+        self._schema = stream_schema(self._step, windowed=plan.query.sink.window is not None)
         self._producer: TransactionalProducer | None = None
         self._last: SourceProgress | None = None
 
@@ -135,28 +139,27 @@ class StreamTask:
         return emitted
 
     def _send(self, producer: TransactionalProducer, batch: pa.RecordBatch) -> int:
-        sink, step = self._plan.query.sink, self._step
-        width = len(step.keys)
-        keys = self._keys(batch, width)
-        columns = [v.column for v in step.outputs]
-        arrays = [batch.column(width + i) for i in range(len(columns))]
-        values = encode_values(
-            columns, arrays, sink.value_format, wrap=sink.wrap_single, delimiter=sink.delimiter
-        )
-        if pc.any(batch[TOMBSTONE]).as_py():
-            dead = batch[TOMBSTONE].to_pylist()
-            values = [None if d else v for d, v in zip(dead, values, strict=True)]
+        width = len(self._step.keys)
+        parts = [batch.column(i) for i in range(width)]
+        arrays = [batch.column(width + i) for i in range(len(self._step.outputs))]
+        dead = batch[TOMBSTONE].to_pylist()
+        times = self._sink.times(parts, arrays, dead, batch[TIMESTAMP].to_pylist())
+        if min(times, default=0) < 0:  # without a time in the column that it is taken from
+            timed = batch.filter(pa.array([t >= 0 for t in times], pa.bool_()))
+            return self._send(producer, timed)
+        keys = self._keys(batch, parts)
+        values = self._sink.values(arrays)
+        values = [None if d else v for d, v in zip(dead, values, strict=True)]
         partitions = [self._sink_partition(k) for k in keys]
-        producer.send(sink.topic, partitions, keys, values, batch[TIMESTAMP].to_pylist())
+        producer.send(self._plan.query.sink.topic, partitions, keys, values, times)
         return len(keys)
 
-    def _keys(self, batch: pa.RecordBatch, width: int) -> Sequence[bytes | None]:
-        sink = self._plan.query.sink
-        if not width:
-            return [None] * batch.num_rows
-        arrays = [batch.column(i) for i in range(width)]
-        columns = [k.column for k in self._step.keys]
-        return encode_keys(columns, arrays, sink.key_format, sink.key_delimiter)
+    def _keys(self, batch: pa.RecordBatch, parts: Sequence[pa.Array]) -> Sequence[bytes | None]:
+        keys = self._sink.keys(parts) if parts else [None] * batch.num_rows
+        if self._plan.query.sink.window is None:
+            return keys
+        bounds = batch[WINDOW_START].to_pylist(), batch[WINDOW_END].to_pylist()
+        return self._sink.windowed(keys, *bounds)
 
     def _sink_partition(self, key: bytes | None) -> int:
         # A record without a key stays with its source partition: order is kept, no randomness.
