@@ -69,6 +69,7 @@ class Case:
         sources: what is to be known of streams and tables afterwards (`post.sources`).
         formats: every serialization format it names, upper-case.
         disabled: not to be run.
+        wrong: why it cannot be run; empty when it can.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Case:
     sources: tuple[Mapping[str, Any], ...] = ()
     formats: frozenset[str] = frozenset()
     disabled: bool = False
+    wrong: str = ""
 
 
 def record_of(node: Any, where: str) -> Spec:

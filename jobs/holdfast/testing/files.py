@@ -77,7 +77,10 @@ def _cases_of_file(path: Path) -> Iterator[Case]:
     for number, node in enumerate(tests):
         if not isinstance(node, dict) or not node.get("name") or not node.get("statements"):
             raise InvalidTestCase(f"{path}: test {number} has no name or no statements.")
-        yield from _variants(node, path)
+        try:
+            yield from _variants(node, path)
+        except InvalidTestCase as error:  # the others of the file can run
+            yield Case(str(node["name"]), str(path), "", (), (), wrong=str(error))
 
 
 def _variants(node: Mapping[str, Any], path: Path) -> Iterator[Case]:
@@ -127,8 +130,8 @@ def _formats(
     named |= {v for k, v in properties.items() if k.startswith("ksql.persistence.default.format")}
     for topic in topics:
         if isinstance(topic, dict):
-            named |= {str(topic[k]) for k in ("valueFormat", "format") if topic.get(k)}
-            named |= {str((topic.get("keyFormat") or {}).get("format", "NONE"))}
+            said = [topic.get(k) for k in ("keyFormat", "valueFormat", "format")]
+            named |= {str(f.get("format") if isinstance(f, dict) else f) for f in said if f}
     return frozenset(name.upper() for name in named)
 
 

@@ -84,6 +84,8 @@ def _run(case: Case, engine: Engine) -> Result:
     skipped = _why_skipped(case)
     if skipped:
         return Result(case, Outcome.SKIPPED, skipped)
+    if case.wrong:
+        return Result(case, Outcome.FAILED, case.wrong)
     started = time.perf_counter()
     result = _judged(case, engine)
     return replace(result, seconds=time.perf_counter() - started)
