@@ -6,6 +6,7 @@ shuffle; generating and compiling code for it would take longer than all the res
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from importlib.resources import files
@@ -34,6 +35,8 @@ class SmallSession:
     """Owns the session; frames may be made and collected in several threads."""
 
     def __init__(self, threads: int = 2) -> None:
+        # An expression that Spark refuses is told by the case that has it, not in the log as well.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         log4j = files("holdfast.runtime") / "log4j2.properties"

@@ -15,46 +15,28 @@ import pyarrow as pa
 from holdfast.errors import OffsetOverlap
 from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
-from holdfast.tasks.sink_records import SinkRecords
+from holdfast.tasks.projected import Projected
 from holdfast.tasks.steps import Step, reached
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import stream_transactional_id
-from holdfast.types.topology import TIMESTAMP, TOMBSTONE, WINDOW_END, WINDOW_START, ProjectStep
 
-__all__ = ["StreamTask", "stream_schema"]
+__all__ = ["StreamTask"]
 
 _ENDED_S = 10.0  # for the end of what `init` has ended to show
-
-
-def stream_schema(step: ProjectStep, *, windowed: bool = False) -> pa.Schema:
-    """The payload: key columns k0…, value columns v0…, event time and tombstone flag.
-
-    `windowed`: also the bounds of the key's window, for a sink that has them in its keys.
-    """
-    fields = [pa.field(f"k{i}", k.column.type.arrow()) for i, k in enumerate(step.keys)]
-    fields += [pa.field(f"v{i}", v.column.type.arrow()) for i, v in enumerate(step.outputs)]
-    fields += [pa.field(TIMESTAMP, pa.int64()), pa.field(TOMBSTONE, pa.bool_())]
-    if windowed:
-        fields += [pa.field(name, pa.int64()) for name in (WINDOW_START, WINDOW_END)]
-    return pa.schema(fields)
 
 
 class StreamTask:
     """Owns one source topic partition of a stateless query on this executor."""
 
     def __init__(self, plan: StreamPlan, topic_partition: int, where: Whereabouts) -> None:
-        if not isinstance(plan.query.step, ProjectStep):
-            raise TypeError(f"{plan.query.id} is not stateless")
         self._plan = plan
-        self._step = plan.query.step
         self._partition = topic_partition
         self._home = home_partition(topic_partition, plan.progress_partitions)
         self._topic = plan.query.source.topic
         self._where = where
-        self._sink = SinkRecords(plan.query.sink)
-        self._schema = stream_schema(self._step, windowed=plan.query.sink.window is not None)
+        self._projected = Projected(plan.query)
         self._producer: TransactionalProducer | None = None
         self._last: SourceProgress | None = None
 
@@ -134,32 +116,16 @@ class StreamTask:
     def _produce(self, producer: TransactionalProducer, payload: Sequence[bytes]) -> int:
         emitted = 0
         for part in payload:
-            batch = pa.ipc.read_record_batch(pa.py_buffer(part), self._schema)
+            batch = pa.ipc.read_record_batch(pa.py_buffer(part), self._projected.schema)
             emitted += self._send(producer, batch)
         return emitted
 
     def _send(self, producer: TransactionalProducer, batch: pa.RecordBatch) -> int:
-        width = len(self._step.keys)
-        parts = [batch.column(i) for i in range(width)]
-        arrays = [batch.column(width + i) for i in range(len(self._step.outputs))]
-        dead = batch[TOMBSTONE].to_pylist()
-        times = self._sink.times(parts, arrays, dead, batch[TIMESTAMP].to_pylist())
-        if min(times, default=0) < 0:  # without a time in the column that it is taken from
-            timed = batch.filter(pa.array([t >= 0 for t in times], pa.bool_()))
-            return self._send(producer, timed)
-        keys = self._keys(batch, parts)
-        values = self._sink.values(arrays)
-        values = [None if d else v for d, v in zip(dead, values, strict=True)]
-        partitions = [self._sink_partition(k) for k in keys]
-        producer.send(self._plan.query.sink.topic, partitions, keys, values, times)
-        return len(keys)
-
-    def _keys(self, batch: pa.RecordBatch, parts: Sequence[pa.Array]) -> Sequence[bytes | None]:
-        keys = self._sink.keys(parts) if parts else [None] * batch.num_rows
-        if self._plan.query.sink.window is None:
-            return keys
-        bounds = batch[WINDOW_START].to_pylist(), batch[WINDOW_END].to_pylist()
-        return self._sink.windowed(keys, *bounds)
+        found = self._projected.records(batch)
+        partitions = [self._sink_partition(k) for k in found.keys]
+        topic = self._plan.query.sink.topic
+        producer.send(topic, partitions, found.keys, found.values, found.timestamps)
+        return len(found.keys)
 
     def _sink_partition(self, key: bytes | None) -> int:
         # A record without a key stays with its source partition: order is kept, no randomness.

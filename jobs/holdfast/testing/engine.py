@@ -19,7 +19,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.tasks.sink_records import SinkRecords
+from holdfast.tasks.projected import Projected
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.topics import Piped, Topics, statements_of
 from holdfast.transport.reader import Chunk
@@ -27,12 +27,9 @@ from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import (
     OFFSET,
     SEQUENCE,
-    TIMESTAMP,
-    TOMBSTONE,
     AggregateStep,
     Emit,
     JoinStep,
-    ProjectStep,
     Query,
     Topology,
 )
@@ -75,29 +72,23 @@ class Engine:
         tables = [
             _decoded(query, side, piped[source.topic]) for side, source in enumerate(query.sources)
         ]
-        emitted = self._projected(query, tables[0]) if not query.stateful else None
-        if emitted is None:
-            emitted = self._processed(query, tables)
+        stateful = query.stateful
+        emitted = self._processed(query, tables) if stateful else self._projected(query, tables[0])
         return sorted(emitted, key=lambda each: each.order)
 
     def _projected(self, query: Query, table: pa.Table) -> list[_Emitted]:
-        step, sink = query.step, SinkRecords(query.sink)
-        if not isinstance(step, ProjectStep):
-            raise TypeError(f"{query.id} is not stateless")
-        rows = self._session.collect(project_frame(self._session.frame(table), query))
-        width, count = len(step.keys), len(step.outputs)
-        key_arrays = [rows[f"k{i}"].combine_chunks() for i in range(width)]
-        value_arrays = [rows[f"v{i}"].combine_chunks() for i in range(count)]
-        keys = sink.keys(key_arrays) if width else [None] * rows.num_rows
-        dead = rows[TOMBSTONE].to_pylist()
-        values = [None if d else v for d, v in zip(dead, sink.values(value_arrays), strict=True)]
-        times = sink.times(key_arrays, value_arrays, dead, rows[TIMESTAMP].to_pylist())
-        orders = rows[SEQUENCE].to_pylist() if SEQUENCE in rows.column_names else [0] * len(keys)
-        return [
-            _Emitted(RawRecord(k, v, t), o)
-            for k, v, t, o in zip(keys, values, times, orders, strict=True)
-            if t >= 0
-        ]
+        projected = Projected(query)
+        frame = project_frame(self._session.frame(table), query)
+        rows = self._session.collect(frame).combine_chunks()
+        schema = projected.schema.append(pa.field(SEQUENCE, pa.int64()))
+        typed = rows.select(schema.names).cast(schema)
+        order = typed[SEQUENCE].to_pylist()
+        emitted = []
+        for batch in typed.to_batches():
+            found = projected.records(batch)
+            records = zip(found.keys, found.values, found.timestamps, found.rows, strict=True)
+            emitted += [_Emitted(RawRecord(k, v, t), order[row]) for k, v, t, row in records]
+        return emitted
 
     def _processed(self, query: Query, tables: Sequence[pa.Table]) -> list[_Emitted]:
         processor = processor_of(query)

@@ -23,7 +23,7 @@ from holdfast.tasks.keys import split_window
 from holdfast.tasks.processors.aggregate import AggregateProcessor
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.state_task import decode_payload
-from holdfast.tasks.stream_task import stream_schema
+from holdfast.tasks.projected import stream_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column, SqlType
 from holdfast.types.topology import (
