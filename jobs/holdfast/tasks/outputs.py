@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
+from holdfast.tasks.functions.in_duckdb import register
 from holdfast.types.topology import OutputColumn
 
-__all__ = ["Expressions", "engine"]
+__all__ = ["Expressions", "engine", "evaluate_text"]
 
 _CONDITION = "__condition"
 _THREAD = threading.local()
@@ -71,9 +72,15 @@ class Expressions:
         return [bool(v) for v in result.to_pylist()]
 
 
+def evaluate_text(sql: str, frame: Mapping[str, pa.Array]) -> pa.Array:
+    """One DuckDB expression over named arrays, in DuckDB's own Arrow type."""
+    return _evaluate(frame, {_CONDITION: sql})[_CONDITION]
+
+
 def _evaluate(frame: Mapping[str, pa.Array], wanted: Mapping[str, str]) -> dict[str, pa.Array]:
     select = ", ".join(f'{sql} AS "{name}"' for name, sql in wanted.items())
     connection = engine()
+    register(connection, wanted.values())
     connection.register("batch", pa.table(dict(frame)))
     try:
         result = connection.sql(f"SELECT {select} FROM batch").to_arrow_table()

@@ -28,7 +28,7 @@ from holdfast.tasks.aggregates.base import ORDER, Aggregate, AggregateFunction, 
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
-__all__ = ["UserAggregate", "aggregate", "load_functions", "registered"]
+__all__ = ["UserAggregate", "aggregate", "load_functions", "loaded_files", "registered"]
 
 _REGISTERED: dict[str, UserFunction] = {}
 
@@ -151,7 +151,12 @@ def load_functions(paths: Sequence[str]) -> dict[str, UserFunction]:
     return registered()
 
 
-_LOADED: set[str] = set()
+_LOADED: dict[str, None] = {}
+
+
+def loaded_files() -> tuple[str, ...]:
+    """The Python files that `load_functions` has run in this process."""
+    return tuple(_LOADED)
 
 
 def _load(path: str) -> None:
@@ -168,4 +173,4 @@ def _load(path: str) -> None:
             f"The functions file {path} could not be loaded: {type(error).__name__}: {error}",
             action="correct the property 'functions' or the file",
         ) from error
-    _LOADED.add(resolved)
+    _LOADED[resolved] = None

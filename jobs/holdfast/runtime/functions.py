@@ -1,0 +1,54 @@
+"""Python functions in Spark: made known to a session by the names that its SQL calls them by."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+
+from holdfast.tasks.aggregates.user import load_functions, loaded_files
+from holdfast.tasks.functions.base import Types
+from holdfast.tasks.functions.in_duckdb import duck
+from holdfast.tasks.functions.names import DUCK, calls_in, split_name
+from holdfast.tasks.functions.registry import arrow_function
+from holdfast.types.topology import Query
+
+__all__ = ["register_functions"]
+
+_KNOWN: dict[str, set[str]] = {}
+
+
+def register_functions(session: SparkSession, query: Query) -> None:
+    """Registers the Python functions that a query's Spark SQL calls, each once per session.
+
+    Executors find the user's own in the files that this process has loaded.
+    """
+    known = _KNOWN.setdefault(session.sparkContext.applicationId, set())
+    texts = f"{query.filter} {query.step!r}"
+    for name in set(calls_in(texts)) - known:
+        _, result, _ = split_name(name)
+        call = _Call(name, loaded_files())
+        session.udf.register(name, arrow_udf(call.columns, result.spark()))
+        known.add(name)
+
+
+class _Call:
+    """What an executor's Python runs: it finds the function by its name, over there."""
+
+    def __init__(self, name: str, files: tuple[str, ...]) -> None:
+        self._name = name
+        self._files = files
+
+    def columns(self, *columns: pa.Array) -> pa.Array:
+        function, result, args = split_name(self._name)
+        if function == DUCK:
+            return duck(Types(result, args), list(columns))
+        _loaded(self._files)
+        return arrow_function(self._name)(*columns)
+
+
+@cache
+def _loaded(files: tuple[str, ...]) -> None:
+    load_functions(files)

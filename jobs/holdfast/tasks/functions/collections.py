@@ -1,0 +1,102 @@
+"""Functions over arrays and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from holdfast.tasks.functions.base import PythonFunction
+from holdfast.tasks.plain_text import java_double
+
+__all__ = ["COLLECTIONS"]
+
+_CUBE_MAX = 20
+
+
+def _key(value: Any) -> Any:
+    """A value by which equal ones, nested ones too, are one in a dict."""
+    if isinstance(value, list):
+        return ("[", *map(_key, value))
+    if isinstance(value, dict):
+        return ("{", frozenset((k, _key(v)) for k, v in value.items()))
+    return type(value).__name__, value
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    found: dict[Any, Any] = {}
+    for value in values:
+        found.setdefault(_key(value), value)
+    return list(found.values())
+
+
+def _except(left: list[Any], right: list[Any]) -> list[Any]:
+    without = {_key(v) for v in right}
+    return [v for v in _distinct(left) if _key(v) not in without]
+
+
+def _intersect(left: list[Any], right: list[Any]) -> list[Any]:
+    both = {_key(v) for v in right}
+    return [v for v in _distinct(left) if _key(v) in both]
+
+
+def _union(left: list[Any], right: list[Any]) -> list[Any]:
+    return _distinct([*left, *right])
+
+
+def _join(values: list[Any], delimiter: str | None) -> str:
+    return (delimiter or "").join(_text(v) for v in values)
+
+
+def _text(value: Any) -> str:
+    """An element as Java prints it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return java_double(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, (int, str)):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is not joined")
+
+
+def _split_to_map(text: str, entries: str, pair: str) -> dict[str, str] | None:
+    if not entries or not pair or entries == pair:
+        return None
+    found = (e.split(pair) for e in text.split(entries) if pair in e)
+    return {key: value for key, value, *_ in found}
+
+
+def _cube(values: list[Any]) -> list[list[Any]]:
+    """All combinations of the values and nulls; a value that is null is not combined twice."""
+    count = len(values)
+    if count > _CUBE_MAX:
+        raise ValueError(f"{count} columns; at most {_CUBE_MAX}")
+    here = sum(1 << (count - 1 - i) for i, v in enumerate(values) if v is not None)
+    masks = (mask for mask in range(1 << count) if mask & here == mask)
+    return [[v if m & (1 << (count - 1 - i)) else None for i, v in enumerate(values)]
+            for m in masks]  # fmt: skip
+
+
+def _series(start: int, end: int, step: int | None = None) -> list[int]:
+    step = (1 if end > start else -1) if step is None else step
+    if step == 0 or (end - start) * step < 0 or abs((end - start) // step) > _SERIES_MAX:
+        raise ValueError("the step leads away from the end, or is too small")
+    return list(range(start, end + (1 if step > 0 else -1), step))
+
+
+_SERIES_MAX = 1_000_000
+
+COLLECTIONS = (
+    PythonFunction("ARRAY_DISTINCT", _distinct),
+    PythonFunction("ARRAY_EXCEPT", _except),
+    PythonFunction("ARRAY_INTERSECT", _intersect),
+    PythonFunction("ARRAY_JOIN", lambda a, d: None if a is None else _join(a, d), nulls=True),
+    PythonFunction("ARRAY_UNION", _union),
+    PythonFunction("CUBE", _cube),
+    PythonFunction("GENERATE_SERIES", _series),
+    PythonFunction("SPLIT_TO_MAP", _split_to_map),
+)

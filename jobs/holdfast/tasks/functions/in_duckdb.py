@@ -1,0 +1,89 @@
+"""Python functions in DuckDB, and DuckDB's expressions as a function for Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from duckdb.func import FunctionNullHandling, PythonUDFType
+
+from holdfast.tasks.functions.base import Types
+from holdfast.tasks.functions.names import calls_in, split_name
+from holdfast.tasks.functions.registry import arrow_function
+from holdfast.types.schema import Base, SqlType
+
+__all__ = ["duck", "register"]
+
+_THREAD = threading.local()
+_NAMES = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
+
+
+def register(connection: duckdb.DuckDBPyConnection, texts: Iterable[str]) -> None:
+    """Makes the Python functions that `texts` call known to this thread's connection."""
+    known: set[str] | None = getattr(_THREAD, "known", None)
+    if known is None:
+        known = _THREAD.known = set()
+    for name in {n for text in texts for n in calls_in(text)} - known:
+        _create(connection, name)
+        known.add(name)
+
+
+def _create(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    _, result, _ = split_name(name)
+    function = arrow_function(name)
+    wanted = _zoneless(result.arrow())
+
+    def call(*columns: Any) -> pa.Array:
+        return function(*(_whole(c) for c in columns)).cast(wanted)
+
+    connection.create_function(
+        name,
+        call,
+        None,  # whatever it is given: the name says what that is
+        _type_name(result),
+        type=PythonUDFType.ARROW,
+        null_handling=FunctionNullHandling.SPECIAL,
+    )
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def duck(types: Types, columns: list[pa.Array]) -> pa.Array:
+    """DuckDB SQL, the first column's one value, over the others, which it calls a0, a1, a2."""
+    from holdfast.tasks.outputs import evaluate_text  # it registers the functions of the text
+
+    text, *rest = columns
+    frame = {f"a{i}": c.cast(_zoneless(c.type)) for i, c in enumerate(rest)} or {"a0": text}
+    if not len(text):
+        return pa.array([], types.result.arrow())
+    return evaluate_text(text[0].as_py(), frame).cast(types.result.arrow())
+
+
+def _zoneless(arrow: pa.DataType) -> pa.DataType:
+    """DuckDB's timestamps have no zone here; they mean UTC."""
+    if pa.types.is_timestamp(arrow):
+        return pa.timestamp("us")
+    if pa.types.is_list(arrow):
+        return pa.list_(_zoneless(arrow.value_type))
+    if pa.types.is_map(arrow):
+        return pa.map_(_zoneless(arrow.key_type), _zoneless(arrow.item_type))
+    if pa.types.is_struct(arrow):
+        return pa.struct([pa.field(f.name, _zoneless(f.type)) for f in arrow])
+    return arrow
+
+
+def _type_name(sql_type: SqlType) -> str:
+    if sql_type.base is Base.ARRAY and sql_type.element is not None:
+        return f"{_type_name(sql_type.element)}[]"
+    if sql_type.base is Base.MAP and sql_type.element is not None:
+        return f"MAP({_type_name(sql_type.map_key)}, {_type_name(sql_type.element)})"
+    if sql_type.base is Base.STRUCT:
+        quoted = ('"' + f.name.replace('"', '""') + '"' for f in sql_type.fields)
+        types = (_type_name(f.type) for f in sql_type.fields)
+        return f"STRUCT({', '.join(map(' '.join, zip(quoted, types, strict=True)))})"
+    return _NAMES.get(sql_type.base, str(sql_type))

@@ -1,0 +1,50 @@
+"""Functions over numbers, exact in their decimal digits."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_DOWN, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal, localcontext
+from typing import Any
+
+from holdfast.tasks.functions.base import PythonFunction
+
+__all__ = ["NUMBERS"]
+
+_DIGITS = 400  # a DOUBLE has up to 309 before the point
+
+
+def _rounded(value: Decimal | float, places: int, *, up: bool) -> Decimal:
+    """At so many places: towards zero, or to the nearest with halves to the greater number."""
+    exact = value if isinstance(value, Decimal) else Decimal(repr(value))
+    half = ROUND_HALF_UP if exact > 0 else ROUND_HALF_DOWN
+    with localcontext() as context:
+        context.prec = _DIGITS
+        return exact.quantize(Decimal(1).scaleb(-places), half if up else ROUND_DOWN)
+
+
+def _round(value: Any, places: int) -> Any:
+    return _like(value, _rounded(value, places, up=True))
+
+
+def _trunc(value: Any, places: int) -> Any:
+    return _like(value, _rounded(value, places, up=False))
+
+
+def _like(value: Any, result: Decimal) -> Any:
+    return result if isinstance(value, Decimal) else float(result) + 0.0
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return math.copysign(math.inf, -1 if base < 0 and exponent % 2 == 1 else 1)
+    except ValueError:
+        return math.inf if base == 0 else math.nan
+
+
+NUMBERS = (
+    PythonFunction("POWER", _power),
+    PythonFunction("ROUND", _round),
+    PythonFunction("TRUNC", _trunc),
+)

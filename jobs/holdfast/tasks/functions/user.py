@@ -1,0 +1,74 @@
+"""User-defined scalar functions, registered from Python.
+
+    from holdfast import function
+
+    @function("INITIALS", args=["STRING"], returns="STRING")
+    def initials(name):
+        return "".join(word[0] for word in name.split())
+
+Arguments are plain Python values: dates are days since the epoch, timestamps milliseconds since
+the epoch, times milliseconds of the day.  One NULL argument gives NULL without a call, unless
+`nulls=True`; what
+raises gives NULL too.  Registering a name again replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from holdfast.tasks.functions.base import PythonFunction
+from holdfast.types.schema import Base, SqlType
+
+__all__ = ["UserScalar", "function", "user_functions"]
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class UserScalar:
+    """A registered function: its signature, what it says of itself, and what the engines call."""
+
+    name: str
+    args: tuple[SqlType, ...]
+    returns: SqlType
+    description: str
+    python: PythonFunction
+
+
+_REGISTERED: dict[str, UserScalar] = {}
+
+
+def function(
+    name: str, *, args: Sequence[str | SqlType], returns: str | SqlType, nulls: bool = False
+) -> Callable[[Body], Body]:
+    """Registers a Python function as the SQL scalar function `name` (case-insensitive).
+
+    Raises:
+        ValueError: it takes no argument at all, or `name` is no plain name.
+    """
+    if not args or not name.isidentifier():
+        raise ValueError(f"the function {name} needs a plain name and at least one argument")
+
+    def register(body: Body) -> Body:
+        upper = name.upper()
+        _REGISTERED[upper] = UserScalar(
+            upper,
+            tuple(_type(a) for a in args),
+            _type(returns),
+            ((body.__doc__ or "").strip().splitlines() or ["User-defined."])[0],
+            PythonFunction(upper, body, nulls=nulls),
+        )
+        return body
+
+    return register
+
+
+def _type(given: str | SqlType) -> SqlType:
+    return given if isinstance(given, SqlType) else SqlType(Base(given.upper()))
+
+
+def user_functions() -> dict[str, UserScalar]:
+    """The functions registered so far, by upper-case name."""
+    return _REGISTERED
