@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.sql.plan import compile_text
-from holdfast.tasks.processors.aggregate import WINDOW, AggregateProcessor, partial_columns
+from holdfast.tasks.processors.aggregate import AggregateProcessor
+from holdfast.tasks.processors.aggregate_state import WINDOW, partial_columns
 from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.stream_task import stream_schema
 from holdfast.transport.partitioner import state_partition

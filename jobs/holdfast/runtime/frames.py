@@ -9,7 +9,14 @@ from pyspark.sql.functions import col, expr
 
 from holdfast.runtime.row_frames import row_frame, side_frame
 from holdfast.tasks.keys import state_key_sql
-from holdfast.tasks.processors.aggregate import WINDOW, partial_columns
+from holdfast.tasks.processors.aggregate_state import (
+    HAS_NEW,
+    HAS_OLD,
+    RECORD_COLUMNS,
+    WINDOW,
+    by_record,
+    partial_columns,
+)
 from holdfast.tasks.processors.base import KEY
 from holdfast.types.topology import (
     SEQUENCE,
@@ -23,6 +30,7 @@ from holdfast.types.topology import (
     Query,
     Step,
     Window,
+    WindowKind,
 )
 
 __all__ = ["aggregate_frame", "project_frame", "row_frame", "side_frame", "used_columns"]
@@ -54,7 +62,9 @@ def _texts(step: Step) -> list[str]:
     """All Spark SQL of a step with one source."""
     if isinstance(step, AggregateStep):
         keys = [k.spark for k in step.keys]
-        return keys + [text for call in step.aggregates + step.undo for text in call.args]
+        changed = [f"`{name}`" for name in (HAS_OLD, HAS_NEW) if step.undo]
+        calls = step.aggregates + step.undo
+        return keys + changed + [text for call in calls for text in call.args]
     if isinstance(step, ProjectStep):
         return [e.spark for e in (*step.keys, *step.outputs, *step.explode)]
     raise TypeError(f"{type(step).__name__} has inputs of its own")
@@ -65,6 +75,7 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
 
     Without a window Spark aggregates before and after the shuffle.  With one it must shuffle
     by the key alone, so that all windows of a key share a state partition, and aggregates after.
+    So it does where each record is a row of its own (`aggregate_state.by_record`).
     """
     step = query.step
     if not isinstance(step, AggregateStep):
@@ -74,12 +85,24 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
     conf.set("spark.sql.adaptive.enabled", "false")  # it would merge state partitions
     keyed = _filtered(frame, query).withColumn(KEY, expr(state_key_sql(step.keys)))
     grouping = [KEY]
-    if step.window is not None:
+    if step.window is not None or by_record(step):
         keyed = keyed.repartition(state_partitions, col(KEY))
+    if step.window is not None and step.window.kind is not WindowKind.SESSION:
         keyed = keyed.withColumn(WINDOW, expr(_window_sql(step.window)))
         grouping.append(WINDOW)
+    if by_record(step):
+        keyed = _sequenced(keyed)
+        grouping += list(RECORD_COLUMNS)
+    if step.undo:
+        grouping += [HAS_OLD, HAS_NEW]
     partials = [expr(c.spark).alias(c.name) for c in partial_columns(step)]
     return keyed.groupBy(*grouping).agg(*partials)
+
+
+def _sequenced(frame: DataFrame) -> DataFrame:
+    if SEQUENCE in frame.columns:
+        return frame
+    return frame.withColumn(SEQUENCE, expr("CAST(NULL AS BIGINT)"))
 
 
 def _window_sql(window: Window) -> str:
@@ -94,8 +117,7 @@ def _window_sql(window: Window) -> str:
 def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     """Key columns k0…, value columns v0…, event time, tombstone flag; partitions as read.
 
-    And where the sink's keys are windowed, the bounds of the source's windows; and the place of
-    the record where the frame tells it.
+    And where the sink's keys are windowed, the bounds of the source's windows.
     """
     step = query.step
     if not isinstance(step, ProjectStep):
@@ -105,8 +127,6 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     meta = [TIMESTAMP, TOMBSTONE]
     if query.sink.window is not None:
         meta += [WINDOW_START, WINDOW_END]
-    if SEQUENCE in frame.columns:
-        meta.append(SEQUENCE)
     if query.source.kind == "TABLE":
         return _table_rows(frame, query).select(*columns, *meta)
     source = frame if query.filter is None else _filtered(frame, query)

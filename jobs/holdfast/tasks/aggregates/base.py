@@ -51,6 +51,20 @@ class Aggregate(ABC):
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         """New state from old state (all null for a new key) and this batch's partials."""
 
+    def combine(
+        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
+    ) -> tuple[pa.Array, ...]:
+        """State with state; `first` came first.  By default a state is what a partial is."""
+        return self.merge(first, second)
+
+    def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        """The state without what `partial` once added.
+
+        Raises:
+            TypeError: this aggregate cannot forget; see `AggregateFunction.undoable`.
+        """
+        raise TypeError(f"{type(self).__name__} cannot take a value back")
+
     @abstractmethod
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         """The result column, of the call's SQL type."""
@@ -60,6 +74,7 @@ class AggregateFunction(ABC):
     """An entry of the registry: knows its name and signature and binds calls."""
 
     name: str
+    undoable = False  # whether it can be computed over a table, whose rows change
 
     @abstractmethod
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:

@@ -86,7 +86,7 @@ class _ManyCall(ListAggregate):
         self._count = count
         self._latest = latest
 
-    def combine(self, old: list[object], new: list[object]) -> list[object]:
+    def kept(self, old: list[object], new: list[object]) -> list[object]:
         both = old + new
         return both[-self._count :] if self._latest else both[: self._count]
 

@@ -26,7 +26,7 @@ COLLECT_LIMIT = 1000  # ksqlDB's default of ksql.functions.collect_list.limit
 
 
 class ListAggregate(Aggregate):
-    """Keeps a list per key; `combine` says which elements stay."""
+    """Keeps a list per key; `kept` says which elements stay."""
 
     def __init__(self, call: AggregateCall, *, skip_nulls: bool, distinct: bool = False) -> None:
         argument = call.args[0]
@@ -43,12 +43,12 @@ class ListAggregate(Aggregate):
         return (self._type,)
 
     @abstractmethod
-    def combine(self, old: list[Any], new: list[Any]) -> list[Any]:
+    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         """The list to keep, from the stored one and this batch's (in arrival order)."""
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         pairs = zip(old[0].to_pylist(), partial[0].to_pylist(), strict=True)
-        return (pa.array([self.combine(a or [], b or []) for a, b in pairs], self._type),)
+        return (pa.array([self.kept(a or [], b or []) for a, b in pairs], self._type),)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return state[0]
@@ -76,17 +76,17 @@ def _distinct(values: list[Any]) -> list[Any]:
 
 
 class _CollectListCall(ListAggregate):
-    def combine(self, old: list[Any], new: list[Any]) -> list[Any]:
+    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return (old + new)[:COLLECT_LIMIT]
 
 
 class _CollectSetCall(ListAggregate):
-    def combine(self, old: list[Any], new: list[Any]) -> list[Any]:
+    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return _distinct(old + new)[:COLLECT_LIMIT]
 
 
 class _CountDistinctCall(ListAggregate):
-    def combine(self, old: list[Any], new: list[Any]) -> list[Any]:
+    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return _distinct(old + new)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
@@ -99,7 +99,7 @@ class _TopKCall(ListAggregate):
         self._count = count
         self._distinct = distinct
 
-    def combine(self, old: list[Any], new: list[Any]) -> list[Any]:
+    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         both = _distinct(old + new) if self._distinct else old + new
         return sorted(both, reverse=True)[: self._count]
 

@@ -6,45 +6,27 @@ Pure: it is given old rows and returns what to write.  `StateTask` does the read
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.aggregates.registry import bind
-from holdfast.tasks.keys import decode_keys, sink_keys, split_window, window_key
-from holdfast.tasks.outputs import Expressions
+from holdfast.tasks.keys import split_window, window_key
+from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
+from holdfast.tasks.processors.aggregate_state import (
+    COUNT,
+    ROWTIME,
+    WINDOW,
+    Columns,
+    StateColumns,
+    chunk,
+    payload_schema,
+)
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
-from holdfast.tasks.rows import RowCodec
-from holdfast.tasks.values import encode_values
 from holdfast.types.topology import AggregateStep, Query
 
-__all__ = ["AggregateProcessor", "PartialColumn", "partial_columns"]
-
-WINDOW, COUNT, ROWTIME = "__window", "__n", "__ts"
-
-
-@dataclass(frozen=True)
-class PartialColumn:
-    """A column of the shuffled payload: its name, Spark SQL aggregate and Arrow type."""
-
-    name: str
-    spark: str
-    type: pa.DataType
-
-
-def partial_columns(step: AggregateStep) -> list[PartialColumn]:
-    """What Spark computes per key (and window) beside the key itself."""
-    columns = [
-        PartialColumn(COUNT, "count(1)", pa.int64()),
-        PartialColumn(ROWTIME, "max(`__timestamp`)", pa.int64()),
-    ]
-    for i, call in enumerate(step.aggregates):
-        for j, partial in enumerate(bind(call).partials):
-            columns.append(PartialColumn(f"p{i}_{j}", partial.spark, partial.type))
-    return columns
+__all__ = ["AggregateProcessor"]
 
 
 class AggregateProcessor(Processor):
@@ -55,16 +37,9 @@ class AggregateProcessor(Processor):
         if not isinstance(step, AggregateStep):
             raise TypeError(f"{query.id} has no aggregate step")
         self._step = step
-        self._sink = query.sink
-        self._calls = [bind(call) for call in step.aggregates]
-        self._codec = RowCodec([t for call in self._calls for t in call.state])
-        self._outputs = Expressions(step.outputs, step.having)
-        columns = partial_columns(step)
-        fields = [pa.field(KEY, pa.binary())]
-        if step.window is not None:
-            fields.append(pa.field(WINDOW, pa.int64()))
-        fields += [pa.field(c.name, c.type) for c in columns]
-        self._schema = pa.schema(fields)
+        self._state = StateColumns(step)
+        self._results = Results(query, step)
+        self._schema = payload_schema(step)
 
     @property
     def schema(self) -> pa.Schema:
@@ -81,8 +56,8 @@ class AggregateProcessor(Processor):
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """Merges a payload (one row per key and window) given the stream time before the batch."""
         records = pc.sum(payload[COUNT]).as_py() or 0
-        newest = pc.max(payload[ROWTIME]).as_py()
         keyed = payload.filter(pc.is_valid(payload[KEY]))
+        newest = pc.max(keyed[ROWTIME]).as_py()
         live = self._sorted(self._drop_late(keyed, stream_time_ms))
         keys = self._state_keys(live)
         old_rows = store.get_many(keys)
@@ -92,9 +67,9 @@ class AggregateProcessor(Processor):
             keys=keys,
             rows=list(rows),
             created=[k for k, r in zip(keys, old_rows, strict=True) if r is None],
-            sink_keys=sink[0],
-            sink_values=sink[1],
-            sink_timestamps=sink[2],
+            sink_keys=sink.keys,
+            sink_values=sink.values,
+            sink_timestamps=sink.timestamps,
             stream_time_ms=stream_time_ms if newest is None else max(stream_time_ms, newest),
             records=records,
             dropped_null_key=records - (pc.sum(keyed[COUNT]).as_py() or 0),
@@ -123,82 +98,41 @@ class AggregateProcessor(Processor):
 
     def _merge(
         self, payload: pa.Table, old_rows: Sequence[bytes | None]
-    ) -> tuple[npt.NDArray[np.int64], list[bytes], list[pa.Array], list[pa.Array]]:
-        old_time, present, old = self._codec.decode(old_rows)
-        new: list[pa.Array] = []
-        at = 0
-        for i, call in enumerate(self._calls):
-            width = len(call.state)
-            partials = [_chunk(payload[f"p{i}_{j}"]) for j in range(len(call.partials))]
-            new += call.merge(old[at : at + width], partials)
-            at += width
-        newest = _chunk(payload[ROWTIME]).to_numpy(zero_copy_only=False)
+    ) -> tuple[npt.NDArray[np.int64], list[bytes], Columns, Columns]:
+        old_time, present, old = self._state.codec.decode(old_rows)
+        new = self._state.merge(old, payload)
+        newest = chunk(payload[ROWTIME]).to_numpy(zero_copy_only=False)
         rowtime = np.where(present, np.maximum(old_time, newest), newest).astype(np.int64)
-        return rowtime, self._codec.encode(rowtime, new), old, new
-
-    def _finish(self, state: Sequence[pa.Array]) -> dict[str, pa.Array]:
-        finished: dict[str, pa.Array] = {}
-        at = 0
-        for call, planned in zip(self._calls, self._step.aggregates, strict=True):
-            width = len(call.state)
-            finished[planned.name] = call.finish(state[at : at + width])
-            at += width
-        return finished
+        return rowtime, self._state.codec.encode(rowtime, new), old, new
 
     def _emit(
         self,
         keys: list[bytes],
         old_rows: Sequence[bytes | None],
-        old: list[pa.Array],
-        new: list[pa.Array],
+        old: Columns,
+        new: Columns,
         rowtime: npt.NDArray[np.int64],
-    ) -> tuple[list[bytes], list[bytes | None], list[int]]:
-        """Sink keys, values (null: the row left the table by HAVING) and timestamps."""
-        if not keys:
-            return [], [], []
-        frame, plain, starts = self._frame(keys)
-        after = {**frame, **self._finish(new)}
-        columns = [o.column for o in self._step.outputs]
-        values = encode_values(columns, self._outputs.columns(after), self._sink.value_format)
-        encoded = sink_keys(
-            plain, self._sink.key_columns, self._key_arrays(frame), self._sink.key_format
-        )
-        if starts is not None:
-            encoded = [window_key(k, s) for k, s in zip(encoded, starts, strict=True)]
+    ) -> SinkRows:
+        """Of each row its record; a tombstone, or none, where HAVING does not pass it."""
+        frame = self._frame(keys)
+        finished = self._state.finish(new)
         times = rowtime.tolist()
         if self._step.having is None:
-            return encoded, list(values), times
-        passes = self._outputs.passes(after)
-        passed = self._outputs.passes({**frame, **self._finish(old)})
-        was = [p and r is not None for p, r in zip(passed, old_rows, strict=True)]
-        kept = [i for i, (a, b) in enumerate(zip(passes, was, strict=True)) if a or b]
-        return (
-            [encoded[i] for i in kept],
-            [values[i] if passes[i] else None for i in kept],
-            [times[i] for i in kept],
+            return self._results.write(frame, finished, times)
+        alive = self._results.passes(frame, finished)
+        present = np.fromiter((r is not None for r in old_rows), np.bool_, len(old_rows))
+        was = present & self._results.passes(frame, self._state.finish(old))
+        kept = np.flatnonzero(alive | was)
+        return self._results.write(
+            frame.take(kept),
+            {name: array.take(kept) for name, array in finished.items()},
+            rowtime[kept].tolist(),
+            alive[kept],
         )
 
-    def _frame(
-        self, keys: list[bytes]
-    ) -> tuple[dict[str, pa.Array], list[bytes], list[int] | None]:
-        """(key columns and window bounds by name, keys without window, window starts)."""
+    def _frame(self, keys: list[bytes]) -> Frame:
         window = self._step.window
-        key_columns = [k.column for k in self._step.keys]
         if window is None:
-            plain, starts = keys, None
-        else:
-            plain, starts = split_window(keys)
-        arrays = decode_keys(plain, key_columns)
-        frame = {c.name: a for c, a in zip(key_columns, arrays, strict=True)}
-        if window is not None and starts is not None:
-            frame["WINDOWSTART"] = pa.array(starts, pa.int64())
-            frame["WINDOWEND"] = pa.array([s + window.size_ms for s in starts], pa.int64())
-        return frame, plain, starts
-
-    def _key_arrays(self, frame: dict[str, pa.Array]) -> list[pa.Array]:
-        return [frame[k.column.name] for k in self._step.keys]
-
-
-def _chunk(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else combined.chunk(0)
+            return Frame(keys)
+        plain, starts = split_window(keys)
+        return Frame(plain, starts, [s + window.size_ms for s in starts])

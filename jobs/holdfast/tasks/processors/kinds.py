@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from holdfast.tasks.processors.aggregate import AggregateProcessor
+from holdfast.tasks.processors.aggregate_records import RecordAggregateProcessor
+from holdfast.tasks.processors.aggregate_state import by_record
 from holdfast.tasks.processors.base import Processor
 from holdfast.types.topology import AggregateStep, Query
 
@@ -16,5 +18,7 @@ def processor_of(query: Query) -> Processor:
         TypeError: the query keeps no state.
     """
     if isinstance(query.step, AggregateStep):
-        return AggregateProcessor(query)
+        if not by_record(query.step):
+            return AggregateProcessor(query)
+        return RecordAggregateProcessor(query)
     raise TypeError(f"{query.id} keeps no state")

@@ -1,0 +1,209 @@
+"""GROUP BY record by record: every change, the changes of a table, or a window's last word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.tasks.keys import split_window, window_key
+from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
+from holdfast.tasks.processors.aggregate_rounds import (
+    Groups,
+    Rows,
+    Steps,
+    in_order,
+    run,
+    running_time,
+)
+from holdfast.tasks.processors.aggregate_state import WINDOW, StateColumns, payload_schema
+from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
+from holdfast.types.topology import SEQUENCE, AggregateStep, Emit, Query, Window
+
+__all__ = ["RecordAggregateProcessor"]
+
+
+@dataclass(frozen=True)
+class _Arrived:
+    """The records of a batch that count, what they found, and what they left."""
+
+    records: pa.Table
+    groups: Groups
+    present: npt.NDArray[np.bool_]
+    old: Steps
+    steps: Steps
+
+
+class RecordAggregateProcessor(Processor):
+    """Knows one query's columns; holds no data between calls."""
+
+    def __init__(self, query: Query) -> None:
+        step = query.step
+        if not isinstance(step, AggregateStep):
+            raise TypeError(f"{query.id} has no aggregate step")
+        self._step = step
+        self._window = step.window
+        self._state = StateColumns(step)
+        self._results = Results(query, step)
+        self._schema = payload_schema(step)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def windowed(self) -> bool:
+        return self._window is not None
+
+    @property
+    def retention_ms(self) -> int | None:
+        return self._window.retention_ms if self._window is not None else None
+
+    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+        """Applies records in arrival order; each sees the stream time that it finds or makes."""
+        keyed = in_order(payload, None if self._window is None else WINDOW)
+        times = running_time(keyed, stream_time_ms)
+        arrived = self._arrive(self._live(keyed, times), store)
+        last = arrived.steps.take(arrived.groups.last)
+        if self._step.emit is Emit.FINAL and self._window is not None:
+            final = _Closing(self._window, stream_time_ms, times, keyed)
+            sink, order = self._final(final, arrived.groups.keys, last, store)
+        else:
+            sink, order = self._changes(arrived)
+        keys = arrived.groups.keys
+        return Changes(
+            keys=keys,
+            rows=list(self._state.codec.encode(last.rowtime, last.columns)),
+            created=[k for k, p in zip(keys, arrived.present, strict=True) if not p],
+            sink_keys=sink.keys,
+            sink_values=sink.values,
+            sink_timestamps=sink.timestamps,
+            sink_order=order,
+            stream_time_ms=int(times[-1]) if len(times) else stream_time_ms,
+            records=payload.num_rows,
+            dropped_null_key=payload.num_rows - keyed.num_rows,
+            dropped_late=keyed.num_rows - arrived.records.num_rows,
+        )
+
+    def _live(self, keyed: pa.Table, times: Rows) -> pa.Table:
+        """Without the records whose window has closed: end + grace <= stream time."""
+        if self._window is None:
+            return keyed
+        ends = keyed[WINDOW].to_numpy() + self._window.size_ms + self._window.grace_ms
+        return keyed.filter(pa.array(ends > times))
+
+    def _arrive(self, live: pa.Table, store: StoreView) -> _Arrived:
+        keys: list[bytes] = live[KEY].to_pylist()
+        if self._window is not None:
+            starts = live[WINDOW].to_pylist()
+            keys = [window_key(k, s) for k, s in zip(keys, starts, strict=True)]
+        groups = Groups.by(keys)
+        time, present, columns = self._state.codec.decode(store.get_many(groups.keys))
+        old = Steps(columns, np.where(present, time, np.iinfo(np.int64).min))
+        steps = run(self._state, groups, live, old.columns, old.rowtime)
+        return _Arrived(live, groups, present, old, steps)
+
+    # -- every change, or each group's last ----------------------------------------------------
+
+    def _changes(self, arrived: _Arrived) -> tuple[SinkRows, list[int]]:
+        groups, frame = arrived.groups, self._frame(arrived.groups.keys)
+        frames = frame.take(groups.of)
+        finished = self._state.finish(arrived.steps.columns)
+        alive = self._results.passes(frames, finished)
+        found = self._results.passes(frame, self._state.finish(arrived.old.columns))
+        found &= arrived.present
+        if self._step.emit is Emit.BATCH:
+            kept = np.sort(groups.last)
+            was = found[groups.of[kept]]
+        else:
+            before = groups.before
+            kept = np.arange(len(before))
+            was = np.where(before < 0, found[groups.of], alive[before])
+        kept = kept[alive[kept] | was]
+        sink = self._results.write(
+            frames.take(kept),
+            {name: array.take(pa.array(kept)) for name, array in finished.items()},
+            arrived.steps.rowtime[kept].tolist(),
+            alive[kept],
+        )
+        return sink, _order(arrived.records, kept[sink.rows])
+
+    def _frame(self, keys: list[bytes]) -> Frame:
+        if self._window is None:
+            return Frame(keys)
+        plain, starts = split_window(keys)
+        return Frame(plain, starts, [s + self._window.size_ms for s in starts])
+
+    # -- a window's last word ------------------------------------------------------------------
+
+    def _final(
+        self, closing: _Closing, keys: list[bytes], last: Steps, store: StoreView
+    ) -> tuple[SinkRows, list[int]]:
+        """Results of the windows that closed in this batch, in the order of their closing."""
+        touched = set(keys)
+        stored = [k for k in store.in_time(*closing.starts) if k not in touched]
+        time, _, columns = self._state.codec.decode(store.get_many(stored))
+        whole = [pa.concat_arrays(pair) for pair in zip(last.columns, columns, strict=True)]
+        steps = Steps(whole, np.concatenate([last.rowtime, time]))
+        frame = self._frame(keys + stored)
+        rows, by = closing.order(frame)
+        chosen = steps.take(rows)
+        finished = self._state.finish(chosen.columns)
+        alive = self._results.passes(frame.take(rows), finished)
+        passed = np.flatnonzero(alive)
+        sink = self._results.write(
+            frame.take(rows[passed]),
+            {name: array.take(pa.array(passed)) for name, array in finished.items()},
+            chosen.rowtime[passed].tolist(),
+        )
+        return sink, _order(closing.records, by[passed][sink.rows])
+
+
+@dataclass(frozen=True)
+class _Closing:
+    """Which windows the records of a batch close, and which record each.
+
+    A window that starts more than the retention before the newest one is not there any more
+    when stream time jumps over its end, as in Kafka Streams: it has no result.
+    """
+
+    window: Window
+    stream_time_ms: int
+    times: Rows
+    records: pa.Table
+
+    @property
+    def starts(self) -> tuple[int, int]:
+        """Windows that start at or after the first of these and before the second."""
+        after = int(self.times[-1]) if len(self.times) else self.stream_time_ms
+        return self.stream_time_ms - self._open + 1, after - self._open + 1
+
+    @property
+    def _open(self) -> int:
+        return self.window.size_ms + self.window.grace_ms
+
+    def order(self, frame: Frame) -> tuple[Rows, Rows]:
+        """Rows of the frame in the order of closing, and the record that closes each."""
+        starts = np.array(frame.starts, np.int64)
+        first, last = self.starts
+        rows = np.flatnonzero((starts >= first) & (starts < last))
+        by = np.searchsorted(self.times, starts[rows] + self._open).astype(np.int64)
+        newest = self.times[by] // self.window.advance_ms * self.window.advance_ms
+        kept = starts[rows] >= newest - self.window.retention_ms
+        rows, by = rows[kept], by[kept]
+        keys = sorted({frame.keys[i] for i in rows.tolist()})
+        rank = {key: n for n, key in enumerate(keys)}
+        ranks = np.array([rank[frame.keys[i]] for i in rows.tolist()], np.int64)
+        sorted_rows = np.lexsort((ranks, starts[rows], by))
+        return rows[sorted_rows], by[sorted_rows]
+
+
+def _order(records: pa.Table, rows: Rows) -> list[int]:
+    """The sequence numbers of those records; none where the payload has none."""
+    sequence = records[SEQUENCE]
+    if sequence.null_count:
+        return []
+    order: list[int] = sequence.take(pa.array(rows, pa.int64())).to_pylist()
+    return order

@@ -1,0 +1,121 @@
+"""Sink records of an aggregation: keys, windows, values and tombstones from finished columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.tasks.keys import decode_keys, session_key, sink_keys, window_key
+from holdfast.tasks.outputs import Expressions
+from holdfast.tasks.sink_records import SinkRecords
+from holdfast.types.topology import AggregateStep, Query, WindowKind
+
+__all__ = ["Frame", "Results", "SinkRows"]
+
+
+@dataclass
+class SinkRows:
+    """Records of the sink, in order; `rows` is the row of the frame that each was made of."""
+
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which rows results are for: state keys without window, and the windows' bounds in ms."""
+
+    keys: list[bytes]
+    starts: Sequence[int] | None = None
+    ends: Sequence[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Frame:
+        at = rows.tolist()
+        return Frame(
+            [self.keys[i] for i in at],
+            None if self.starts is None else [self.starts[i] for i in at],
+            None if self.ends is None else [self.ends[i] for i in at],
+        )
+
+
+class Results:
+    """Knows how a query's finished aggregates are written."""
+
+    def __init__(self, query: Query, step: AggregateStep) -> None:
+        self._step = step
+        self._sink = query.sink
+        self._records = SinkRecords(query.sink)
+        self._expressions = Expressions(step.outputs, step.having)
+
+    def passes(self, frame: Frame, finished: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
+        """Which rows HAVING lets through; all, without one."""
+        if self._step.having is None or not len(frame):
+            return np.ones(len(frame), np.bool_)
+        columns = {**self._columns(frame), **finished}
+        return np.array(self._expressions.passes(columns), np.bool_)
+
+    def write(
+        self,
+        frame: Frame,
+        finished: dict[str, pa.Array],
+        timestamps: Sequence[int],
+        alive: npt.NDArray[np.bool_] | None = None,
+    ) -> SinkRows:
+        """One record per row: a tombstone where it is not `alive` (by default all are).
+
+        A row whose TIMESTAMP column holds no time is not written.
+        """
+        if not len(frame):
+            return SinkRows()
+        named = self._columns(frame)
+        values = self._expressions.columns({**named, **finished})
+        keys = self._keys(frame, named)
+        dead = [] if alive is None else np.flatnonzero(~alive).tolist()
+        encoded = self._records.values(values)
+        tombstones = [False] * len(frame)
+        for i in dead:
+            encoded[i], tombstones[i] = None, True
+        arrays = [named[k.column.name] for k in self._step.keys]
+        times = self._records.times(arrays, values, tombstones, timestamps)
+        rows = SinkRows(keys, encoded, times, list(range(len(keys))))
+        return rows if min(times) >= 0 else _timed(rows)
+
+    def _keys(self, frame: Frame, named: dict[str, pa.Array]) -> list[bytes]:
+        sink = self._sink
+        arrays = [named[k.column.name] for k in self._step.keys]
+        plain = sink_keys(frame.keys, sink.key_columns, arrays, sink.key_format, sink.key_delimiter)
+        if frame.starts is None or frame.ends is None or self._step.window is None:
+            return plain
+        if self._step.window.kind is WindowKind.SESSION:
+            bounds = zip(plain, frame.starts, frame.ends, strict=True)
+            return [session_key(key, start, end) for key, start, end in bounds]
+        return [window_key(key, start) for key, start in zip(plain, frame.starts, strict=True)]
+
+    def _columns(self, frame: Frame) -> dict[str, pa.Array]:
+        """Key columns and window bounds by name."""
+        columns = [k.column for k in self._step.keys]
+        arrays = decode_keys(frame.keys, columns)
+        named = {c.name: a for c, a in zip(columns, arrays, strict=True)}
+        if frame.starts is not None:
+            named["WINDOWSTART"] = pa.array(frame.starts, pa.int64())
+            named["WINDOWEND"] = pa.array(frame.ends, pa.int64())
+        return named
+
+
+def _timed(rows: SinkRows) -> SinkRows:
+    kept = [i for i, time in enumerate(rows.timestamps) if time >= 0]
+    return SinkRows(
+        [rows.keys[i] for i in kept],
+        [rows.values[i] for i in kept],
+        [rows.timestamps[i] for i in kept],
+        kept,
+    )
