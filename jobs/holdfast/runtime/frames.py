@@ -7,6 +7,7 @@ import re
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 
+from holdfast.runtime.functions import register_functions
 from holdfast.runtime.row_frames import row_frame, side_frame
 from holdfast.tasks.keys import state_key_sql
 from holdfast.tasks.processors.aggregate_state import (
@@ -80,6 +81,7 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
     step = query.step
     if not isinstance(step, AggregateStep):
         raise TypeError(f"{query.id} has no aggregate step")
+    register_functions(frame.sparkSession, query)
     conf = frame.sparkSession.conf
     conf.set("spark.sql.shuffle.partitions", str(state_partitions))
     conf.set("spark.sql.adaptive.enabled", "false")  # it would merge state partitions
@@ -122,6 +124,7 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     step = query.step
     if not isinstance(step, ProjectStep):
         raise TypeError(f"{query.id} is not stateless")
+    register_functions(frame.sparkSession, query)
     columns = [expr(k.spark).alias(f"k{i}") for i, k in enumerate(step.keys)]
     columns += [expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
     meta = [TIMESTAMP, TOMBSTONE]
