@@ -12,6 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, expr, lit
 
+from holdfast.runtime.functions import register_functions
 from holdfast.tasks.keys import state_key_sql
 from holdfast.tasks.processors.base import KEY, SIDE
 from holdfast.types.topology import (
@@ -42,6 +43,7 @@ def row_frame(frames: Sequence[DataFrame], query: Query, state_partitions: int) 
 
 def side_frame(frame: DataFrame, query: Query, side: int) -> DataFrame:
     """One input's rows in the columns of a payload, not shuffled."""
+    register_functions(frame.sparkSession, query)
     inputs = query.inputs
     ours = inputs[side]
     dead = f"`{TOMBSTONE}`"
