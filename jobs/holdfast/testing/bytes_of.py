@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -14,8 +14,9 @@ from holdfast.testing.json_text import dumps, loads
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import Format, Sink, Source, WindowKind
 
-__all__ = ["RawRecord", "TopicCodec"]
+__all__ = ["Headers", "RawRecord", "TopicCodec"]
 
+Headers = tuple[tuple[str, bytes | None], ...]
 _TIME = struct.Struct(">q")
 _NUMBERS = {Base.INTEGER: ">i", Base.BIGINT: ">q", Base.DOUBLE: ">d"}
 
@@ -27,7 +28,7 @@ class RawRecord:
     key: bytes | None
     value: bytes | None
     timestamp: int
-    headers: tuple[tuple[str, bytes | None], ...] = field(default=())
+    headers: Headers = ()
 
 
 class TopicCodec:

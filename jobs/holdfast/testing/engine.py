@@ -6,7 +6,7 @@ everything before the next one starts; its state is one state partition in memor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from holdfast.state.table_store import TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.projected import Projected
-from holdfast.testing.bytes_of import RawRecord
+from holdfast.testing.bytes_of import Headers, RawRecord
 from holdfast.testing.topics import Piped, Topics, statements_of
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
@@ -74,7 +74,9 @@ class Engine:
         ]
         stateful = query.stateful
         emitted = self._processed(query, tables) if stateful else self._projected(query, tables[0])
-        return sorted(emitted, key=lambda each: each.order)
+        headers = _headers(piped[source.topic] for source in query.sources)
+        ordered = sorted(emitted, key=lambda each: each.order)
+        return [_with_headers(each, headers.get(each.order, ())) for each in ordered]
 
     def _projected(self, query: Query, table: pa.Table) -> list[_Emitted]:
         projected = Projected(query)
@@ -116,6 +118,21 @@ def _with_emit(query: Query, emit: Emit) -> Query:
     return replace(query, step=replace(step, emit=emit))
 
 
+def _headers(read: Iterable[Piped]) -> dict[int, Headers]:
+    """The headers of the records that have any, by place."""
+    return {
+        order: record.headers
+        for piped in read
+        for record, order in zip(piped.records, piped.order, strict=True)
+        if record.headers
+    }
+
+
+def _with_headers(emitted: _Emitted, headers: Headers) -> _Emitted:
+    """As Kafka Streams does: a result has the headers of the record that caused it."""
+    return replace(emitted, record=replace(emitted.record, headers=headers))
+
+
 def _decoded(query: Query, side: int, piped: Piped) -> pa.Table:
     """The records that can be decoded, in columns, with their places."""
     source = query.sources[side]
@@ -126,6 +143,7 @@ def _decoded(query: Query, side: int, piped: Piped) -> pa.Table:
         offsets=list(range(len(piped.records))),
         timestamps=[r.timestamp for r in piped.records],
         position=len(piped.records),
+        headers=[list(r.headers) for r in piped.records],
     )
     batch, _ = RecordDecoder(options).decode(chunk, 0)
     order = np.array(piped.order, np.int64)[batch[OFFSET].to_numpy()]
