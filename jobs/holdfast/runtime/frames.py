@@ -119,7 +119,8 @@ def _window_sql(window: Window) -> str:
 def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     """Key columns k0…, value columns v0…, event time, tombstone flag; partitions as read.
 
-    And where the sink's keys are windowed, the bounds of the source's windows.
+    And where the sink's keys are windowed, the bounds of the source's windows; and the place of
+    the record where the frame tells it.
     """
     step = query.step
     if not isinstance(step, ProjectStep):
@@ -130,6 +131,8 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     meta = [TIMESTAMP, TOMBSTONE]
     if query.sink.window is not None:
         meta += [WINDOW_START, WINDOW_END]
+    if SEQUENCE in frame.columns:
+        meta.append(SEQUENCE)
     if query.source.kind == "TABLE":
         return _table_rows(frame, query).select(*columns, *meta)
     source = frame if query.filter is None else _filtered(frame, query)
