@@ -149,7 +149,8 @@ class Job:
     def _batch(self) -> bool:
         """One micro-batch; false when there is nothing to read."""
         bounds = self._admin.bounds(self._topic)
-        start = {p: self.run.done.get(p, low) for p, (low, _) in bounds.items()}
+        done = self.run.done
+        start = {p: done.get((self._topic, p), low) for p, (low, _) in bounds.items()}
         end = {p: self._upto(start[p], high) for p, (_, high) in bounds.items()}
         if end == start:
             return not self.run.show_progress()

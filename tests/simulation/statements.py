@@ -13,7 +13,7 @@ from holdfast.sql.plan import compile_text
 from holdfast.tasks.processors.aggregate import AggregateProcessor
 from holdfast.tasks.processors.aggregate_state import WINDOW, partial_columns
 from holdfast.tasks.processors.base import KEY
-from holdfast.tasks.stream_task import stream_schema
+from holdfast.tasks.projected import stream_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import AggregateStep, ProjectStep, Query, Topology
 from tests.simulation.fake_log import Entry

@@ -13,8 +13,9 @@ import pyarrow as pa
 from holdfast.config.settings import Settings
 from holdfast.state.source_progress import PROGRESS_CONFIG
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
+from holdfast.tasks.projected import stream_schema
 from holdfast.tasks.steps import Step, observe
-from holdfast.tasks.stream_task import StreamTask, stream_schema
+from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import progress_topic
 from holdfast.types.schema import BIGINT, STRING, Column

@@ -217,6 +217,7 @@ def load_job(
     """
     from holdfast.sql import compile_text
     from holdfast.tasks.aggregates.user import load_functions
+    from holdfast.types.internal_topics import for_application
 
     sql = sql if isinstance(sql, Sql) else Sql(sql)
     text = sql.text()
@@ -229,7 +230,8 @@ def load_job(
             action="add --set application.id=NAME, the name the job has or shall have",
         )
     functions = load_functions(settings.functions)
-    return Job(compile_text(text, extra_aggregates=functions), settings)
+    topology = compile_text(text, extra_aggregates=functions)
+    return Job(for_application(topology, settings.application_id), settings)
 
 
 def _set_properties(text: str) -> dict[str, object]:

@@ -20,8 +20,8 @@ from holdfast.state.changelog import CommitMarker
 from holdfast.state.source_progress import Of, progress_of
 from holdfast.tasks.compatibility import check_marker
 from holdfast.transport.admin import Admin
-from holdfast.types.ids import consumer_group
-from holdfast.types.topology import AggregateStep, Query, Topology
+from holdfast.types.ids import Place, consumer_group
+from holdfast.types.topology import Query, Topology
 
 __all__ = ["Preflight", "QueryFound", "TopicFound", "check", "make_topics"]
 
@@ -133,7 +133,7 @@ def _distinct(plans: Iterable[TopicPlan]) -> tuple[TopicFound, ...]:
 def _check_query(
     admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]
 ) -> QueryFound:
-    stateful = isinstance(query.step, AggregateStep)
+    stateful = query.stateful
     known = _check_state(admin, settings, query, plans) if stateful else []
     if not stateful:
         _check_stream(admin, settings, query, plans)
@@ -153,40 +153,51 @@ def _check_state(
     admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]
 ) -> list[CommitMarker]:
     """The commit markers there are, all of them this statement's."""
-    by_role = {plan.role: plan for plan in plans}
-    changelog, source = by_role[Role.CHANGELOG], by_role[Role.SOURCE]
+    changelog = next(plan for plan in plans if plan.role is Role.CHANGELOG)
+    sources = [plan for plan in plans if plan.role is Role.SOURCE]
     markers: list[CommitMarker | None] = []
     if changelog.existing is not None:
         markers = last_markers(settings.client(), changelog.name, changelog.partitions)
     for marker in markers:
         check_marker(marker, query, settings.state.partitions)
     known = [m for m in markers if m is not None]
-    if not known and source.existing is not None:
-        group = consumer_group(settings.application_id, query.id)
-        progress = admin.committed(group, source.name)
+    if not known:
+        progress = _progress(admin, settings, query, sources)
         rebuild = settings.state.on_changelog_loss == "rebuild"
         start_point(query.id, markers, {}, progress, rebuild=rebuild)
     if known and settings.ingest.fail_on_data_loss:
-        furthest = max(known, key=lambda m: sum(m.source.ends().values()))
-        check_available(source.name, furthest.source.ends(), _bounds(admin, source))
+        furthest = max(known, key=lambda m: sum(m.source.end_places().values()))
+        by_name = {source.name: source for source in sources}
+        for part in furthest.source.parts:
+            check_available(part.topic, part.ends(), _bounds(admin, by_name[part.topic]))
     return known
+
+
+def _progress(
+    admin: Admin, settings: Settings, query: Query, sources: Iterable[TopicPlan]
+) -> dict[Place, int]:
+    """What the query's group shows."""
+    group = consumer_group(settings.application_id, query.id)
+    there = [source.name for source in sources if source.existing is not None]
+    return {(t, p): offset for t in there for p, offset in admin.committed(group, t).items()}
 
 
 def _check_stream(admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]) -> None:
     by_role = {plan.role: plan for plan in plans}
     progress, source = by_role[Role.PROGRESS], by_role[Role.SOURCE]
-    done: dict[int, int] = {}
+    done: dict[Place, int] = {}
     if progress.existing is not None:
         place = (settings.client(), progress.name, progress.existing.partitions)
         markers = (progress_of(*place, Of.RECORDS, p) for p in range(source.partitions))
-        done = {m.partition: m.offset for m in markers if m is not None}
+        done = {(source.name, m.partition): m.offset for m in markers if m is not None}
     if source.existing is None:
         return
-    group = admin.committed(consumer_group(settings.application_id, query.id), source.name)
+    group = _progress(admin, settings, query, [source])
     rebuild = settings.state.on_changelog_loss == "rebuild"
     stream_start(query.id, done, {}, group, rebuild=rebuild)
     if settings.ingest.fail_on_data_loss:
-        check_available(source.name, done, _bounds(admin, source))
+        offsets = {p: offset for (_, p), offset in done.items()}
+        check_available(source.name, offsets, _bounds(admin, source))
 
 
 def _bounds(admin: Admin, source: TopicPlan) -> dict[int, tuple[int, int]]:

@@ -79,7 +79,7 @@ class DeadLetters:
             )
         before = self._last.records if self._last is not None else 0
         marker = SourceProgress(self._topic, self._partition, new[-1].offset + 1, before + len(new))
-        key = Of.DEAD_LETTERS.key(self._partition)
+        key = Of.DEAD_LETTERS.key(self._partition, self._options.side)
         producer.send_marker(self._options.progress_topic, self._home, key, marker.to_bytes())
         producer.commit()
         self._last = marker
@@ -97,12 +97,19 @@ class DeadLetters:
         self._target = self._partition % self._partitions(options.dead_letter_topic)
         partitions = self._partitions(options.progress_topic)
         self._home = home_partition(self._partition, partitions)
-        name = f"{options.transactional_id_prefix}-dead-letter-{self._topic}-{self._partition}"
+        of_side = f"{options.side}-" if options.side else ""
+        place = f"{of_side}{self._topic}-{self._partition}"
+        name = f"{options.transactional_id_prefix}-dead-letter-{place}"
         producer = self._producer = TransactionalProducer(options.kafka, name)
         producer.init()  # before the marker is read: nobody else can write one any more
         admin(options.kafka).await_ended(options.progress_topic, self._home, _ENDED_S)
         self._last = progress_of(
-            options.kafka, options.progress_topic, partitions, Of.DEAD_LETTERS, self._partition
+            options.kafka,
+            options.progress_topic,
+            partitions,
+            Of.DEAD_LETTERS,
+            self._partition,
+            options.side,
         )
         return producer
 

@@ -1,13 +1,12 @@
-"""Where batches begin and end: pure arithmetic on offsets.
-
-Spark keeps offsets as JSON: `{"<topic>": {"<topic partition>": <next offset>}}`.
-"""
+"""Where batches begin and end: pure arithmetic on offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from holdfast.errors import DataLoss
+from holdfast.types.ids import Place
 
 __all__ = [
     "WAYS_OUT",
@@ -15,8 +14,6 @@ __all__ = [
     "Offsets",
     "batch_end",
     "check_available",
-    "from_spark",
-    "to_spark",
 ]
 
 WAYS_OUT = (
@@ -27,19 +24,12 @@ WAYS_OUT = (
 
 Offsets = dict[int, int]
 Bounds = Mapping[int, tuple[int, int]]
+_At = TypeVar("_At", int, Place)  # a topic partition, of one topic or of several
 
 
-def to_spark(topic: str, offsets: Mapping[int, int]) -> dict[str, dict[str, int]]:
-    """Offsets by topic partition as Spark keeps them."""
-    return {topic: {str(p): offset for p, offset in sorted(offsets.items())}}
-
-
-def from_spark(topic: str, offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
-    """The inverse of `to_spark`."""
-    return {int(p): int(offset) for p, offset in offsets.get(topic, {}).items()}
-
-
-def batch_end(start: Mapping[int, int], bounds: Bounds, limit: int | None) -> Offsets:
+def batch_end(
+    start: Mapping[_At, int], bounds: Mapping[_At, tuple[int, int]], limit: int | None
+) -> dict[_At, int]:
     """Where a batch from `start` ends, never before it.
 
     Args:
@@ -56,7 +46,7 @@ def batch_end(start: Mapping[int, int], bounds: Bounds, limit: int | None) -> Of
     return {**start, **ends}
 
 
-def _shares(backlog: Mapping[int, int], limit: int | None) -> dict[int, int]:
+def _shares(backlog: Mapping[_At, int], limit: int | None) -> dict[_At, int]:
     """`limit` in proportion to the backlog, to the last offset; largest remainders first."""
     total = sum(backlog.values())
     if limit is None or total <= limit:

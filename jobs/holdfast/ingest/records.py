@@ -12,7 +12,9 @@ import pyarrow as pa
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.beside import header_columns, split_windows
 from holdfast.ingest.formats import Decoded, key_decoder, value_decoder
+from holdfast.ingest.sides import side_columns
 from holdfast.tasks.event_time import EventTime, Times
+from holdfast.tasks.processors.base import SIDE
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import Column
@@ -41,7 +43,12 @@ class BadRecord:
 
 def ddl(options: IngestOptions) -> str:
     """The columns of a read as Spark DDL: the wanted ones, then those ingest adds."""
-    wanted = [_declared(options.source, name) for name in options.columns]
+    if options.others:
+        return f"{_ddl(side_columns(options))}, `{SIDE}` TINYINT"
+    return _ddl([_declared(options.source, name) for name in options.columns])
+
+
+def _ddl(wanted: Sequence[Column]) -> str:
     named = [f"`{c.name.replace('`', '``')}` {c.type.spark()}" for c in wanted]
     return ", ".join(named + [f"`{name}` {spark}" for name, _, spark in _META])
 

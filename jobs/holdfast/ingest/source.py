@@ -1,15 +1,15 @@
 """The Spark data source `holdfast-kafka`: one input partition per topic partition, in Arrow.
 
 The driver plans batches (`KafkaStream`, `KafkaBatch`: offsets only), the executors read them
-(`_Reading`: records only).  Spark pickles both readers, so they hold nothing but the options.
+(`holdfast.ingest.reading`: records only).  Spark pickles both readers, so they hold nothing but
+the options.  The inputs of a query are one stream: their batches are cut together.
 """
 
 from __future__ import annotations
 
-import gc
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -28,23 +28,18 @@ from pyspark.sql.types import StructType
 
 from holdfast.errors import DataLoss
 from holdfast.ingest.batch_size import BatchSize
-from holdfast.ingest.dead_letters import DeadLetters, undecodable
-from holdfast.ingest.offsets import (
-    WAYS_OUT,
-    Offsets,
-    batch_end,
-    check_available,
-    from_spark,
-    to_spark,
-)
-from holdfast.ingest.readers import admin, reader
-from holdfast.ingest.records import BadRecord, RecordDecoder, ddl, wants_headers
-from holdfast.transport.reader import Chunk, PartitionReader
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from holdfast.ingest.level import level_end
+from holdfast.ingest.offsets import batch_end, check_available
+from holdfast.ingest.readers import admin
+from holdfast.ingest.reading import KafkaRange, read
+from holdfast.ingest.records import ddl
+from holdfast.types.ids import Place
+from holdfast.types.ingest import DATA_SOURCE, IngestOptions, places_from_spark, places_to_spark
 
 __all__ = ["KafkaBatch", "KafkaDataSource", "KafkaRange", "KafkaStream"]
 
 _LOG = logging.getLogger(__name__)
+_A_DAY_MS = 86_400_000  # how far ahead of this machine's clock a record's time may be
 
 
 class KafkaDataSource(DataSource):
@@ -67,37 +62,26 @@ class KafkaDataSource(DataSource):
         return IngestOptions.from_spark(self.options)
 
 
-@dataclass
-class KafkaRange(InputPartition):
-    """Offsets of one topic partition; `start` inclusive, `end` exclusive.
-
-    `fresh`: the topic partition is new to the query, it begins wherever its log does.
-    """
-
-    partition: int
-    start: int
-    end: int
-    fresh: bool = False
-
-
 class KafkaBatch(DataSourceReader):
-    """A bounded read from `options.start` to `options.end`."""
+    """A bounded read from `start` to `end` of every input's options."""
 
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[KafkaRange]:
         """Raises `DataLoss`: the range is no longer there."""
-        options = self._options
-        bounds = admin(options.kafka).bounds(options.source.topic)
-        end = {p: high for p, (_, high) in bounds.items()} if options.end is None else options.end
-        start = {**_first(options, bounds), **options.start}
-        if options.fail_on_data_loss:
-            check_available(options.source.topic, {p: start.get(p, 0) for p in end}, bounds)
-        return _ranges(start, end)
+        bounds = _bounds(self._options)
+        ends = {
+            (i.source.topic, p): o for i in self._options.inputs for p, o in (i.end or {}).items()
+        }
+        end = ends or {place: high for place, (_, high) in bounds.items()}
+        start = _first(self._options, bounds)
+        if self._options.fail_on_data_loss:
+            _check({place: start.get(place, 0) for place in end}, bounds)
+        return _ranges(self._options, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._options, partition)
+        return read(self._options, partition)
 
 
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -106,11 +90,10 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
         self._size = BatchSize(options.max_offsets_per_trigger, options.batch_target_ms)
-        self._target: Offsets | None = None  # where Trigger.AvailableNow ends
+        self._target: dict[Place, int] | None = None  # where Trigger.AvailableNow ends
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        bounds = self._bounds()
-        return to_spark(self._topic, {**_first(self._options, bounds), **self._options.start})
+        return places_to_spark(_first(self._options, self._bounds()))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         most = self._options.max_offsets_per_trigger
@@ -124,20 +107,20 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLoss: records from `start` on are gone, and that is to fail.
         """
-        begin, bounds = from_spark(self._topic, start), self._bounds()
+        begin, bounds = places_from_spark(start), self._bounds()
         self._check(begin, bounds)
         if self._target is not None:
             ends = self._target
             bounds = {
                 p: (low, min(high, ends[p])) for p, (low, high) in bounds.items() if p in ends
             }
-        end = batch_end(begin, bounds, self._size.limit())
+        end = self._end(begin, bounds, self._size.limit())
         offsets = sum(end[p] - begin.get(p, low) for p, (low, _) in bounds.items())
         self._size.planned(offsets, cut=any(end[p] < high for p, (_, high) in bounds.items()))
-        return to_spark(self._topic, end)
+        return places_to_spark(end)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
-        return to_spark(self._topic, {p: high for p, (_, high) in self._bounds().items()})
+        return places_to_spark({p: high for p, (_, high) in self._bounds().items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         self._target = {p: high for p, (_, high) in self._bounds().items()}
@@ -145,101 +128,71 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
     ) -> Sequence[KafkaRange]:
-        return _ranges(from_spark(self._topic, start), from_spark(self._topic, end))
+        return _ranges(self._options, places_from_spark(start), places_from_spark(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(self._options, partition)
+        return read(self._options, partition)
 
-    @property
-    def _topic(self) -> str:
-        return self._options.source.topic
+    def _end(
+        self, begin: dict[Place, int], bounds: Mapping[Place, tuple[int, int]], limit: int | None
+    ) -> dict[Place, int]:
+        end = batch_end(begin, bounds, limit)
+        several = len({topic for topic, _ in bounds}) > 1
+        if limit is None or not several or all(end[p] >= high for p, (_, high) in bounds.items()):
+            return end
+        newest_ms = int(time.time() * 1000) + _A_DAY_MS
+        return level_end(begin, bounds, limit, newest_ms, self._first_at) or end
 
-    def _bounds(self) -> dict[int, tuple[int, int]]:
-        return admin(self._options.kafka).bounds(self._topic)
+    def _first_at(self, time_ms: int) -> dict[Place, int]:
+        asked, topics = admin(self._options.kafka), _topics(self._options)
+        found = {topic: asked.first_at(topic, time_ms) for topic in topics}
+        return {(topic, p): offset for topic, of in found.items() for p, offset in of.items()}
 
-    def _check(self, begin: Offsets, bounds: Mapping[int, tuple[int, int]]) -> None:
+    def _bounds(self) -> dict[Place, tuple[int, int]]:
+        return _bounds(self._options)
+
+    def _check(self, begin: Mapping[Place, int], bounds: Mapping[Place, tuple[int, int]]) -> None:
         try:
-            check_available(self._topic, begin, bounds)
+            _check(begin, bounds)
         except DataLoss as error:
             if self._options.fail_on_data_loss:
                 raise
             _LOG.warning("DATA LOSS, going on as fail.on.data.loss=false says: %s", error.fact)
 
 
-def _first(options: IngestOptions, bounds: Mapping[int, tuple[int, int]]) -> Offsets:
+def _topics(options: IngestOptions) -> list[str]:
+    """Each once: a self-join has one topic on both sides."""
+    return list(dict.fromkeys(each.source.topic for each in options.inputs))
+
+
+def _bounds(options: IngestOptions) -> dict[Place, tuple[int, int]]:
+    found = {topic: admin(options.kafka).bounds(topic) for topic in _topics(options)}
+    return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.items()}
+
+
+def _first(options: IngestOptions, bounds: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
     latest = options.auto_offset_reset == "latest"
-    return {p: high if latest else low for p, (low, high) in bounds.items()}
+    given = {(i.source.topic, p): o for i in options.inputs for p, o in i.start.items()}
+    return {place: high if latest else low for place, (low, high) in bounds.items()} | given
 
 
-def _ranges(start: Mapping[int, int], end: Mapping[int, int]) -> list[KafkaRange]:
-    """In ascending order of topic partitions, without the empty ones."""
-    found = [KafkaRange(p, start.get(p, 0), e, p not in start) for p, e in sorted(end.items())]
-    return [r for r in found if r.start < r.end]
-
-
-def _read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Record batches of one input partition, on an executor.
-
-    Raises:
-        DataLoss: records are gone, and that is to fail.
-        UndecodableRecord: a record cannot be decoded, and that is to fail.
-    """
-    if not isinstance(partition, KafkaRange):
-        raise TypeError(f"{partition!r} is not an input partition of {DATA_SOURCE}")
-    gc.freeze()  # Spark collects after every task; see `runtime.micro_batch`
-    decoder = RecordDecoder(options)
-    letters = DeadLetters(options, partition.partition)
-    try:
-        for chunk in _chunks(options, partition):
-            batch, bad = decoder.decode(chunk, partition.partition)
-            _set_aside(options, letters, partition.partition, bad)
-            if batch.num_rows:
-                yield batch
-    finally:
-        letters.close()
-
-
-def _set_aside(
-    options: IngestOptions, letters: DeadLetters, partition: int, bad: list[BadRecord]
-) -> None:
-    if bad and options.on_undecodable == "fail":
-        raise undecodable(options, partition, bad[0])
-    letters.write(bad)
-
-
-def _chunks(options: IngestOptions, wanted: KafkaRange) -> Iterator[Chunk]:
-    source = reader(
-        options.kafka,
-        options.transactional_id_prefix,
-        options.source.topic,
-        wanted.partition,
-        headers=wants_headers(options),
-    )
-    start = wanted.start
-    if wanted.fresh or not options.fail_on_data_loss:
-        start, end = _what_is_left(source, wanted)
-    else:
-        end = wanted.end
-    try:
-        if start < end:
-            yield from source.read(start, end)
-    except DataLoss as error:
-        raise DataLoss(error.fact, cause=error.cause, action=WAYS_OUT) from error
-
-
-def _what_is_left(source: PartitionReader, wanted: KafkaRange) -> tuple[int, int]:
-    """The part of a range that is still there; what is not is told loudly."""
-    low, high = source.bounds()
-    start, end = max(wanted.start, low), min(wanted.end, high)
-    if (start, end) != (wanted.start, wanted.end) and not wanted.fresh:
-        _LOG.warning(
-            "DATA LOSS in topic %s partition %d: offsets %d to %d are to be read, %d to %d are "
-            "there; going on with these as fail.on.data.loss=false says",
-            source.topic,
-            wanted.partition,
-            wanted.start,
-            wanted.end,
-            low,
-            high,
+def _check(begin: Mapping[Place, int], bounds: Mapping[Place, tuple[int, int]]) -> None:
+    for topic in sorted({topic for topic, _ in begin}):
+        check_available(
+            topic,
+            {p: offset for (of, p), offset in begin.items() if of == topic},
+            {p: found for (of, p), found in bounds.items() if of == topic},
         )
-    return start, end
+
+
+def _ranges(
+    options: IngestOptions, start: Mapping[Place, int], end: Mapping[Place, int]
+) -> list[KafkaRange]:
+    """In ascending order of sides and topic partitions, without the empty ones."""
+    found = [
+        KafkaRange(p, start.get((topic, p), 0), e, (topic, p) not in start, each.side)
+        for each in options.inputs
+        for (topic, p), e in sorted(end.items())
+        if topic == each.source.topic
+    ]
+    return [r for r in found if r.start < r.end]

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+from holdfast.types.ids import Place
 
 __all__ = ["Health", "Level"]
 
@@ -52,7 +54,7 @@ class Health:
         self._phase = "starting Spark"
         self._signs: dict[str, float] = {}
         self._levels: dict[str, Level] = {}
-        self._ends: dict[str, list[tuple[float, dict[int, int]]]] = {}
+        self._ends: dict[str, list[tuple[float, Mapping[Place, int]]]] = {}
 
     def phase(self, text: str) -> None:
         """The job does `text` now, and is not ready meanwhile."""
@@ -79,7 +81,7 @@ class Health:
         for query_id in self._query_ids:
             self.beat(query_id)
 
-    def observe(self, query_id: str, done: dict[int, int], ends: dict[int, int]) -> Level:
+    def observe(self, query_id: str, done: Mapping[Place, int], ends: Mapping[Place, int]) -> Level:
         """Compares what a query has committed with its topic; offsets by topic partition."""
         now = self._clock()
         with self._lock:
@@ -116,5 +118,5 @@ class Health:
         )
 
 
-def _behind(done: dict[int, int], ends: dict[int, int]) -> int:
+def _behind(done: Mapping[Place, int], ends: Mapping[Place, int]) -> int:
     return sum(max(0, end - done.get(p, 0)) for p, end in ends.items())

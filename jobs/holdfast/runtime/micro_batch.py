@@ -11,7 +11,7 @@ import gc
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,36 +22,39 @@ from pyspark.sql import DataFrame
 from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.frames import aggregate_frame, project_frame
+from holdfast.runtime.row_frames import read_frame, row_frame
 from holdfast.runtime.spark_internals import located, on_state_workers, payload
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
-from holdfast.types.ids import OffsetRange
+from holdfast.types.ids import OffsetRange, Place
+from holdfast.types.ingest import places_from_spark
+from holdfast.types.topology import Query
 
-__all__ = ["offsets_of_batch", "open_stores", "run_aggregate", "run_project"]
+__all__ = ["offsets_of_batch", "open_stores", "run_project", "run_stateful"]
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 
 
 def offsets_of_batch(
-    checkpoint: Path, batch_id: int, topic: str, initial: dict[int, int]
+    checkpoint: Path, batch_id: int, topics: Sequence[str], initial: Mapping[Place, int]
 ) -> OffsetRange:
     """The source offsets of a batch, from the offset log Spark wrote before it started it.
 
-    The format is Spark's OffsetSeqLog: a version line, a metadata line, one line per source.
+    The format is Spark's OffsetSeqLog: a version line, a metadata line, one line per source, of
+    which a query has one for all its topics.
     """
-    start = initial if batch_id == 0 else _logged(checkpoint, batch_id - 1, topic)
-    end = _logged(checkpoint, batch_id, topic)
-    return OffsetRange.of(topic, {p: start.get(p, 0) for p in end}, end)
+    start = initial if batch_id == 0 else _logged(checkpoint, batch_id - 1)
+    end = _logged(checkpoint, batch_id)
+    return OffsetRange.over(topics, {place: start.get(place, 0) for place in end}, end)
 
 
-def _logged(checkpoint: Path, batch_id: int, topic: str) -> dict[int, int]:
+def _logged(checkpoint: Path, batch_id: int) -> dict[Place, int]:
     lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
-    offsets = json.loads(lines[2])
-    return {int(p): int(o) for p, o in offsets[topic].items()}
+    return places_from_spark(json.loads(lines[2]))
 
 
-def run_aggregate(
+def run_stateful(
     frame: DataFrame, plan: QueryPlan, batch: Batch, cluster: Cluster
 ) -> list[TaskReport]:
     """Applies a batch to all state partitions of a stateful query, exactly once.
@@ -59,7 +62,7 @@ def run_aggregate(
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
     """
-    shuffled = payload(aggregate_frame(frame, plan.query, plan.state_partitions))
+    shuffled = payload(_state_frame(frame, plan.query, plan.state_partitions))
     work = partial(_process_elements, plan=plan, batch=batch)
 
     def attempt(pending: Sequence[int], where: dict[int, tuple[int, str]]) -> list[Answer]:
@@ -69,6 +72,14 @@ def run_aggregate(
         return on_state_workers(rdd, partial(work, volumes=volumes), pending)
 
     return _until_done(plan, cluster, attempt)
+
+
+def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
+    if not query.inputs:
+        return aggregate_frame(frame, query, state_partitions)
+    if len(query.inputs) == 1:
+        return row_frame([frame], query, state_partitions)
+    return read_frame(frame, query, state_partitions)
 
 
 def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:

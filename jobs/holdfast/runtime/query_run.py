@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,8 +20,8 @@ from holdfast.runtime.health import Health
 from holdfast.runtime.micro_batch import (
     offsets_of_batch,
     open_stores,
-    run_aggregate,
     run_project,
+    run_stateful,
 )
 from holdfast.runtime.start import StartPoint, start_point, stream_start
 from holdfast.runtime.topics import QueryTopics, dead_letters
@@ -30,7 +30,7 @@ from holdfast.state.source_progress import Of, progress_of
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
-from holdfast.types.ids import OffsetRange, consumer_group, stream_transactional_id
+from holdfast.types.ids import OffsetRange, Place, consumer_group, stream_transactional_id
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 from holdfast.types.topology import Query
 
@@ -60,7 +60,9 @@ class QueryRun:
         self.query = query
         self.failure: BaseException | None = None
         self.streaming: StreamingQuery | None = None
-        self.done: dict[int, int] = {}
+        self.done: dict[Place, int] = {}
+        # Each once: a self-join has one topic on both sides.
+        self.source_topics = tuple(dict.fromkeys(s.topic for s in query.sources))
         self.batch_id = 0
         self._services = services
         self._topics = topics
@@ -87,7 +89,7 @@ class QueryRun:
             self._stream_plan = StreamPlan(
                 settings, query, topics.sink.partitions, progress.name, progress.partitions
             )
-        self._shown: dict[int, int] = {}
+        self._shown: dict[Place, int] = {}
 
     @property
     def stateful(self) -> bool:
@@ -105,16 +107,15 @@ class QueryRun:
         plan, services = self._plan, self._services
         assert plan is not None
         reports = open_stores(plan, services.cluster, services.session.sparkContext)
-        topic = self.query.source.topic
         start = start_point(
             self.query.id,
             [r.marker for r in sorted(reports, key=lambda r: r.partition)],
             self._initial(),
-            services.admin.committed(self._group, topic),
+            self._group_offsets(),
             rebuild=plan.settings.state.on_changelog_loss == "rebuild",
         )
         batch_id = start.batch_id - 1
-        empty = OffsetRange.of(topic, start.offsets, start.offsets)
+        empty = OffsetRange.over(self.source_topics, start.offsets, start.offsets)
         services.on_reports(self.query, Batch(batch_id, empty), reports, 0.0)
         if start.level is not None:
             _LOG.info("%s: bringing lagging state partitions level", self.query.id)
@@ -125,7 +126,7 @@ class QueryRun:
     def _prepare_stateless(self) -> StartPoint:
         plan, settings, topic = self._stream_plan, self._services.settings, self.query.source.topic
         assert plan is not None
-        done: dict[int, int] = {}
+        done: dict[Place, int] = {}
         for partition in range(self._topics.source.partitions):
             producer = TransactionalProducer(
                 settings.client(),
@@ -139,15 +140,25 @@ class QueryRun:
                 settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, partition
             )
             if marker is not None:
-                done[partition] = marker.offset
-        group_offsets = self._services.admin.committed(self._group, topic)
+                done[topic, partition] = marker.offset
         rebuild = settings.state.on_changelog_loss == "rebuild"
-        return stream_start(self.query.id, done, self._initial(), group_offsets, rebuild=rebuild)
+        return stream_start(
+            self.query.id, done, self._initial(), self._group_offsets(), rebuild=rebuild
+        )
 
-    def _initial(self) -> dict[int, int]:
-        bounds = self._services.admin.bounds(self.query.source.topic)
+    def _initial(self) -> dict[Place, int]:
         latest = self._services.settings.ingest.auto_offset_reset == "latest"
-        return {p: end if latest else start for p, (start, end) in bounds.items()}
+        bounds = {t: self._services.admin.bounds(t) for t in self.source_topics}
+        return {
+            (t, p): end if latest else start
+            for t, of_topic in bounds.items()
+            for p, (start, end) in of_topic.items()
+        }
+
+    def _group_offsets(self) -> dict[Place, int]:
+        admin = self._services.admin
+        committed = {t: admin.committed(self._group, t) for t in self.source_topics}
+        return {(t, p): offset for t, found in committed.items() for p, offset in found.items()}
 
     # -- batches -----------------------------------------------------------------------------
 
@@ -162,9 +173,7 @@ class QueryRun:
         initial = dict(self.done)
 
         def on_batch(batch_frame: DataFrame, spark_batch_id: int) -> None:
-            source = offsets_of_batch(
-                self._checkpoint, spark_batch_id, self.query.source.topic, initial
-            )
+            source = offsets_of_batch(self._checkpoint, spark_batch_id, self.source_topics, initial)
             self._guarded(batch_frame, Batch(first + spark_batch_id, source))
 
         self.streaming = (
@@ -191,11 +200,11 @@ class QueryRun:
             if not ours:
                 return  # Spark takes the batch for done; its checkpoint is scratch (ADR 2)
             if self._plan is not None:
-                reports = run_aggregate(frame, self._plan, batch, services.cluster)
+                reports = run_stateful(frame, self._plan, batch, services.cluster)
             else:
                 assert self._stream_plan is not None
                 reports = run_project(frame, self._stream_plan, batch, services.cluster)
-        self.done = {**self.done, **batch.source.ends()}
+        self.done = {**self.done, **batch.source.end_places()}
         self.batch_id = batch.batch_id + 1
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
@@ -212,7 +221,8 @@ class QueryRun:
         if done == self._shown:
             return True
         try:
-            self._services.admin.commit_group(self._group, self.query.source.topic, done)
+            for part in OffsetRange.over(self.source_topics, {}, done).parts:
+                self._services.admin.commit_group(self._group, part.topic, part.ends())
         except HoldfastError as error:
             _LOG.warning("%s: the group's offsets lag behind: %s", self.query.id, error.fact)
             return False
@@ -220,19 +230,29 @@ class QueryRun:
         return True
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
-        options = self._options(source.starts(), source.ends())
+        options = self._options(source.start_places(), source.end_places())
         reader = self._services.session.read.format(DATA_SOURCE)
         return reader.options(**options.to_spark()).load()
 
-    def _options(self, start: dict[int, int], end: dict[int, int] | None) -> IngestOptions:
+    def _options(
+        self, start: Mapping[Place, int], end: Mapping[Place, int] | None
+    ) -> IngestOptions:
+        first, *others = (
+            self._source_options(side, start, end) for side in range(len(self.query.sources))
+        )
+        return replace(first, others=tuple(others))
+
+    def _source_options(
+        self, side: int, start: Mapping[Place, int], end: Mapping[Place, int] | None
+    ) -> IngestOptions:
         settings = self._services.settings
-        ingest = settings.ingest
+        ingest, source = settings.ingest, self.query.sources[side]
         return IngestOptions(
-            source=self.query.source,
+            source=source,
             kafka=settings.client(),
-            columns=used_columns(self.query),
-            start=start,
-            end=end,
+            columns=used_columns(self.query, side),
+            start=_of(source.topic, start),
+            end=None if end is None else _of(source.topic, end),
             auto_offset_reset=ingest.auto_offset_reset,
             max_offsets_per_trigger=ingest.max_offsets_per_trigger,
             # With an interval the time between two batches is not the time of one.
@@ -242,6 +262,7 @@ class QueryRun:
             dead_letter_topic=dead_letters(settings),
             progress_topic=self._topics.progress.name if self._topics.progress else "",
             transactional_id_prefix=self._group,
+            side=side,
         )
 
     def ended_by(self) -> BaseException | None:
@@ -250,6 +271,10 @@ class QueryRun:
             return self.failure
         return self.streaming.exception()
 
-    def caught_up(self, ends: dict[int, int]) -> bool:
+    def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""
         return all(self.done.get(p, 0) >= end for p, end in ends.items())
+
+
+def _of(topic: str, offsets: Mapping[Place, int]) -> dict[int, int]:
+    return {p: offset for (of, p), offset in offsets.items() if of == topic}

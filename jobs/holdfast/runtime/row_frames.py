@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.functions import col, expr, lit
+from pyspark.sql.functions import coalesce, col, expr, lit
 
 from holdfast.runtime.functions import register_functions
 from holdfast.tasks.keys import state_key_sql
 from holdfast.tasks.processors.base import KEY, SIDE
+from holdfast.types.ingest import side_prefix
 from holdfast.types.topology import (
     OFFSET,
     PARTITION,
@@ -22,10 +23,13 @@ from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
     Input,
+    KeyExpression,
     Query,
 )
 
-__all__ = ["row_frame", "side_frame"]
+__all__ = ["read_frame", "row_frame", "side_frame"]
+
+_KEPT = "__kept"
 
 
 def row_frame(frames: Sequence[DataFrame], query: Query, state_partitions: int) -> DataFrame:
@@ -34,49 +38,94 @@ def row_frame(frames: Sequence[DataFrame], query: Query, state_partitions: int) 
     Args:
         frames: one per input of the step, as ingest (and a `SEQUENCE` column, if any) has it.
     """
-    conf = frames[0].sparkSession.conf
+    sides = [side_frame(frame, query, side) for side, frame in enumerate(frames)]
+    return _shuffled(reduce(DataFrame.union, sides), state_partitions)
+
+
+def read_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
+    """The same of inputs that were read as one (`IngestOptions.others`), without a second look.
+
+    One side after the other gets its column names back, has its expressions evaluated for its own
+    rows, and gives the names free again.
+    """
+    register_functions(frame.sparkSession, query)
+    inputs = query.inputs
+    for side, each in enumerate(inputs):
+        prefix = side_prefix(side)
+        names = {c: c.removeprefix(prefix) for c in frame.columns if c.startswith(prefix)}
+        ours = f"`{SIDE}` = {side}"
+        made = {
+            _made(side, what): expr(f"CASE WHEN {ours} THEN {sql} END")
+            for what, sql in _side_sql(each).items()
+        }
+        back = {name: c for c, name in names.items()}
+        frame = frame.withColumnsRenamed(names).withColumns(made).withColumnsRenamed(back)
+    sides = range(len(inputs))
+    kept = coalesce(*(_col(_made(side, _KEPT)) for side in sides))
+    columns = [
+        coalesce(*(_col(_made(side, KEY)) for side in sides)).alias(KEY),
+        *(col(name) for name in (SIDE, PARTITION, OFFSET, TIMESTAMP)),
+        coalesce(*(_col(_made(side, TOMBSTONE)) for side in sides)).alias(TOMBSTONE),
+        _sequence(frame),
+    ]
+    columns += [
+        _col(_made(side, c.column.name)).alias(c.column.name)
+        for side, each in enumerate(inputs)
+        for c in each.columns
+    ]
+    return _shuffled(frame.where(kept).select(*columns), state_partitions)
+
+
+def _shuffled(rows: DataFrame, state_partitions: int) -> DataFrame:
+    conf = rows.sparkSession.conf
     conf.set("spark.sql.shuffle.partitions", str(state_partitions))
     conf.set("spark.sql.adaptive.enabled", "false")  # it would merge state partitions
-    sides = [side_frame(frame, query, side) for side, frame in enumerate(frames)]
-    return reduce(DataFrame.union, sides).repartition(state_partitions, col(KEY))
+    return rows.repartition(state_partitions, col(KEY))
 
 
 def side_frame(frame: DataFrame, query: Query, side: int) -> DataFrame:
     """One input's rows in the columns of a payload, not shuffled."""
     register_functions(frame.sparkSession, query)
-    inputs = query.inputs
-    ours = inputs[side]
-    dead = f"`{TOMBSTONE}`"
-    if ours.filter is not None:
-        passes = f"coalesce({ours.filter}, FALSE)"
-        if ours.source.kind == "TABLE":
-            dead = f"({dead} OR NOT {passes})"
-        else:  # a record without a value passes no WHERE
-            frame = frame.where(f"NOT {dead} AND {passes}")
+    sql = _side_sql(query.inputs[side])
     columns = [
-        expr(state_key_sql(ours.keys)).alias(KEY),
+        expr(sql[KEY]).alias(KEY),
         lit(side).cast("tinyint").alias(SIDE),
-        col(PARTITION),
-        col(OFFSET),
-        col(TIMESTAMP),
-        expr(dead).alias(TOMBSTONE),
+        *(col(name) for name in (PARTITION, OFFSET, TIMESTAMP)),
+        expr(sql[TOMBSTONE]).alias(TOMBSTONE),
         _sequence(frame),
     ]
-    for number, each in enumerate(inputs):
-        columns += _carried(each, present=number == side)
-    return frame.select(*columns)
+    for number, each in enumerate(query.inputs):
+        for c in each.columns:
+            text = sql[c.column.name] if number == side else _cast("NULL", c)
+            columns.append(expr(text).alias(c.column.name))
+    return frame.where(sql[_KEPT]).select(*columns)
+
+
+def _side_sql(each: Input) -> dict[str, str]:
+    """Spark SQL over an input's columns: key, tombstone, whether the row is kept, carried ones."""
+    dead, kept = f"`{TOMBSTONE}`", "TRUE"
+    if each.filter is not None:
+        passes = f"coalesce({each.filter}, FALSE)"
+        if each.source.kind == "TABLE":
+            dead = f"({dead} OR NOT {passes})"
+        else:  # a record without a value passes no WHERE
+            kept = f"(NOT {dead} AND {passes})"
+    fixed = {KEY: state_key_sql(each.keys), TOMBSTONE: dead, _KEPT: kept}
+    return fixed | {c.column.name: _cast(c.spark, c) for c in each.columns}
+
+
+def _cast(sql: str, to: KeyExpression) -> str:
+    return f"CAST({sql} AS {to.column.type.spark()})"
+
+
+def _made(side: int, what: str) -> str:
+    return f"__made_{side}_{what}"
+
+
+def _col(name: str) -> Column:
+    return col("`" + name.replace("`", "``") + "`")
 
 
 def _sequence(frame: DataFrame) -> Column:
     found = col(SEQUENCE) if SEQUENCE in frame.columns else lit(None).cast("bigint")
     return found.alias(SEQUENCE)
-
-
-def _carried(each: Input, *, present: bool) -> list[Column]:
-    """An input's carried columns, nulls in the rows of the other sides."""
-    return [
-        expr(f"CAST({c.spark if present else 'NULL'} AS {c.column.type.spark()})").alias(
-            c.column.name
-        )
-        for c in each.columns
-    ]

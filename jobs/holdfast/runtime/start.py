@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import ChangelogLost, OffsetOverlap
 from holdfast.state.changelog import CommitMarker
-from holdfast.types.ids import OffsetRange
+from holdfast.types.ids import OffsetRange, Place
 
 __all__ = ["StartPoint", "start_point", "stream_start"]
 
@@ -20,7 +20,7 @@ class StartPoint:
     driver died.
     """
 
-    offsets: dict[int, int]
+    offsets: dict[Place, int]
     batch_id: int
     level: OffsetRange | None
 
@@ -28,8 +28,8 @@ class StartPoint:
 def start_point(
     query_id: str,
     markers: Sequence[CommitMarker | None],
-    initial: dict[int, int],
-    group_offsets: dict[int, int],
+    initial: Mapping[Place, int],
+    group_offsets: Mapping[Place, int],
     *,
     rebuild: bool,
 ) -> StartPoint:
@@ -49,20 +49,20 @@ def start_point(
     if not known:
         if any(group_offsets.values()) and not rebuild:
             raise _lost(query_id, group_offsets, "changelog")
-        return StartPoint(initial, 0, None)
-    leader = max(known, key=lambda m: (sum(m.source.ends().values()), m.batch_id))
+        return StartPoint(dict(initial), 0, None)
+    leader = max(known, key=lambda m: (sum(m.source.end_places().values()), m.batch_id))
     behind = [m for m in markers if m is None or m.source != leader.source]
     for marker in behind:
         _check_one_batch(query_id, marker, leader)
-    offsets = {**initial, **leader.source.ends()}
+    offsets = {**initial, **leader.source.end_places()}
     return StartPoint(offsets, leader.batch_id + 1, leader.source if behind else None)
 
 
 def stream_start(
     query_id: str,
-    markers: Mapping[int, int],
-    initial: dict[int, int],
-    group_offsets: dict[int, int],
+    markers: Mapping[Place, int],
+    initial: Mapping[Place, int],
+    group_offsets: Mapping[Place, int],
     *,
     rebuild: bool,
 ) -> StartPoint:
@@ -82,20 +82,26 @@ def stream_start(
 def _check_one_batch(query_id: str, marker: CommitMarker | None, leader: CommitMarker) -> None:
     if marker is None:
         return
-    ends, starts = marker.source.ends(), leader.source.starts()
+    ends, starts = marker.source.end_places(), leader.source.start_places()
     apart = {p: (ends[p], start) for p, start in starts.items() if ends.get(p, start) != start}
     if apart:
         raise OffsetOverlap(
             f"{query_id}: state partition {marker.state_partition} has committed up to "
-            f"{ends}, state partition {leader.state_partition} started its last batch at {starts}.",
+            f"{_told(ends)}, state partition {leader.state_partition} started its last batch at "
+            f"{_told(starts)}.",
             cause="a changelog partition was replaced or lost its tail",
             action="restore the changelog topic, or start under a new application.id",
         )
 
 
-def _lost(query_id: str, group_offsets: dict[int, int], topic: str) -> ChangelogLost:
+def _told(offsets: Mapping[Place, int]) -> str:
+    return ", ".join(f"{topic}-{p}: {offset}" for (topic, p), offset in sorted(offsets.items()))
+
+
+def _lost(query_id: str, group_offsets: Mapping[Place, int], topic: str) -> ChangelogLost:
     return ChangelogLost(
-        f"{query_id} has read up to {group_offsets}, but its {topic} holds no commit marker.",
+        f"{query_id} has read up to {_told(group_offsets)}, but its {topic} holds no commit "
+        "marker.",
         cause=f"the {topic} was deleted or replaced",
         action="bring the topic back, or set on.changelog.loss=rebuild to compute everything "
         "again from the source's earliest records",

@@ -13,13 +13,16 @@ from holdfast.state.changelog import changelog_config
 from holdfast.state.source_progress import PROGRESS_CONFIG
 from holdfast.transport.admin import Admin, TopicInfo
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
-from holdfast.types.topology import AggregateStep, Query, Source
+from holdfast.types.topology import Query, Sink, Source
 
 __all__ = ["QueryTopics", "Role", "TopicPlan", "dead_letters", "ensure_topics", "plan_topics"]
 
 _LOG = logging.getLogger(__name__)
 # A table's sink keeps the last value of each key for as long as anybody may read it.
 _TABLE_SINK = {"cleanup.policy": "compact"}
+# Between two steps of one statement.  Its records carry event time, which may be years back: by
+# it they would be deleted before the next step has read them.
+_INTERNAL_SINK = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class Role(StrEnum):
@@ -49,7 +52,7 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class QueryTopics:
-    """The topics of one query as the broker has them.
+    """The topics of one query as the broker has them; `source` is the first of its sources.
 
     `changelog` is None without state, `progress` where state partitions tell all progress.
     """
@@ -69,29 +72,29 @@ def plan_topics(admin: Admin, settings: Settings, query: Query) -> list[TopicPla
     """The topics of a query, existing ones checked; nothing is created.
 
     Raises:
-        TopicMissing: the source topic does not exist and its statement gives no PARTITIONS.
+        TopicMissing: a source topic does not exist and its statement gives no PARTITIONS.
         IncompatibleStatement: the changelog has another number of partitions, or forgets rows.
     """
-    source = _source(admin, query.source)
-    sink = query.sink
+    read = {source.topic: source for source in query.sources}
+    sources = [_source(admin, source) for source in read.values()]
+    sink, source = query.sink, sources[0]
     plans = [
-        source,
+        *sources,
         TopicPlan(
             Role.SINK,
             sink.topic,
             sink.partitions or source.partitions,
             sink.replicas or -1,
-            _TABLE_SINK if sink.kind == "TABLE" else {},
+            _sink_config(sink),
             admin.describe(sink.topic),
         ),
     ]
     if settings.ingest.on_undecodable == "dead-letter":
         name = dead_letters(settings)
         plans.append(TopicPlan(Role.DEAD_LETTERS, name, 1, existing=admin.describe(name)))
-    stateful = isinstance(query.step, AggregateStep)
-    if stateful:
+    if query.stateful:
         plans.append(_changelog(admin, settings, query))
-    if not stateful or settings.ingest.on_undecodable == "dead-letter":
+    if not query.stateful or settings.ingest.on_undecodable == "dead-letter":
         plans.append(_progress(admin, settings, query, source.partitions))
     return plans
 
@@ -102,7 +105,9 @@ def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics
     Raises:
         TopicMissing, IncompatibleStatement: see `plan_topics`.
     """
-    found = {plan.role: _ensure(admin, plan) for plan in plan_topics(admin, settings, query)}
+    found: dict[Role, TopicInfo] = {}
+    for plan in plan_topics(admin, settings, query):
+        found.setdefault(plan.role, _ensure(admin, plan))
     changelog = found.get(Role.CHANGELOG)
     if changelog is not None:
         _check_partitions(changelog, settings)
@@ -114,6 +119,12 @@ def _ensure(admin: Admin, plan: TopicPlan) -> TopicInfo:
         return plan.existing
     _LOG.info("Creating topic %s (%s), partitions: %d", plan.name, plan.role, plan.partitions)
     return admin.ensure_topic(plan.name, plan.partitions, plan.replicas, plan.config)
+
+
+def _sink_config(sink: Sink) -> Mapping[str, str]:
+    if sink.internal and sink.kind != "TABLE":
+        return _INTERNAL_SINK
+    return _TABLE_SINK if sink.kind == "TABLE" else {}
 
 
 def _source(admin: Admin, source: Source) -> TopicPlan:

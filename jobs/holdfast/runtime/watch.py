@@ -15,6 +15,7 @@ from holdfast.runtime.query_run import QueryRun
 from holdfast.runtime.topics import dead_letters
 from holdfast.transport.admin import Admin
 from holdfast.transport.record_count import RecordCount
+from holdfast.types.ids import Place
 
 __all__ = ["Watch", "is_idle"]
 
@@ -40,9 +41,10 @@ class Watch:
         self._letters = RecordCount(settings.client(), dead_letters(settings)) if keeps else None
         self._next = 0.0
 
-    def ends(self, run_: QueryRun) -> dict[int, int]:
-        """Read-committed end offsets of the query's source topic."""
-        return {p: end for p, (_, end) in self._admin.bounds(run_.query.source.topic).items()}
+    def ends(self, run_: QueryRun) -> dict[Place, int]:
+        """Read-committed end offsets of the query's source topics."""
+        topics = run_.source_topics
+        return {(t, p): end for t in topics for p, (_, end) in self._admin.bounds(t).items()}
 
     def observe(self, runs: list[QueryRun]) -> None:
         """Called at every turn of the main loop."""

@@ -71,7 +71,10 @@ class CommitMarker:
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
-        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False).encode()
+        fields = asdict(self)
+        if not self.source.others:  # as it was before a query could have several topics
+            del fields["source"]["others"]
+        return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     @staticmethod
     def from_bytes(data: bytes) -> CommitMarker:
@@ -116,4 +119,5 @@ def _offset_range(fields: dict[str, Any]) -> OffsetRange:
         topic=fields["topic"],
         start=tuple((int(p), int(offset)) for p, offset in fields["start"]),
         end=tuple((int(p), int(offset)) for p, offset in fields["end"]),
+        others=tuple(_offset_range(other) for other in fields.get("others", ())),
     )

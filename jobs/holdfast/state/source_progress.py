@@ -7,6 +7,7 @@ writes their records, as a commit marker: one record of the compacted topic
 
     b"\x00holdfast.commit.<source topic partition>"         a query without state
     b"\x00holdfast.dead-letter.<source topic partition>"    its dead letters
+    b"\x00holdfast.dead-letter.<n>.<source topic partition>"    those of its input n, 1 and up
 
 Not the offsets of a consumer group: a group's coordinator that is killed in the wrong moment may
 keep a committed transaction's offsets pending for ever (ADR 8).
@@ -40,9 +41,10 @@ class Of(StrEnum):
     RECORDS = "commit"
     DEAD_LETTERS = "dead-letter"
 
-    def key(self, source_partition: int) -> bytes:
-        """The record key of its marker."""
-        return f"\x00holdfast.{self.value}.{source_partition}".encode()
+    def key(self, source_partition: int, side: int = 0) -> bytes:
+        """The record key of its marker; `side` is which input of the query it is."""
+        of_side = f"{side}." if side else ""
+        return f"\x00holdfast.{self.value}.{of_side}{source_partition}".encode()
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,12 @@ def home_partition(source_partition: int, partitions: int) -> int:
 
 
 def progress_of(
-    client: Mapping[str, str], topic: str, partitions: int, of: Of, source_partition: int
+    client: Mapping[str, str],
+    topic: str,
+    partitions: int,
+    of: Of,
+    source_partition: int,
+    side: int = 0,
 ) -> SourceProgress | None:
     """The last committed marker; None when there is none.
 
@@ -101,7 +108,7 @@ def progress_of(
         KafkaUnavailable, TopicMissing: it cannot be read.
     """
     reader = PartitionReader(client, topic, home_partition(source_partition, partitions))
-    key = of.key(source_partition)
+    key = of.key(source_partition, side)
     try:
         start, end = reader.bounds()
         recent = max(start, end - _FIRST_LOOK)

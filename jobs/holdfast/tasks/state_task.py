@@ -59,18 +59,18 @@ def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool
     """
     if marker is None:
         return False
-    done, starts, ends = marker.source.ends(), batch.starts(), batch.ends()
+    done, starts, ends = marker.source.end_places(), batch.start_places(), batch.end_places()
     if all(done.get(p, starts.get(p, 0)) >= end for p, end in ends.items()):
         return True
     wrong = {p: done[p] for p in ends if p in done and done[p] != starts.get(p, 0)}
     if not wrong:
         return False
     parts = ", ".join(
-        f"partition {p}: batch {starts.get(p, 0)}..{ends[p]}, committed up to {at}"
+        f"{p[0]} partition {p[1]}: batch {starts.get(p, 0)}..{ends[p]}, committed up to {at}"
         for p, at in sorted(wrong.items())
     )
     raise OffsetOverlap(
-        f"A batch of topic {batch.topic} overlaps what {where} has committed ({parts}).",
+        f"A batch overlaps what {where} has committed ({parts}).",
         cause="two jobs run under one application.id, or the changelog was replaced",
         action="stop the other job; start this one again: it goes on from the commit markers",
     )
@@ -263,11 +263,20 @@ class StateTask:
             producer.send(self._plan.changelog, self._partition, gone, [None] * len(gone))
         producer.send(
             self._plan.query.sink.topic,
-            murmur2_partitions(changes.sink_keys, self._plan.sink_partitions),
+            self._sink_partitions(changes.sink_keys),
             changes.sink_keys,
             changes.sink_values,
             changes.sink_timestamps,
         )
+
+    def _sink_partitions(self, keys: Sequence[bytes | None]) -> list[int]:
+        """By key; a record without one stays with its state partition, so that order is kept."""
+        count = self._plan.sink_partitions
+        places = murmur2_partitions([k or b"" for k in keys], count)
+        if None in keys:
+            own = self._partition % count
+            places = [own if k is None else p for k, p in zip(keys, places, strict=True)]
+        return places
 
     def _marker(self, batch: Batch, changes: Changes) -> CommitMarker:
         plan, last = self._plan, self.marker
@@ -378,6 +387,9 @@ class _Lookup:
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         return self._store.expired(before_start_ms, limit)
+
+    def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
+        return self._store.in_time(start_ms, end_ms)
 
 
 def _now_ms() -> int:

@@ -170,6 +170,15 @@ class Admin:
         """
         return self._offsets(topic, _LATEST)
 
+    def first_at(self, topic: str, time_ms: int) -> dict[int, int]:
+        """The first offset at or after a record time; topic partitions without one are left out.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        spec = OffsetSpec.for_timestamp(time_ms)
+        return {p: offset for p, offset in self._offsets(topic, spec).items() if offset >= 0}
+
     def high_watermarks(self, topic: str) -> dict[int, int]:
         """The end of each topic partition, records of open transactions included.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 __all__ = [
     "OffsetRange",
+    "Place",
     "changelog_topic",
     "compaction_topic",
     "compaction_transactional_id",
@@ -59,26 +61,64 @@ def stream_transactional_id(
     return f"{application_id}-{query_id}-{topic}-{topic_partition}"
 
 
+Place = tuple[str, int]  # (source topic, topic partition)
+
+
 @dataclass(frozen=True)
 class OffsetRange:
-    """Source offsets of one batch: per topic partition start (inclusive), end (exclusive)."""
+    """Source offsets of one batch: per topic partition start (inclusive), end (exclusive).
+
+    A query with several source topics has one range per topic: the first is this, `others` are the
+    rest.
+    """
 
     topic: str
     start: tuple[tuple[int, int], ...]  # (topic partition, offset), sorted
     end: tuple[tuple[int, int], ...]
+    others: tuple[OffsetRange, ...] = ()
 
     @staticmethod
     def of(topic: str, start: dict[int, int], end: dict[int, int]) -> OffsetRange:
         return OffsetRange(topic, tuple(sorted(start.items())), tuple(sorted(end.items())))
 
+    @staticmethod
+    def over(
+        topics: Iterable[str], starts: Mapping[Place, int], ends: Mapping[Place, int]
+    ) -> OffsetRange:
+        """A range over all of `topics`, in their order; one at least."""
+        first, *rest = (
+            OffsetRange.of(t, _of_topic(starts, t), _of_topic(ends, t))
+            for t in dict.fromkeys(topics)
+        )
+        return OffsetRange(first.topic, first.start, first.end, tuple(rest))
+
+    @property
+    def parts(self) -> tuple[OffsetRange, ...]:
+        """One range per topic."""
+        return (OffsetRange(self.topic, self.start, self.end), *self.others)
+
     def starts(self) -> dict[int, int]:
+        """Of `topic` by topic partition, without the others."""
         return dict(self.start)
 
     def ends(self) -> dict[int, int]:
+        """Of `topic` by topic partition, without the others."""
         return dict(self.end)
+
+    def start_places(self) -> dict[Place, int]:
+        """Of all topics."""
+        return {(part.topic, p): offset for part in self.parts for p, offset in part.start}
+
+    def end_places(self) -> dict[Place, int]:
+        """Of all topics."""
+        return {(part.topic, p): offset for part in self.parts for p, offset in part.end}
 
     @property
     def records_max(self) -> int:
         """Offsets in the range: an upper bound of its records (gaps count)."""
-        starts = self.starts()
-        return sum(end - starts.get(p, 0) for p, end in self.end)
+        starts = self.start_places()
+        return sum(end - starts.get(place, 0) for place, end in self.end_places().items())
+
+
+def _of_topic(offsets: Mapping[Place, int], topic: str) -> dict[int, int]:
+    return {p: offset for (of, p), offset in offsets.items() if of == topic}

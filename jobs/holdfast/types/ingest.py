@@ -1,4 +1,7 @@
-"""What the runtime tells the Kafka data source, as Spark options (all strings)."""
+"""What the runtime tells the Kafka data source, as Spark options (all strings).
+
+Spark keeps offsets as JSON: `{"<topic>": {"<topic partition>": <next offset>}}`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
+from holdfast.types.ids import Place
 from holdfast.types.topology import Source
 
-__all__ = ["DATA_SOURCE", "IngestOptions"]
+__all__ = ["DATA_SOURCE", "IngestOptions", "places_from_spark", "places_to_spark", "side_prefix"]
 
 DATA_SOURCE = "holdfast-kafka"  # the name given to spark.readStream.format()
 _OPTION = "ingest"
@@ -22,7 +26,7 @@ class IngestOptions:
     Attributes:
         source: the stream or table to read and decode.
         kafka: librdkafka client properties (`bootstrap.servers`, `security.protocol` …).
-        columns: names of the source columns to decode; others are not even parsed.
+        columns: names of the source's `readable` columns to give; others are not even parsed.
         start: first offsets per topic partition; others follow `auto_offset_reset`.
         end: end offsets per topic partition, for a bounded (batch) read only.
         auto_offset_reset: "earliest" or "latest".
@@ -33,6 +37,10 @@ class IngestOptions:
         dead_letter_topic: where undecodable records go.
         progress_topic: where the dead letters' commit markers go.
         transactional_id_prefix: `<application.id>-<query>`, for the dead-letter producers.
+        side: which input of its query this is; 0 unless the query has several.
+        others: the query's further inputs, in the order of their sides.  All are read as one, in
+            batches that are cut together: a column SIDE tells them apart, and the columns of a
+            side are called `side_prefix` and their name.
     """
 
     source: Source
@@ -48,6 +56,13 @@ class IngestOptions:
     dead_letter_topic: str = ""
     progress_topic: str = ""
     transactional_id_prefix: str = ""
+    side: int = 0
+    others: tuple[IngestOptions, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[IngestOptions, ...]:
+        """One per side."""
+        return (self, *self.others)
 
     def to_spark(self) -> dict[str, str]:
         """The options to give to `DataStreamReader.options`."""
@@ -57,3 +72,21 @@ class IngestOptions:
     def from_spark(options: Mapping[str, str]) -> IngestOptions:
         """The inverse of `to_spark`."""
         return TypeAdapter(IngestOptions).validate_json(options[_OPTION])
+
+
+def side_prefix(side: int) -> str:
+    """What stands before the column names of an input, where several are read as one."""
+    return f"__{side}_"
+
+
+def places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+    """Offsets as Spark keeps them."""
+    found: dict[str, dict[str, int]] = {}
+    for (topic, p), offset in sorted(offsets.items()):
+        found.setdefault(topic, {})[str(p)] = offset
+    return found
+
+
+def places_from_spark(offsets: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
+    """The inverse of `places_to_spark`."""
+    return {(topic, int(p)): int(o) for topic, of in offsets.items() for p, o in of.items()}

@@ -60,13 +60,14 @@ def main(case: Case) -> None:
     )
     admin = Admin(job.settings.client())
     checkpoint = case.folder / "checkpoint"
-    first = {p: start for p, (start, _) in admin.bounds(case.input_topic).items()}
+    topic = case.input_topic
+    first = {(topic, p): start for p, (start, _) in admin.bounds(topic).items()}
 
     def on_batch(frame: DataFrame, batch_id: int) -> None:
         write = partial(_write, bootstrap=case.bootstrap, topic=case.sink_topic)
         frame.mapInArrow(write, "records BIGINT").collect()
-        source = offsets_of_batch(checkpoint, batch_id, case.input_topic, first)
-        admin.commit_group(case.application, case.input_topic, source.ends())
+        source = offsets_of_batch(checkpoint, batch_id, [topic], first)
+        admin.commit_group(case.application, topic, source.ends())
 
     reader = session.readStream.format(DATA_SOURCE).options(**options.to_spark())
     writer = _totals(reader.load(), case.query).writeStream.outputMode("update")

@@ -69,13 +69,13 @@ def test_status_has_readiness_and_lags(base: str, health: Health) -> None:
     assert (early["ready"], early["reason"]) == (False, "starting Spark")
     assert (early["lag"], early["caught_up"]) == (None, False)
     health.serving()
-    health.observe("a", {0: 1}, {0: 4})
-    health.observe("b", {0: 9}, {0: 9})
+    health.observe("a", {("t", 0): 1}, {("t", 0): 4})
+    health.observe("b", {("t", 0): 9}, {("t", 0): 9})
     later = status(base)
     assert (later["ready"], later["reason"], later["lag"]) == (True, "", 3)
     assert later["caught_up"] is False
     assert later["queries"]["b"]["caught_up"] is True
-    health.observe("a", {0: 4}, {0: 4})
+    health.observe("a", {("t", 0): 4}, {("t", 0): 4})
     assert status(base)["caught_up"] is True
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from holdfast.runtime.health import Health
 
+P0, P1 = ("t", 0), ("t", 1)
+
 
 class Clock:
     """Moves when the test says so."""
@@ -65,13 +67,13 @@ def test_level_with_what_was_there_a_moment_ago_is_caught_up() -> None:
     clock = Clock()
     found = health(clock)
     assert found.level("a") is None
-    behind = found.observe("a", {0: 5}, {0: 10, 1: 10})
+    behind = found.observe("a", {P0: 5}, {P0: 10, P1: 10})
     assert (behind.lag, behind.caught_up) == (15, False)
     clock.now += 10
     # A producer goes on writing; the query has what was there ten seconds ago.
-    steady = found.observe("a", {0: 10, 1: 10}, {0: 12, 1: 10})
+    steady = found.observe("a", {P0: 10, P1: 10}, {P0: 12, P1: 10})
     assert (steady.lag, steady.caught_up) == (2, True)
     clock.now += 20
-    slower = found.observe("a", {0: 11, 1: 10}, {0: 30, 1: 10})
+    slower = found.observe("a", {P0: 11, P1: 10}, {P0: 30, P1: 10})
     assert (slower.lag, slower.caught_up) == (19, False)
     assert found.level("a") == slower

@@ -8,10 +8,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.runtime.frames import project_frame, row_frame, used_columns
+from holdfast.runtime.row_frames import read_frame
 from holdfast.runtime.spark_internals import payload
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
+from holdfast.tasks.projected import stream_schema
 from holdfast.tasks.state_task import decode_payload
-from holdfast.tasks.stream_task import stream_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
@@ -144,3 +145,27 @@ def test_a_table_under_a_projection_keeps_its_tombstones(spark: SparkSession) ->
     table = decode_payload(payload(project_frame(frame, query)).collect()[0], stream_schema(step))
     dead = dict(zip(table["k0"].to_pylist(), table["__tombstone"].to_pylist(), strict=True))
     assert dead == {"a": False, "b": True, "c": True}
+
+
+def test_inputs_read_as_one_are_the_same_rows(spark: SparkSession) -> None:
+    orders = [("a", 1, 0, 0, 1, False), ("b", 5, 0, 1, 2, False), (None, 9, 0, 2, 2, False)]
+    users = [
+        ("a", "Rome", 0, 0, 1, False),
+        ("b", None, 1, 0, 3, True),
+        ("c", "Bonn", 1, 1, 3, False),
+    ]
+    query = _query("`N` > 2", "`CITY` = 'Rome'")
+    apart = _rows(_frames(spark, orders, users), query, partitions=2)
+    wide = [(n, None, None, who, p, o, at, dead, 0) for who, n, p, o, at, dead in orders] + [
+        (None, who, city, None, p, o, at, dead, 1) for who, city, p, o, at, dead in users
+    ]
+    names = "`__0_N` BIGINT, `__1_WHO` STRING, `__1_CITY` STRING, `__0_WHO` STRING"
+    frame = spark.createDataFrame(wide, f"{names}, {META}, `__side` TINYINT")
+    parts = payload(read_frame(frame, query, 2)).collect()
+    together = [decode_payload(part, row_schema(query.inputs)) for part in parts]
+
+    def rows(table: pa.Table) -> list[str]:
+        return sorted(map(str, table.to_pylist()))
+
+    assert sum(t.num_rows for t in together) == 5
+    assert [rows(t) for t in together] == [rows(t) for t in apart]

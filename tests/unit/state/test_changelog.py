@@ -34,6 +34,20 @@ def test_a_marker_survives_its_bytes(
     assert CommitMarker.from_bytes(told.to_bytes()) == told
 
 
+def test_a_marker_of_several_topics_survives_its_bytes() -> None:
+    ends = {("a", 0): 5, ("b", 0): 7, ("b", 1): 9}
+    source = OffsetRange.over(["b", "a"], dict.fromkeys(ends, 1), ends)
+    told = replace(marker(7), source=source)
+    read = CommitMarker.from_bytes(told.to_bytes())
+    assert read == told
+    assert (read.source.topic, read.source.end_places()) == ("b", ends)
+
+
+def test_a_marker_of_one_topic_is_written_as_it_always_was() -> None:
+    fields = json.loads(marker(7).to_bytes())
+    assert set(fields["source"]) == {"topic", "start", "end"}
+
+
 def test_a_marker_of_a_newer_version_is_refused_with_both_versions() -> None:
     newer = json.dumps({"format_version": 2, "anything": "else"}).encode()
     with pytest.raises(IncompatibleStatement, match="version 2; this Holdfast knows 1"):

@@ -1,0 +1,119 @@
+"""Reads and decodes the records of one input partition, on an executor."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from holdfast.errors import DataLoss
+from holdfast.ingest.dead_letters import DeadLetters, undecodable
+from holdfast.ingest.offsets import WAYS_OUT
+from holdfast.ingest.readers import reader
+from holdfast.ingest.records import BadRecord, RecordDecoder, wants_headers
+from holdfast.ingest.sides import Widener
+from holdfast.transport.reader import Chunk, PartitionReader
+from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+
+__all__ = ["KafkaRange", "read"]
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class KafkaRange(InputPartition):
+    """Offsets of one topic partition; `start` inclusive, `end` exclusive.
+
+    `fresh`: the topic partition is new to the query, it begins wherever its log does.
+    """
+
+    partition: int
+    start: int
+    end: int
+    fresh: bool = False
+    side: int = 0
+
+
+def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    """Record batches of one input partition, in the columns of `records.ddl`.
+
+    Raises:
+        DataLoss: records are gone, and that is to fail.
+        UndecodableRecord: a record cannot be decoded, and that is to fail.
+    """
+    if not isinstance(partition, KafkaRange):
+        raise TypeError(f"{partition!r} is not an input partition of {DATA_SOURCE}")
+    gc.freeze()  # Spark collects after every task; see `runtime.micro_batch`
+    ours = options.inputs[partition.side]
+    # The sides of a self-join read the same records; the first of them sets the bad ones aside.
+    told = any(each.source == ours.source for each in options.inputs[: partition.side])
+    batches = _decoded(ours, partition, told=told)
+    if options.others:
+        batches = map(Widener(options, partition.side), batches)
+    yield from batches
+
+
+def _decoded(
+    options: IngestOptions, partition: KafkaRange, *, told: bool
+) -> Iterator[pa.RecordBatch]:
+    decoder = RecordDecoder(options)
+    letters = DeadLetters(options, partition.partition)
+    try:
+        for chunk in _chunks(options, partition):
+            batch, bad = decoder.decode(chunk, partition.partition)
+            if not told:
+                _set_aside(options, letters, partition.partition, bad)
+            if batch.num_rows:
+                yield batch
+    finally:
+        letters.close()
+
+
+def _set_aside(
+    options: IngestOptions, letters: DeadLetters, partition: int, bad: list[BadRecord]
+) -> None:
+    if bad and options.on_undecodable == "fail":
+        raise undecodable(options, partition, bad[0])
+    letters.write(bad)
+
+
+def _chunks(options: IngestOptions, wanted: KafkaRange) -> Iterator[Chunk]:
+    source = reader(
+        options.kafka,
+        options.transactional_id_prefix,
+        options.source.topic,
+        wanted.partition,
+        headers=wants_headers(options),
+    )
+    start = wanted.start
+    if wanted.fresh or not options.fail_on_data_loss:
+        start, end = _what_is_left(source, wanted)
+    else:
+        end = wanted.end
+    try:
+        if start < end:
+            yield from source.read(start, end)
+    except DataLoss as error:
+        raise DataLoss(error.fact, cause=error.cause, action=WAYS_OUT) from error
+
+
+def _what_is_left(source: PartitionReader, wanted: KafkaRange) -> tuple[int, int]:
+    """The part of a range that is still there; what is not is told loudly."""
+    low, high = source.bounds()
+    start, end = max(wanted.start, low), min(wanted.end, high)
+    if (start, end) != (wanted.start, wanted.end) and not wanted.fresh:
+        _LOG.warning(
+            "DATA LOSS in topic %s partition %d: offsets %d to %d are to be read, %d to %d are "
+            "there; going on with these as fail.on.data.loss=false says",
+            source.topic,
+            wanted.partition,
+            wanted.start,
+            wanted.end,
+            low,
+            high,
+        )
+    return start, end

@@ -1,0 +1,64 @@
+"""Batches over several topics end at the same record time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.ingest.level import level_end
+from holdfast.types.ids import Place
+
+NEWEST = 1 << 41
+A, B = ("a", 0), ("b", 0)
+
+
+def _end(
+    logs: dict[Place, list[int]], limit: int, start: dict[Place, int] | None = None
+) -> dict[Place, int] | None:
+    """`logs`: the record times by topic partition, ascending."""
+
+    def first_at(time_ms: int) -> dict[Place, int]:
+        found = {place: bisect_left(times, time_ms) for place, times in logs.items()}
+        return {place: at for place, at in found.items() if at < len(logs[place])}
+
+    bounds = {place: (0, len(times)) for place, times in logs.items()}
+    return level_end(start or {}, bounds, limit, NEWEST, first_at)
+
+
+def test_a_sparse_topic_does_not_run_ahead_of_a_dense_one() -> None:
+    logs = {A: [1_000 + i for i in range(1_000)], B: [1_000 + 100 * i for i in range(1_000)]}
+    found = _end(logs, 200)
+    assert found is not None
+    assert 100 <= found[A] + found[B] <= 200
+    assert found[B] <= 2
+
+
+def test_a_batch_goes_on_where_the_last_one_ended() -> None:
+    logs = {A: list(range(1_000)), B: list(range(0, 1_000, 10))}
+    found = _end(logs, 110, start={A: 500, B: 50})
+    assert found is not None
+    assert logs[B][found[B] - 1] < logs[A][found[A]]
+    assert 55 <= found[A] - 500 + found[B] - 50 <= 110
+
+
+def test_records_of_one_time_cannot_be_parted() -> None:
+    assert _end({A: [7] * 100, B: [7] * 100}, 50) is None
+
+
+_times = st.lists(st.integers(0, 500), max_size=60).map(sorted)
+
+
+@given(logs=st.fixed_dictionaries({A: _times, B: _times}), limit=st.integers(1, 80))
+def test_a_batch_never_holds_more_than_the_limit_and_parts_both_at_one_time(
+    logs: dict[Place, list[int]], limit: int
+) -> None:
+    found = _end(logs, limit)
+    if found is None:
+        return
+    assert 0 < sum(found.values()) <= limit
+    taken = [logs[p][: found[p]] for p in logs]
+    left = [logs[p][found[p] :] for p in logs]
+    newest = max(times[-1] for times in taken if times)
+    assert all(times[0] > newest for times in left if times)
