@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.sql.script import Script
-from holdfast.sql.statements import Name
-from holdfast.types.topology import Query, Sink, Source, TimestampSpec
+from holdfast.sql.plan_sink import source_of
+from holdfast.sql.script import Script, did_you_mean
+from holdfast.sql.statements import CreateAs, CreateSource, Name
+from holdfast.types.topology import Query, Source
 
 __all__ = ["Catalog"]
 
@@ -21,21 +22,49 @@ class Catalog:
     def __contains__(self, name: str) -> bool:
         return name in self._sources
 
+    def get(self, name: str) -> Source | None:
+        """The source of that name, if there is one."""
+        return self._sources.get(name)
+
+    def writer(self, name: str) -> Query | None:
+        """The query that made the stream or table of that name, if one did."""
+        return self._queries.get(name)
+
     def source(self, name: Name) -> Source:
         """The source of that name, or an error that names the nearest one."""
         found = self._sources.get(name.text)
         if found is None:
-            raise self._script.unknown(name.at, "stream or table", name.text, self._sources)
+            hint = did_you_mean(name.text, self._sources)
+            raise self._script.invalid(
+                name.at,
+                f"{name.text} does not exist.",
+                cause="it is no stream or table that a statement before this one makes",
+                action=hint or f"known are: {', '.join(sorted(self._sources)) or 'none'}",
+            )
         return found
 
-    def declare(self, source: Source, name: Name) -> None:
+    def declare(self, source: Source, statement: CreateSource) -> None:
         """Register a declared source."""
-        self._refuse_taken(name)
-        self._register(source, name)
+        if not statement.or_replace:
+            self._refuse_taken(statement.name, statement.kind)
+        self._register(source, statement.name)
 
-    def add_query(self, query: Query, name: Name, timestamp: TimestampSpec | None) -> None:
+    def remove(self, name: str) -> None:
+        """Forget a dropped source, and the query that makes it."""
+        del self._sources[name]
+        self._queries.pop(name, None)
+
+    def replace(self, source: Source) -> None:
+        """A source under its name with other columns."""
+        self._sources[source.name] = source
+
+    def add_query(self, query: Query, statement: CreateAs) -> None:
         """Register a query's sink, which later statements can read."""
-        self._refuse_taken(name)
+        name = statement.name
+        if statement.or_replace:
+            self._queries.pop(name.text, None)
+        else:
+            self._refuse_taken(name, statement.kind)
         for other in self._queries.values():
             if other.sink.topic == query.sink.topic:
                 raise self._script.invalid(
@@ -52,33 +81,20 @@ class Catalog:
                     action="rename one of them",
                 )
         self._queries[name.text] = query
-        self._register(_as_source(query.sink, timestamp), name)
+        self._register(source_of(query.sink), name)
 
     def _register(self, source: Source, name: Name) -> None:
         self._sources[name.text] = source
         self._lines[name.text] = self._script.place(name.at)[0]
 
-    def _refuse_taken(self, name: Name) -> None:
+    def _refuse_taken(self, name: Name, kind: str) -> None:
         taken = self._sources.get(name.text)
         if taken is not None:
+            word = taken.kind.lower()
             raise self._script.invalid(
                 name.at,
-                f"the {taken.kind.lower()} {name.text} exists already, "
+                f"Cannot add {kind.lower()} '{name.text}': A {word} with the same name already "
+                f"exists, the {word} {name.text} exists already, "
                 f"from line {self._lines[name.text]}",
                 action="use another name, or CREATE ... IF NOT EXISTS to keep the first",
             )
-
-
-def _as_source(sink: Sink, timestamp: TimestampSpec | None) -> Source:
-    return Source(
-        name=sink.name,
-        kind=sink.kind,
-        topic=sink.topic,
-        key_columns=sink.key_columns,
-        value_columns=sink.value_columns,
-        key_format=sink.key_format,
-        value_format=sink.value_format,
-        timestamp=timestamp,
-        partitions=sink.partitions,
-        replicas=sink.replicas,
-    )

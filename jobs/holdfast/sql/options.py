@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.sql.script import Script
+from holdfast.sql.script import Script, did_you_mean
 from holdfast.sql.statements import Property
-from holdfast.types.schema import Base, Column
-from holdfast.types.topology import Format, TimestampSpec
+from holdfast.sql.units import UNITS_MS
+from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.topology import Format, TimestampSpec, WindowKind
 
-__all__ = ["Options", "check_format", "check_topic", "fits_kafka", "read_options", "timestamp_of"]
+
+__all__ = [
+    "Options",
+    "check_format",
+    "check_topic",
+    "delimiter_of",
+    "read_options",
+    "timestamp_of",
+]
 
 _SINK_KEYS = (
     "KAFKA_TOPIC", "VALUE_FORMAT", "FORMAT", "KEY_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP",
-    "TIMESTAMP_FORMAT", "RETENTION_MS",
+    "TIMESTAMP_FORMAT", "RETENTION_MS", "WRAP_SINGLE_VALUE", "KEY_DELIMITER", "VALUE_DELIMITER",
 )  # fmt: skip
-_SOURCE_KEYS = tuple(k for k in _SINK_KEYS if k != "RETENTION_MS")
+_SOURCE_KEYS = (*(k for k in _SINK_KEYS if k != "RETENTION_MS"), "WINDOW_TYPE", "WINDOW_SIZE")
 _LATER = {
-    "WINDOW_TYPE": "windowed sources come later, in holdfast.ingest",
-    "WINDOW_SIZE": "windowed sources come later, in holdfast.ingest",
-    "WRAP_SINGLE_VALUE": "values are always JSON objects; unwrapped ones come later",
+    "WINDOW_TYPE": "WINDOW in the SELECT says what windows a table has",
+    "WINDOW_SIZE": "WINDOW in the SELECT says what windows a table has",
     "RETENTION_MS": "set retention.ms on the source's topic itself",
-    "KEY_DELIMITER": "the comma is the only delimiter for now",
-    "VALUE_DELIMITER": "the comma is the only delimiter for now",
     "KEY_SCHEMA_ID": "Schema Registry comes later, in holdfast.ingest",
     "VALUE_SCHEMA_ID": "Schema Registry comes later, in holdfast.ingest",
     "KEY_SCHEMA_FULL_NAME": "Schema Registry comes later, in holdfast.ingest",
@@ -51,6 +57,39 @@ class Options:
     retention_ms: int | None
     timestamp: Property | None
     timestamp_format: Property | None
+    window: WindowKind | None = None
+    window_size_ms: int | None = None
+    wrap_single: Property | None = None
+    key_delimiter: Property | None = None
+    value_delimiter: Property | None = None
+
+    def wraps(
+        self,
+        script: Script,
+        value_format: Format,
+        columns: Sequence[Column],
+        properties: Mapping[str, str],
+    ) -> bool:
+        """Whether one value column stands inside an object: WRAP_SINGLE_VALUE, or the property.
+
+        Raises:
+            InvalidStatement: it is set where it has no meaning.
+        """
+        item = self.wrap_single
+        if item is None:
+            default = properties.get("ksql.persistence.wrap.single.values", "true")
+            return default.lower() != "false" or len(columns) != 1
+        wrap = item.value if isinstance(item.value, bool) else str(item.value).lower() == "true"
+        if wrap and value_format in (Format.DELIMITED, Format.KAFKA):
+            raise script.invalid(
+                item.at,
+                f"Format '{value_format}' does not support 'WRAP_SINGLE_VALUE' set to 'true'.",
+            )
+        if len(columns) != 1:
+            raise script.invalid(
+                item.at, "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas"
+            )
+        return wrap
 
 
 class _Reader:
@@ -102,7 +141,7 @@ class _Reader:
         if text is None:
             return None
         item = self._found[key]
-        name = text.upper()
+        name = text.strip().upper()
         if name in _LATER_FORMATS:
             raise self._script.unsupported(
                 item.at,
@@ -110,10 +149,37 @@ class _Reader:
                 action="formats with a Schema Registry come later, in holdfast.ingest; use JSON",
             )
         if name not in Format.__members__:
-            raise self._script.unknown(item.at, "format", name, Format.__members__)
-        if name == "NONE" and key != "KEY_FORMAT":
-            raise self._script.invalid(item.at, "only KEY_FORMAT can be NONE")
+            hint = did_you_mean(name, Format.__members__)
+            raise self._script.invalid(
+                item.at, f"Unknown format: {name}",
+                action=hint or f"known are: {', '.join(Format.__members__)}",
+            )  # fmt: skip
         return Format(name)
+
+    def window(self) -> WindowKind | None:
+        text = self.text("WINDOW_TYPE")
+        if text is None:
+            return None
+        if text.upper() not in WindowKind.__members__:
+            raise self._script.unknown(
+                self._found["WINDOW_TYPE"].at, "window type", text.upper(), WindowKind.__members__
+            )
+        return WindowKind(text.upper())
+
+    def duration_ms(self, key: str) -> int | None:
+        text = self.text(key)
+        if text is None:
+            return None
+        number, _, unit = text.strip().partition(" ")
+        unit_ms = UNITS_MS.get(unit.strip().upper().removesuffix("S"))
+        if unit_ms is None or not number.isdigit():
+            wrong = f"Unknown time unit: '{unit.strip().upper()}'" if number.isdigit() else ""
+            raise self._script.invalid(
+                self._found[key].at,
+                f"Configuration {key} is invalid: Invalid duration: '{text}'. {wrong}",
+                action=f"a whole number and one of {', '.join(UNITS_MS)}",
+            )
+        return int(number) * unit_ms
 
 
 def read_options(script: Script, properties: Iterable[Property], *, sink: bool) -> Options:
@@ -128,7 +194,12 @@ def read_options(script: Script, properties: Iterable[Property], *, sink: bool) 
     for key in ("KEY_FORMAT", "VALUE_FORMAT"):
         item = reader.get(key)
         if both is not None and item is not None:
-            raise script.invalid(item.at, f"FORMAT sets both formats: leave {key} or FORMAT out")
+            raise script.invalid(
+                item.at,
+                f"Cannot supply both '{key}' and 'FORMAT' properties, as 'FORMAT' sets both key "
+                "and value formats.",
+                action=f"use FORMAT alone, or {key} without it",
+            )
     topic = reader.text("KAFKA_TOPIC")
     topic_item = reader.get("KAFKA_TOPIC")
     if topic is not None and topic_item is not None:
@@ -149,6 +220,11 @@ def read_options(script: Script, properties: Iterable[Property], *, sink: bool) 
         retention_ms=reader.whole("RETENTION_MS", 1),
         timestamp=timestamp,
         timestamp_format=pattern,
+        window=reader.window(),
+        window_size_ms=reader.duration_ms("WINDOW_SIZE"),
+        wrap_single=reader.get("WRAP_SINGLE_VALUE"),
+        key_delimiter=reader.get("KEY_DELIMITER"),
+        value_delimiter=reader.get("VALUE_DELIMITER"),
     )
 
 
@@ -187,24 +263,65 @@ def timestamp_of(
     return TimestampSpec(name, None if pattern is None else str(pattern.value))
 
 
+def delimiter_of(script: Script, item: Property | None, chosen: Format, inherited: str) -> str:
+    """The delimiter of a DELIMITED key or value: one character, or SPACE or TAB by name.
+
+    Raises:
+        InvalidStatement: it is longer, or the format has none.
+    """
+    if item is None:
+        return inherited
+    if chosen is not Format.DELIMITED:
+        raise script.invalid(
+            item.at, f"{chosen} does not support the following configs: [delimiter]"
+        )
+    text = str(item.value)
+    named = {"TAB": "\t", "SPACE": " "}.get(text.upper())
+    if named is None and (len(text) != 1 or not text.strip()):
+        problem = (
+            f"Invalid delimiter value: '{text}'. Delimiter must be a single character or TAB,SPACE"
+            if text.strip()
+            else "Delimiter cannot be empty, if you meant to have a tab or space for delimited, "
+            "please use the special values 'TAB' or 'SPACE'"
+        )
+        raise script.invalid(item.at, f"Configuration {item.key} is invalid: {problem}")
+    return named or text
+
+
 def check_format(
     script: Script, at: int, part: str, columns: tuple[Column, ...], chosen: Format
 ) -> None:
     """Refuse columns that the format of a record's `part` ("key" or "value") cannot hold."""
-    names = ", ".join(str(c) for c in columns)
-    fact = ""
-    if chosen is Format.NONE and columns:
-        fact = f"KEY_FORMAT NONE has no place for {names}"
-    elif chosen is Format.KAFKA and len(columns) > 1:
-        fact = f"the format KAFKA holds one column, but the {part} has {len(columns)}: {names}"
-    elif chosen is Format.KAFKA and columns and columns[0].type.base not in _KAFKA_TYPES:
-        fact = f"the format KAFKA cannot hold {names}"
-    elif chosen is Format.DELIMITED and any(c.type.base in _NESTED for c in columns):
-        fact = f"the format DELIMITED cannot hold nested columns: {names}"
+    fact = _misfit(part, columns, chosen)
     if fact:
-        raise script.invalid(at, fact, action=f"use {part.upper()}_FORMAT='JSON'")
+        raise script.invalid(
+            at,
+            f"{part.capitalize()} format does not support schema: {fact}",
+            action=f"use {part.upper()}_FORMAT='JSON'",
+        )
 
 
-def fits_kafka(columns: tuple[Column, ...]) -> bool:
-    """Whether Kafka's own serializers can hold the columns."""
-    return len(columns) <= 1 and all(c.type.base in _KAFKA_TYPES for c in columns)
+def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
+    key = " KEY" if part == "key" else ""
+    got = ", ".join(f"`{c.name}` {c.type}{key}" for c in columns)
+    if chosen is Format.NONE and columns:
+        return f"The 'NONE' format can only be used when no columns are defined. Got: [{got}]"
+    if chosen is Format.KAFKA and len(columns) > 1:
+        return f"The 'KAFKA' format only supports a single field. Got: [{got}]"
+    for column in columns:
+        base = column.type.base
+        kafka = chosen is Format.KAFKA and base not in _KAFKA_TYPES
+        if kafka or (chosen is Format.DELIMITED and base in _NESTED):
+            return f"The '{chosen}' format does not support type '{base}', column: `{column.name}`"
+    for column in columns:
+        if chosen is Format.JSON and (found := _odd_map(column.type)):
+            return f"JSON only supports MAP types with STRING keys, got {found}: `{column.name}`"
+    return ""
+
+
+def _odd_map(sql_type: SqlType) -> SqlType | None:
+    if sql_type.base is Base.MAP and sql_type.map_key.base is not Base.STRING:
+        return sql_type
+    inner = [f.type for f in sql_type.fields]
+    inner += [sql_type.element] if sql_type.element is not None else []
+    return next((found for t in inner if (found := _odd_map(t))), None)

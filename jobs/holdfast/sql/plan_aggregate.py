@@ -7,33 +7,31 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
+from holdfast.sql.context import Context
 from holdfast.sql.engines import DUCKDB
 from holdfast.sql.expressions import Translator
-from holdfast.sql.projection import Item, expand
-from holdfast.sql.scopes import AggregateScope, Functions, could_be_key, source_translator
-from holdfast.sql.script import Script, start_of
-from holdfast.sql.statements import Select, WindowClause
+from holdfast.sql.keys import check_key_type, missing_key
+from holdfast.sql.plan_explode import refuse_table_functions
+from holdfast.sql.plan_window import plan_window
+from holdfast.sql.projection import Item, expand, plain_column
+from holdfast.sql.relation import Relation
+from holdfast.sql.scopes import AggregateScope, could_be_key, relation_translator
+from holdfast.sql.script import resolve_identifier, start_of
+from holdfast.sql.statements import Select
 from holdfast.sql.typed import Typed
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
+    Emit,
     KeyExpression,
     OutputColumn,
-    Source,
-    Window,
 )
 
-__all__ = ["plan_aggregate"]
-
-_DAY_MS = 86_400_000
-_GRACE_MS = _DAY_MS  # ksqlDB's default
-_RETENTION_MS = _DAY_MS  # ksqlDB's default, where size and grace fit into it
+__all__ = ["evaluated", "plan_aggregate"]
 
 
-def plan_aggregate(
-    script: Script, select: Select, source: Source, functions: Functions
-) -> AggregateStep:
+def plan_aggregate(context: Context, select: Select, relation: Relation) -> AggregateStep:
     """The step of a SELECT with GROUP BY.
 
     The grouping expressions that are selected are the key columns, named as the SELECT names
@@ -43,21 +41,25 @@ def plan_aggregate(
         InvalidStatement: a grouping expression is not selected, a column is neither grouped nor
             aggregated, a window's lengths contradict each other.
     """
-    return _Planner(script, select, source, functions).plan()
+    refuse_table_functions(context, select)
+    return _Planner(context, select, relation).plan()
 
 
 class _Planner:
-    def __init__(
-        self, script: Script, select: Select, source: Source, functions: Functions
-    ) -> None:
-        self._script = script
+    def __init__(self, context: Context, select: Select, relation: Relation) -> None:
+        self._context = context
+        self._script = context.script
         self._select = select
-        self._functions = functions
-        alias = select.source_alias.text if select.source_alias else None
-        self._grouping = source_translator(script, source, alias, functions, "GROUP BY")
-        self._before = source_translator(script, source, alias, functions, "an aggregate")
-        self._items, _ = expand(script, select, source, self._before)
+        self._relation = relation
         self._windowed = select.window is not None
+        self._grouping = self._translator("GROUP BY")
+        self._before = self._translator("SELECT")
+        self._items, _ = expand(context.script, select, relation, self._before)
+
+    def _translator(self, clause: str) -> Translator:
+        return relation_translator(
+            self._script, self._relation, self._context.functions, clause, windowed=self._windowed
+        )
 
     def plan(self) -> AggregateStep:
         groups = [self._group(node) for node in self._select.group_by]
@@ -74,6 +76,7 @@ class _Planner:
             aggregates=scope.calls,
             outputs=outputs,
             having=condition,
+            emit=Emit.FINAL if self._select.final else self._context.emit,
         )
 
     def _evaluate(
@@ -83,24 +86,21 @@ class _Planner:
         calls: Sequence[AggregateCall],
     ) -> tuple[AggregateScope, tuple[OutputColumn, ...], str | None]:
         scope = AggregateScope(
-            self._script, self._before, keys, self._functions, self._windowed, calls
+            self._script, self._before, keys, self._context.functions, self._windowed, calls
         )
         after = Translator(self._script, DUCKDB, scope)
         outputs = tuple(self._output(after, item) for item in values)
         having = self._select.having
+        scope.clause = "HAVING"
         return scope, outputs, None if having is None else f"TRY({after.condition(having)})"
 
     def _group(self, node: exp.Expr) -> Typed:
         self._refuse_alias(node)
         typed = self._grouping.translate(node)
-        if typed.constant or typed.type is None:
-            raise self._script.invalid(
-                start_of(node),
-                f"GROUP BY {self._script.excerpt(node)} groups by a constant",
-                action="ksqlDB knows no column numbers: name the column",
-            )
-        if typed.type.base is Base.MAP:
-            raise self._script.invalid(start_of(node), "a MAP cannot be a key")
+        if typed.type is None:
+            raise self._script.invalid(start_of(node), "GROUP BY NULL has no key",
+                                       action="name a column")  # fmt: skip
+        check_key_type(self._script, start_of(node), self._script.excerpt(node), typed.type)
         return typed
 
     def _refuse_alias(self, node: exp.Expr) -> None:
@@ -108,12 +108,13 @@ class _Planner:
             return
         for item in self._select.items:
             alias, expression = item.alias, item.expression
-            if alias is None or expression is None or alias.text != _column_name(node):
+            if alias is None or expression is None:
                 continue
-            if not self._is_column(node):
+            if alias.text == resolve_identifier(node.this) and not self._is_column(node):
                 raise self._script.invalid(
                     start_of(node),
-                    f"GROUP BY cannot use {alias.text}, which is an alias of the SELECT",
+                    f"GROUP BY column '{alias.text}' cannot be resolved. GROUP BY cannot use an "
+                    "alias of the SELECT",
                     action="repeat the expression in GROUP BY",
                 )
 
@@ -140,33 +141,47 @@ class _Planner:
         keys: list[KeyExpression] = []
         for node, group in zip(self._select.group_by, groups, strict=True):
             if group.sql in [k.spark for k in keys]:
-                raise self._script.invalid(start_of(node), "GROUP BY names this twice")
-            keys.append(self._key(node, group, found.get(group.sql)))
+                raise self._script.invalid(
+                    start_of(node), f"Duplicate GROUP BY expression: {self._qualified(node)}"
+                )
+            keys.append(self._key(group, found.get(group.sql), found))
         self._refuse_same_folded()
         return tuple(keys), values
 
-    def _key(self, node: exp.Expr, group: Typed, item: Item | None) -> KeyExpression:
+    def _key(self, group: Typed, item: Item | None, found: dict[str, Item]) -> KeyExpression:
         if item is None:
-            written = self._script.excerpt(node)
-            raise self._script.invalid(
-                self._select.at,
-                "Key missing from projection: the SELECT must include the grouping expression "
-                f"{written}",
-                action=f"write SELECT {written}, ...",
+            groups = [self._grouping.translate(n) for n in self._select.group_by]
+            missing = [
+                self._script.excerpt(n)
+                for n, g in zip(self._select.group_by, groups, strict=True)
+                if g.sql not in found
+            ]
+            raise missing_key(
+                self._script, self._select.at, self._context.sink, "grouping expression", missing
             )
         assert group.type is not None
         return KeyExpression(group.sql, Column(item.name, group.type))
 
+    def _qualified(self, node: exp.Expr) -> str:
+        column = plain_column(node)
+        if column is None:
+            return self._script.excerpt(node)
+        name = resolve_identifier(column.this)
+        found = self._relation.find(name, None)
+        return f"{found[0].owner}.{name}" if found else name
+
     def _before_text(self, item: Item) -> str | None:
         """The item as Spark SQL when it could be a grouping expression."""
-        if not could_be_key(item.expression, self._functions):
+        literal = isinstance(item.expression, exp.Literal | exp.Boolean)
+        if not literal and not could_be_key(item.expression, self._context.functions):
             return None
         return self._before.translate(item.expression).sql
 
     def _refuse_second_key(self, item: Item, first: Item) -> None:
         raise self._script.invalid(
             item.at,
-            f"the projection contains a key column more than once, as {first.name} and {item.name}",
+            f"The projection contains a key column more than once: `{first.name}` and "
+            f"`{item.name}`. Each key column must only be in the projection once.",
             action="AS_VALUE(column) copies a key column into the value",
         )
 
@@ -186,19 +201,19 @@ class _Planner:
         if typed.type is None:
             raise self._script.invalid(item.at, f"{item.name} is NULL and has no type",
                                        action="use CAST(NULL AS ...)")  # fmt: skip
-        text = typed.sql if typed.ref else _evaluated(typed.sql, typed.type)
+        text = typed.sql if typed.ref else evaluated(typed.sql, typed.type)
         return OutputColumn(Column(item.name, typed.type), typed.ref, text)
 
     def _check(self, scope: AggregateScope, outputs: Sequence[OutputColumn]) -> None:
         if not scope.calls:
             raise self._script.invalid(
                 start_of(self._select.group_by[0]),
-                "GROUP BY requires aggregate functions in either the SELECT or HAVING clause",
+                "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
                 action="add one, for example COUNT(*)",
             )
         if not outputs:
             raise self._script.invalid(
-                self._select.at, "the projection contains no value columns",
+                self._select.at, "The projection contains no value columns.",
                 action="select an aggregate or AS_VALUE(key)",
             )  # fmt: skip
 
@@ -207,12 +222,7 @@ def _order(call: AggregateCall) -> tuple[str, tuple[str, ...], str]:
     return call.function, call.args, repr(call.literals)
 
 
-def _column_name(node: exp.Column) -> str:
-    name = str(node.this.this)
-    return name if node.this.args.get("quoted") else name.upper()
-
-
-def _evaluated(text: str, sql_type: SqlType) -> str:
+def evaluated(text: str, sql_type: SqlType) -> str:
     """DuckDB text whose errors are NULL and whose type is exactly the column's."""
     if _has_timestamp(sql_type):
         return f"TRY({text})"  # zone-less, meaning UTC; a CAST would use the session's zone
@@ -223,26 +233,3 @@ def _has_timestamp(sql_type: SqlType) -> bool:
     if sql_type.element is not None:
         return _has_timestamp(sql_type.element)
     return sql_type.base is Base.TIMESTAMP or any(_has_timestamp(f.type) for f in sql_type.fields)
-
-
-def plan_window(script: Script, clause: WindowClause) -> Window:
-    """A window with ksqlDB's defaults: grace 24 h, retention 1 day or what size + grace need."""
-    grace = _GRACE_MS if clause.grace_ms is None else clause.grace_ms
-    least = clause.size_ms + grace
-    retention = clause.retention_ms
-    if clause.size_ms <= 0 or not 0 < clause.advance_ms <= clause.size_ms:
-        raise script.invalid(
-            clause.at,
-            f"ADVANCE BY ({clause.advance_ms} ms) must be more than 0 and no more than "
-            f"SIZE ({clause.size_ms} ms)",
-        )
-    if retention is not None and retention < least:
-        raise script.invalid(
-            clause.at,
-            f"RETENTION ({retention} ms) is less than SIZE + GRACE PERIOD "
-            f"({clause.size_ms} + {grace} ms)",
-            cause="without GRACE PERIOD it is 24 hours" if clause.grace_ms is None else "",
-            action=f"set RETENTION to at least {least} MILLISECONDS, or shorten GRACE PERIOD",
-        )
-    kept = max(least, _RETENTION_MS) if retention is None else retention
-    return Window(clause.kind, clause.size_ms, clause.advance_ms, grace, kept)

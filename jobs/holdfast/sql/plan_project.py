@@ -1,23 +1,33 @@
-"""CREATE STREAM AS SELECT without GROUP BY: filter, project and re-key, no state."""
+"""A SELECT without GROUP BY over one source: filter, project and re-key."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
-from holdfast.sql.projection import Item, expand
-from holdfast.sql.scopes import Functions, could_be_key, source_translator
-from holdfast.sql.script import Script, start_of
+from holdfast.sql.context import Context
+from holdfast.sql.expressions import Translator
+from holdfast.sql.keys import Wanted, check_key_type, missing_key, split
+from holdfast.sql.plan_explode import Exploded, explode
+from holdfast.sql.projection import ColumnNames, Item, expand, plain_column
+from holdfast.sql.relation import Field, Relation
+from holdfast.sql.scopes import could_be_key, relation_translator
+from holdfast.sql.script import resolve_identifier, start_of
 from holdfast.sql.statements import Select
 from holdfast.sql.typed import Typed
-from holdfast.types.schema import Base, Column
-from holdfast.types.topology import KeyExpression, ProjectStep, Source
+from holdfast.types.schema import BIGINT, Column
+from holdfast.types.topology import (
+    WINDOW_END,
+    WINDOW_START,
+    KeyExpression,
+    ProjectStep,
+)
 
-__all__ = ["plan_project"]
+__all__ = ["is_field", "plan_project", "refuse_aggregates", "value_column", "window_keys"]
 
 
-def plan_project(
-    script: Script, select: Select, source: Source, functions: Functions
-) -> ProjectStep:
+def plan_project(context: Context, select: Select, relation: Relation) -> ProjectStep:
     """The step of a stateless SELECT.
 
     The key is the source's, or PARTITION BY's expressions; either must be selected, and is
@@ -27,89 +37,160 @@ def plan_project(
         InvalidStatement: a key column is not selected or selected twice, nothing is left for
             the value, an aggregate stands without GROUP BY.
     """
-    alias = select.source_alias.text if select.source_alias else None
-    before = source_translator(script, source, alias, functions, "a SELECT without GROUP BY")
-    for item in select.items:
-        if item.expression is not None:
-            _refuse_aggregates(script, functions, item.expression)
-    items, names = expand(script, select, source, before)
-    wanted = _wanted(select, source)
-    typed = [(i, before.translate(i.expression)) for i in items]
-    keys: list[KeyExpression] = []
-    used: list[Item] = []
-    for node in wanted:
-        key = before.translate(node)
-        found = [i for i, t in typed if t.sql == key.sql and could_be_key(i.expression, functions)]
-        if not found and select.partition_by is not None and _has_star(select):
-            found = [Item(node, names.unique(), start_of(node))]
-        keys.append(_key(script, select, key, found, node))
-        used += found
-    values = tuple(_value(script, i, t) for i, t in typed if i not in used)
-    if not values:
-        raise script.invalid(
-            select.at,
-            "the projection contains no value columns",
-            action="select another column, or AS_VALUE(key) to copy the key into the value",
+    return _Planner(context, select, relation).plan()
+
+
+class _Planner:
+    def __init__(self, context: Context, select: Select, relation: Relation) -> None:
+        self._context = context
+        self._script = context.script
+        self._select = select
+        self._relation = relation
+        self._before = relation_translator(context.script, relation, context.functions, "SELECT")
+
+    def plan(self) -> ProjectStep:
+        refuse_aggregates(self._context, self._select)
+        exploded = explode(self._context, self._select, self._relation)
+        self._before = exploded.translator(self._context)
+        items, names = expand(self._script, self._select, exploded.relation, self._before)
+        items = exploded.rewritten(items)
+        if self._select.partition_by is None:
+            keys, values = self._source_keys(items)
+        else:
+            keys, values = self._partition_keys(items, names, exploded)
+        if not values:
+            raise self._script.invalid(
+                self._select.at,
+                "The projection contains no value columns.",
+                action="select another column, or AS_VALUE(key) to copy the key into the value",
+            )
+        outputs = tuple(self._value(i) for i in values)
+        return ProjectStep((*keys, *window_keys(self._relation)), outputs, exploded.arrays)
+
+    def _source_keys(self, items: list[Item]) -> tuple[list[KeyExpression], list[Item]]:
+        fields = self._relation.keys
+        wanted = [Wanted(f.name, is_field(self._relation, f)) for f in fields]
+        found, values = split(self._script, items, wanted)
+        keys: list[KeyExpression] = []
+        for field, item in zip(fields, found, strict=True):
+            if item is None:
+                names = [f.name for f in fields]
+                raise missing_key(
+                    self._script, self._select.at, self._context.sink, "key column", names
+                )
+            keys.append(KeyExpression(field.spark, Column(item.name, field.column.type)))
+        return keys, values
+
+    def _partition_keys(
+        self, items: list[Item], names: ColumnNames, exploded: Exploded
+    ) -> tuple[list[KeyExpression], list[Item]]:
+        nodes = self._select.partition_by or ()
+        if any(isinstance(n, exp.Null) for n in nodes):
+            if len(nodes) > 1:
+                raise self._script.invalid(
+                    self._select.at, "Cannot PARTITION BY multiple columns including NULL"
+                )
+            return [], items
+        before = relation_translator(
+            self._script, self._relation, self._context.functions, "PARTITION BY"
         )
-    return ProjectStep(tuple(keys), values)
+        typed = [before.translate(n) for n in nodes]
+        wanted = [
+            Wanted(self._script.excerpt(n), same_text(self._context, self._before, t.sql))
+            for n, t in zip(nodes, typed, strict=True)
+        ]
+        found, values = split(self._script, items, wanted)
+        if self._has_star():
+            found = [f or Item(n, names.of(n), start_of(n))
+                     for f, n in zip(found, nodes, strict=True)]  # fmt: skip
+        if any(f is None for f in found):
+            raise missing_key(
+                self._script, start_of(nodes[0]), self._context.sink, "partitioning expression",
+                [self._qualified(n) for n in nodes],
+            )  # fmt: skip
+        return [self._key(t, f) for t, f in zip(typed, found, strict=True) if f], values
+
+    def _qualified(self, node: exp.Expr) -> str:
+        column = plain_column(node)
+        if column is None or column.args.get("table"):
+            return self._script.excerpt(node)
+        return f"{self._relation.owners[0]}.{resolve_identifier(column.this)}"
+
+    def _has_star(self) -> bool:
+        return any(i.expression is None for i in self._select.items)
+
+    def _key(self, typed: Typed, item: Item) -> KeyExpression:
+        if typed.type is None:
+            raise self._script.invalid(item.at, "a key cannot be NULL", action="use a column")
+        check_key_type(self._script, item.at, item.name, typed.type)
+        return KeyExpression(typed.sql, Column(item.name, typed.type))
+
+    def _value(self, item: Item) -> KeyExpression:
+        typed = self._before.translate(item.expression)
+        return KeyExpression(typed.sql, value_column(self._context, item, typed))
 
 
-def _wanted(select: Select, source: Source) -> list[exp.Expr]:
-    """The expressions that make the key."""
-    if select.partition_by is not None:
-        return [n for n in select.partition_by if not isinstance(n, exp.Null)]
-    wanted: list[exp.Expr] = []
-    for column in source.key_columns:
-        identifier = exp.Identifier(this=column.name, quoted=True)
-        identifier.meta["start"] = select.at
-        wanted.append(exp.Column(this=identifier))
-    return wanted
+def same_text(context: Context, before: Translator, wanted: str) -> Callable[[Item], bool]:
+    """Whether an item is the expression whose text is `wanted`."""
+
+    def matches(item: Item) -> bool:
+        node = item.expression
+        while isinstance(node, exp.Paren):
+            node = node.this
+        literal = isinstance(node, exp.Literal | exp.Boolean)
+        if not literal and not could_be_key(node, context.functions):
+            return False
+        return before.translate(node).sql == wanted
+
+    return matches
 
 
-def _has_star(select: Select) -> bool:
-    return any(i.expression is None for i in select.items)
+def is_field(relation: Relation, field: Field) -> Callable[[Item], bool]:
+    """Whether an item is nothing more than a column of the relation."""
+
+    def matches(item: Item) -> bool:
+        column = plain_column(item.expression)
+        if column is None:
+            return False
+        table = column.args.get("table")
+        qualifier = resolve_identifier(table) if table else None
+        return relation.find(resolve_identifier(column.this), qualifier) == [field]
+
+    return matches
 
 
-def _refuse_aggregates(script: Script, functions: Functions, node: exp.Expr) -> None:
-    calls = functions.aggregates_in(node)
-    if calls:
-        name = str(calls[0].this).upper()
-        raise script.invalid(
-            calls[0].meta.get("start", 0),
-            f"the aggregate {name} requires a GROUP BY clause",
-            action="add GROUP BY, and write CREATE TABLE ... AS SELECT",
-        )
+def value_column(context: Context, item: Item, typed: Typed) -> Column:
+    """The column an item makes.
 
-
-def _key(
-    script: Script, select: Select, key: Typed, found: list[Item], node: exp.Expr
-) -> KeyExpression:
-    what = "key column" if select.partition_by is None else "partitioning expression"
-    at = start_of(node) or select.at
-    if key.type is None or key.constant:
-        raise script.invalid(at, "a key cannot be a constant")
-    if not found:
-        raise script.invalid(
-            at,
-            f"Key missing from projection: the SELECT must include the {what} "
-            f"{script.excerpt(node)}",
-            action="add it to the SELECT; PARTITION BY chooses another key, PARTITION BY NULL none",
-        )
-    if len(found) > 1:
-        raise script.invalid(
-            found[1].at,
-            "the projection contains a key column more than once, as "
-            + " and ".join(i.name for i in found),
-            action="AS_VALUE(column) copies a key column into the value",
-        )
-    if key.type.base is Base.MAP:
-        raise script.invalid(at, "a MAP cannot be a key")
-    return KeyExpression(key.sql, Column(found[0].name, key.type))
-
-
-def _value(script: Script, item: Item, typed: Typed) -> KeyExpression:
+    Raises:
+        InvalidStatement: it is NULL, so it has no type.
+    """
     if typed.type is None:
-        raise script.invalid(
-            item.at, f"{item.name} is NULL and has no type", action="use CAST(NULL AS ...)"
+        raise context.script.invalid(
+            item.at,
+            "Can't infer a type of null. Please explicitly cast it to a required type, "
+            f"e.g. CAST(null AS VARCHAR): {item.name} is NULL",
         )
-    return KeyExpression(typed.sql, Column(item.name, typed.type))
+    return Column(item.name, typed.type)
+
+
+def window_keys(relation: Relation) -> tuple[KeyExpression, ...]:
+    """The window bounds of a source whose keys are windowed, which stay part of the key."""
+    if relation.source.window is None:
+        return ()
+    names = (WINDOW_START, WINDOW_END)
+    return tuple(KeyExpression(f"`{name}`", Column(name, BIGINT)) for name in names)
+
+
+def refuse_aggregates(context: Context, select: Select) -> None:
+    """Refuse aggregates without GROUP BY."""
+    for item in select.items:
+        calls = context.functions.aggregates_in(item.expression) if item.expression else []
+        if calls:
+            called = ", ".join(context.script.excerpt(c) for c in calls)
+            raise context.script.invalid(
+                calls[0].meta.get("start", 0),
+                "CREATE TABLE AS SELECT statement does not support aggregate function "
+                f"[{called}] without a GROUP BY clause.",
+                action="add GROUP BY, and write CREATE TABLE ... AS SELECT",
+            )

@@ -1,20 +1,22 @@
-"""The SELECT list: stars expanded, every column named."""
+"""The SELECT list: stars expanded, every column named as ksqlDB names it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from holdfast.sql.expressions import Translator
-from holdfast.sql.scopes import RESERVED_NAMES
+from holdfast.sql.relation import RESERVED_NAMES, Field, Relation
 from holdfast.sql.script import Script, resolve_identifier, start_of
 from holdfast.sql.statements import Select, SelectItem
 from holdfast.types.schema import Base
-from holdfast.types.topology import Source
 
-__all__ = ["Item", "KsqlColumnNames", "check_column_name", "expand"]
+__all__ = ["ColumnNames", "Item", "check_column_name", "expand", "plain_column", "reference"]
+
+_NUMBERED = re.compile(r"(?P<name>.*?)(?:_(?P<number>\d+))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -26,37 +28,49 @@ class Item:
     at: int
 
 
-class KsqlColumnNames:
-    """KSQL_COL_0, KSQL_COL_1 …: names for expressions without an alias, never one that is taken."""
+class ColumnNames:
+    """Names for expressions without an alias: KSQL_COL_0, …, and those of struct fields.
 
-    def __init__(self, taken: set[str]) -> None:
-        self._taken = taken
-        self._next = 0
+    A number is left out when the sources have a column of that name and number.
+    """
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._used: dict[str, set[int]] = {}
+        self._next: dict[str, int] = {}
+        for column in columns:
+            name, number = _split(column)
+            self._used.setdefault(name, set()).add(number)
 
     def unique(self) -> str:
-        """The next generated name."""
-        while True:
-            name = f"KSQL_COL_{self._next}"
-            self._next += 1
-            if name not in self._taken:
-                return name
+        """The next KSQL_COL_n."""
+        return f"KSQL_COL_{self._number('KSQL_COL')}"
 
-    def of_field(self, field: str) -> str:
-        """A struct field's own name, with a number where it is taken."""
-        name, count = field, 0
-        while name in self._taken:
-            count += 1
-            name = f"{field}_{count}"
-        self._taken.add(name)
-        return name
+    def of(self, node: exp.Expr) -> str:
+        """The name of an expression that is no plain column."""
+        if not isinstance(node, exp.Dot):
+            return self.unique()
+        field = node.expression
+        identifier = field.this if isinstance(field, exp.Column) else field
+        name, _ = _split(resolve_identifier(identifier))
+        number = self._number(name)
+        return f"{name}_{number}" if number else name
+
+    def _number(self, name: str) -> int:
+        number = self._next.get(name, 0)
+        while number in self._used.get(name, ()):
+            number += 1
+        self._next[name] = number + 1
+        return number
+
+
+def _split(column: str) -> tuple[str, int]:
+    match = _NUMBERED.fullmatch(column)
+    assert match is not None
+    return match["name"], int(match["number"] or 0)
 
 
 def check_column_name(script: Script, at: int, name: str) -> None:
-    """Refuse names that pseudo columns and internal columns have."""
-    if name in RESERVED_NAMES:
-        raise script.invalid(
-            at, f"{name} is a reserved column name", action=f"give it an alias: {name} AS MY_{name}"
-        )
+    """Refuse names that internal columns have."""
     if name.startswith("__"):
         raise script.invalid(at, f"{name}: names that start with __ are reserved")
     if '"' in name or "`" in name or not name.strip():
@@ -65,51 +79,85 @@ def check_column_name(script: Script, at: int, name: str) -> None:
         )
 
 
+def plain_column(node: exp.Expr) -> exp.Column | None:
+    """The column an expression is nothing more than, if so."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    plain = isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier)
+    return node if plain else None
+
+
+def reference(field: Field, at: int) -> exp.Column:
+    """An expression that names a relation's column."""
+    parts = [exp.Identifier(this=field.name, quoted=True)]
+    if field.owner:
+        parts.append(exp.Identifier(this=field.owner, quoted=True))
+    for part in parts:
+        part.meta["start"] = at
+    return exp.Column(this=parts[0], table=parts[1] if field.owner else None)
+
+
 def expand(
-    script: Script, select: Select, source: Source, before: Translator
-) -> tuple[list[Item], KsqlColumnNames]:
+    script: Script, select: Select, relation: Relation, before: Translator
+) -> tuple[list[Item], ColumnNames]:
     """The projection's columns in order, and the generator of further names.
 
     Raises:
         InvalidStatement: two columns of one name, a reserved name, an unknown source of a star.
     """
-    taken = {c.name for c in source.columns} | {i.alias.text for i in select.items if i.alias}
-    names = KsqlColumnNames(taken)
+    names = ColumnNames(f.name for f in relation.fields)
     items: list[Item] = []
     for item in select.items:
-        for found in _of_item(script, select, source, before, item, names):
+        for found in _of_item(script, relation, before, item, names):
             check_column_name(script, found.at, found.name)
+            _refuse_reserved(script, found)
             if any(found.name == other.name for other in items):
                 raise script.invalid(
                     found.at,
-                    f"the column {found.name} is selected twice",
+                    f"Duplicate value columns found in schema: {found.name} is selected twice",
                     action="give one of them an alias with AS",
                 )
             items.append(found)
     return items, names
 
 
+def _refuse_reserved(script: Script, item: Item) -> None:
+    reserved = item.name.upper()
+    if reserved not in RESERVED_NAMES:
+        return
+    column = plain_column(item.expression)
+    if column is not None and str(column.this.this).upper() == reserved:
+        raise script.invalid(
+            item.at,
+            f"Reserved column name in select: `{reserved}`. Please remove or alias the column.",
+            action=f"{reserved} AS MY_{reserved}",
+        )
+    raise script.invalid(
+        item.at,
+        f"`{reserved}` is a reserved column name. You cannot use it as an alias for a column.",
+    )
+
+
 def _of_item(
-    script: Script,
-    select: Select,
-    source: Source,
-    before: Translator,
-    item: SelectItem,
-    names: KsqlColumnNames,
+    script: Script, relation: Relation, before: Translator, item: SelectItem, names: ColumnNames
 ) -> Iterator[Item]:
     node = item.expression
     if node is None:
-        allowed = [source.name, *([select.source_alias.text] if select.source_alias else [])]
-        if item.qualifier and item.qualifier.text not in allowed:
-            raise script.unknown(item.at, "source", item.qualifier.text, allowed)
-        for column in source.columns:
-            identifier = exp.Identifier(this=column.name, quoted=True)
-            identifier.meta["start"] = item.at
-            yield Item(exp.Column(this=identifier), column.name, item.at)
+        owner = item.qualifier.text if item.qualifier else None
+        known = [*relation.owners, *(other for other, _ in relation.names)]
+        if owner is not None and owner not in known:
+            raise script.invalid(
+                item.at,
+                f"'{owner}' is not a valid stream/table name or alias.",
+                action=f"known are: {', '.join(known)}",
+            )
+        for field in relation.star(owner):
+            name = field.column.name if relation.joined else field.name
+            yield Item(reference(field, item.at), name, item.at)
     elif isinstance(node, exp.Dot) and _is_star(node.expression):
-        yield from _fields(script, before, node, item.at, names)
+        yield from _fields(script, before, node, item.at)
     else:
-        yield Item(node, item.alias.text if item.alias else _name(node, names), item.at)
+        yield Item(node, item.alias.text if item.alias else _name(node, relation, names), item.at)
 
 
 def _is_star(node: exp.Expr) -> bool:
@@ -118,26 +166,27 @@ def _is_star(node: exp.Expr) -> bool:
     )
 
 
-def _fields(
-    script: Script, before: Translator, node: exp.Dot, at: int, names: KsqlColumnNames
-) -> Iterator[Item]:
+def _fields(script: Script, before: Translator, node: exp.Dot, at: int) -> Iterator[Item]:
     struct = before.translate(node.this).type
     if struct is None or struct.base is not Base.STRUCT:
-        raise script.invalid(start_of(node), f"->* needs a STRUCT, but this is {struct}")
+        raise script.invalid(
+            start_of(node), f"->* needs a STRUCT, but this is {struct}, not a STRUCT type."
+        )
     for field in struct.fields:
         identifier = exp.Identifier(this=field.name, quoted=True)
         identifier.meta["start"] = at
         dot = exp.Dot(this=node.this.copy(), expression=identifier)
-        yield Item(dot, names.of_field(field.name), at)
+        yield Item(dot, field.name, at)
 
 
-def _name(node: exp.Expr, names: KsqlColumnNames) -> str:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-        return resolve_identifier(node.this)
-    if isinstance(node, exp.Dot):
-        field = node.expression
-        identifier = field.this if isinstance(field, exp.Column) else field
-        return names.of_field(resolve_identifier(identifier))
-    return names.unique()
+def _name(node: exp.Expr, relation: Relation, names: ColumnNames) -> str:
+    column = plain_column(node)
+    if column is None:
+        while isinstance(node, exp.Paren):
+            node = node.this
+        return names.of(node)
+    name, table = resolve_identifier(column.this), column.args.get("table")
+    if table is None or not relation.clashing(name):
+        return name
+    found = relation.find(name, resolve_identifier(table))
+    return found[0].column.name if found and relation.joined else name

@@ -1,4 +1,4 @@
-"""What names mean: over a source's columns (Spark), and over keys and aggregates (DuckDB)."""
+"""What names mean: over a relation's columns, and over keys and aggregates (DuckDB)."""
 
 from __future__ import annotations
 
@@ -7,42 +7,25 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from holdfast.sql.engines import DUCKDB, SPARK
+from holdfast.sql.engines import DUCKDB, SPARK, Engine
 from holdfast.sql.expressions import Scope, Translator, call_name
 from holdfast.sql.function_catalog import lookup_function
 from holdfast.sql.later import CLAUSES
-from holdfast.sql.script import Script, start_of
+from holdfast.sql.relation import WINDOW_BOUNDS, Field, Relation
+from holdfast.sql.script import Script, did_you_mean, start_of
 from holdfast.sql.typed import Constant, Typed
 from holdfast.tasks.aggregates import registry
 from holdfast.tasks.aggregates.base import AggregateFunction
-from holdfast.types.schema import BIGINT, INTEGER, Base, SqlType
-from holdfast.types.topology import (
-    OFFSET,
-    PARTITION,
-    TIMESTAMP,
-    AggregateCall,
-    KeyExpression,
-    Source,
-)
+from holdfast.types.schema import BIGINT, Base, SqlType
+from holdfast.types.topology import AggregateCall, KeyExpression
 
 __all__ = [
-    "PSEUDO_COLUMNS",
-    "RESERVED_NAMES",
-    "WINDOW_BOUNDS",
     "AggregateScope",
     "Functions",
-    "SourceScope",
+    "RelationScope",
     "could_be_key",
-    "source_translator",
+    "relation_translator",
 ]
-
-PSEUDO_COLUMNS: dict[str, tuple[str, SqlType]] = {
-    "ROWTIME": (TIMESTAMP, BIGINT),
-    "ROWPARTITION": (PARTITION, INTEGER),
-    "ROWOFFSET": (OFFSET, BIGINT),
-}
-WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
-RESERVED_NAMES = (*PSEUDO_COLUMNS, *WINDOW_BOUNDS)
 
 
 class Functions:
@@ -68,26 +51,29 @@ class Functions:
         ]
 
 
-class SourceScope(Scope):
-    """The columns of one source and its pseudo columns, for Spark SQL."""
+class RelationScope(Scope):
+    """The columns of a relation.  Spark SQL reads its source, DuckDB the rows of a join."""
 
     def __init__(
         self,
         script: Script,
-        source: Source,
-        alias: str | None,
+        relation: Relation,
         functions: Functions,
-        clause: str = "",
+        clause: str,
+        engine: Engine = SPARK,
+        *,
+        windowed: bool = False,
     ) -> None:
         self._script = script
-        self._source = source
-        self._names = {source.name, alias} if alias else {source.name}
+        self._relation = relation
         self._functions = functions
         self._clause = clause
+        self._engine = engine
+        self._windowed = windowed
 
     @property
     def place(self) -> str:
-        return "before the aggregation"
+        return "before the aggregation" if self._engine is SPARK else "after the join"
 
     def function_names(self) -> Sequence[str]:
         return self._functions.names()
@@ -96,44 +82,78 @@ class SourceScope(Scope):
         name = call_name(node)
         if name is None or self._functions.aggregate(name) is None:
             return None
-        clause = self._clause or "this expression"
-        raise self._script.invalid(
-            node.meta.get("start", 0),
-            f"the aggregate {name} cannot stand in {clause}",
-            action="filter on aggregates with HAVING; an aggregate inside an aggregate needs two "
-            "statements, one after the other",
-        )
+        fact, action = f"the aggregate {name} cannot stand in {self._clause}", ""
+        if self._clause == "GROUP BY":
+            fact = f"GROUP BY does not support aggregate functions: {name} is an aggregate function"
+        if self._clause == "WHERE":
+            action = "filter on aggregates with HAVING"
+        raise self._script.invalid(node.meta.get("start", 0), fact, action=action)
 
     def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
-        if qualifier is not None and qualifier not in self._names:
-            known = sorted(n for n in self._names if n)
-            raise self._script.unknown(start_of(node), "source", qualifier, known)
-        found = next((c for c in self._source.columns if c.name == name), None)
-        if found is not None:
-            return Typed(found.type, SPARK.quote(name), ref=name)
-        if name in PSEUDO_COLUMNS:
-            column, sql_type = PSEUDO_COLUMNS[name]
-            return Typed(sql_type, SPARK.quote(column), event_time=name == "ROWTIME")
-        if name in WINDOW_BOUNDS:
+        found = self._relation.find(name, qualifier)
+        if not found:
+            raise self._unresolved(node, name, qualifier)
+        if len(found) > 1:
+            options = " or ".join(f"{f.owner}.{f.name}" for f in found)
             raise self._script.invalid(
-                start_of(node),
-                f"{name} cannot stand in {self._clause or 'this expression'}",
-                action="window bounds are known after the aggregation of a query with WINDOW: "
-                "use them in SELECT or HAVING",
+                start_of(node), f"Column '{name}' is ambiguous. Could be {options}",
+                action="write its source before it",
+            )  # fmt: skip
+        return self.typed(found[0])
+
+    def typed(self, field: Field) -> Typed:
+        """A column of the relation, for the scope's engine."""
+        column = field.column
+        text = field.spark if self._engine is SPARK else _read(column.name, column.type)
+        return Typed(column.type, text, ref=column.name, event_time=field.event_time)
+
+    def _unresolved(self, node: exp.Column, name: str, qualifier: str | None) -> Exception:
+        at = start_of(node)
+        if name in WINDOW_BOUNDS and self._windowed:
+            return self._script.invalid(
+                at,
+                f"Window bounds column {name} can only be used in the SELECT clause of windowed "
+                "aggregations and can not be passed to aggregate functions",
             )
-        names = [*(c.name for c in self._source.columns), *PSEUDO_COLUMNS]
-        raise self._script.unknown(start_of(node), "column", name, names, of=self._source.name)
+        relation = self._relation
+        known = [*relation.owners, *(other for other, _ in relation.names)]
+        unknown_owner = qualifier is not None and qualifier not in known
+        hint = did_you_mean(qualifier or "", known) if unknown_owner else ""
+        hint = hint or did_you_mean(name, relation.all_names())
+        if not hint:
+            hint = "known are: " + ", ".join(dict.fromkeys(relation.all_names()))
+        written = f"{qualifier}.{name}" if qualifier else name
+        fact = f"{self._clause} column '{written}' cannot be resolved."
+        if self._clause == "PARTITION BY":
+            fact += (
+                f" '{written}' must be a column in the source schema since PARTITION BY is "
+                "applied on the input."
+            )
+        return self._script.invalid(at, fact, action=hint)
 
 
-def source_translator(
-    script: Script, source: Source, alias: str | None, functions: Functions, clause: str
+def relation_translator(
+    script: Script,
+    relation: Relation,
+    functions: Functions,
+    clause: str,
+    engine: Engine = SPARK,
+    *,
+    windowed: bool = False,
 ) -> Translator:
-    """A translator to Spark SQL over a source's columns; `clause` names the place in messages."""
-    return Translator(script, SPARK, SourceScope(script, source, alias, functions, clause))
+    """A translator over a relation's columns; `clause` names the place in messages.
+
+    `windowed`: the query aggregates in windows, whose bounds are not known here yet.
+    """
+    scope = RelationScope(script, relation, functions, clause, engine, windowed=windowed)
+    return Translator(script, engine, scope)
 
 
 class AggregateScope(Scope):
-    """Keys, aggregates and window bounds, for DuckDB.  Collects the aggregate calls it meets."""
+    """Keys, aggregates and window bounds, for DuckDB.  Collects the aggregate calls it meets.
+
+    `clause` is where the expression stands, SELECT or HAVING: window bounds are for SELECT only.
+    """
 
     def __init__(
         self,
@@ -149,6 +169,7 @@ class AggregateScope(Scope):
         self._keys = {k.spark: k for k in keys}
         self._functions = functions
         self._windowed = windowed
+        self.clause = "SELECT"
         self._calls: dict[tuple[object, ...], AggregateCall] = {}
         for call in calls:
             self._add(call)
@@ -183,25 +204,26 @@ class AggregateScope(Scope):
         return Typed(found.column.type, _read(name, found.column.type), ref=name)
 
     def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
-        if qualifier is None and name in WINDOW_BOUNDS and self._windowed:
+        if name in WINDOW_BOUNDS and self._windowed and self.clause == "SELECT":
             return Typed(BIGINT, DUCKDB.quote(name), ref=name, event_time=True)
-        if name in WINDOW_BOUNDS:
-            raise self._script.invalid(
-                start_of(node), f"{name} needs a query with WINDOW TUMBLING or HOPPING"
-            )
         self._before.translate(node)  # an unknown column is the better message
-        keys = ", ".join(k.column.name for k in self._keys.values())
+        expressions = "expression(s)" if self.clause == "SELECT" else "expression"
         raise self._script.invalid(
             start_of(node),
-            f"{name} is neither aggregated nor part of GROUP BY ({keys})",
+            f"Non-aggregate {self.clause} {expressions} not part of GROUP BY: {name}",
             action=f"add {name} to GROUP BY, aggregate it, for example LATEST_BY_OFFSET({name}), "
             "or remove it",
         )
 
     def _aggregate(self, node: exp.Anonymous, name: str, function: AggregateFunction) -> Typed:
         self._refuse_distinct(node, name)
-        args, literals = self._arguments(node)
         at = node.meta.get("start", 0)
+        nested = [n for a in node.expressions for n in self._functions.aggregates_in(a)]
+        if nested:
+            raise self._script.invalid(
+                at, f"Aggregate functions can not be nested: {name}({call_name(nested[0])}())"
+            )
+        args, literals = self._arguments(node)
         types = tuple(a.type for a in args if a.type is not None)
         if len(types) != len(args):
             raise self._script.invalid(at, f"{name}(NULL) has no type", action="use CAST")

@@ -1,0 +1,26 @@
+"""What every part of a statement's planning knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from holdfast.sql.scopes import Functions
+from holdfast.sql.script import Script
+from holdfast.types.topology import Emit
+
+__all__ = ["Context"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """One statement's surroundings.
+
+    Attributes:
+        sink: the name of the stream or table it makes, for messages.
+        emit: when changes are written, as the properties say.
+    """
+
+    script: Script
+    functions: Functions
+    sink: str
+    emit: Emit = Emit.BATCH

@@ -1,0 +1,211 @@
+"""A SELECT as queries: one step with one state each, joined by internal topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.sql.catalog import Catalog
+from holdfast.sql.context import Context
+from holdfast.sql.plan_aggregate import plan_aggregate
+from holdfast.sql.plan_join import join_sources
+from holdfast.sql.plan_project import plan_project
+from holdfast.sql.plan_sink import Shape, Target, make_sink, source_of
+from holdfast.sql.plan_table import table_aggregate
+from holdfast.sql.relation import Relation, relation_of
+from holdfast.sql.scopes import relation_translator
+from holdfast.sql.statements import Select
+from holdfast.types.schema import Column
+from holdfast.types.topology import (
+    WINDOW_END,
+    WINDOW_START,
+    AggregateStep,
+    ChangesStep,
+    Format,
+    Input,
+    ProjectStep,
+    Query,
+    Sink,
+    Source,
+    Step,
+    TableStep,
+    Window,
+)
+
+__all__ = ["plan_select", "plain_keys"]
+
+
+def plan_select(
+    context: Context, catalog: Catalog, target: Target, select: Select
+) -> tuple[Query, ...]:
+    """The queries of a statement; the last one writes its sink and has its id.
+
+    Raises:
+        InvalidStatement: ksqlDB refuses the SELECT, too; the message says why.
+    """
+    _check_clauses(context, select)
+    source = catalog.source(select.source)
+    others = [catalog.source(j.source) for j in select.joins]
+    _check_sources(context, select, [source, *others])
+    planner = _Planner(context, target, select, source)
+    if select.joins:
+        return planner.joined(others)
+    alias = select.source_alias.text if select.source_alias else None
+    return planner.over(relation_of(source, alias))
+
+
+def plain_keys(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """A step's key columns without the window bounds."""
+    return tuple(c for c in columns if c.name not in (WINDOW_START, WINDOW_END))
+
+
+def _check_clauses(context: Context, select: Select) -> None:
+    script = context.script
+    if select.group_by and select.partition_by is not None:
+        raise script.invalid(select.at, "PARTITION BY and GROUP BY exclude each other")
+    if not select.group_by:
+        for clause, word in ((select.window, "WINDOW"), (select.having, "HAVING")):
+            if clause is not None:
+                raise script.invalid(select.at, f"{word} clause requires a GROUP BY clause.")
+    if select.final and (not select.group_by or select.window is None):
+        raise script.invalid(
+            select.at,
+            "EMIT FINAL is only supported for windowed aggregations.",
+            action="add WINDOW and GROUP BY, or write EMIT CHANGES",
+        )
+
+
+def _check_sources(context: Context, select: Select, sources: Sequence[Source]) -> None:
+    for source in sources:
+        if source.kind == "TABLE" and source.window is not None:
+            raise context.script.invalid(
+                select.source.at,
+                "KSQL does not support persistent queries on windowed tables.",
+                cause=f"{source.name} is {source.window} windowed",
+                action=f"declare a STREAM over the topic {source.topic}",
+            )
+    kafka = [s.name for s in sources if s.value_format is Format.KAFKA]
+    clause = "JOIN" if select.joins else "GROUP BY" if select.group_by else ""
+    if kafka and clause:
+        raise context.script.invalid(
+            select.source.at,
+            f"Source(s) {', '.join(kafka)} are using the 'KAFKA' value format. "
+            f"This format does not yet support {clause}.",
+            action="write the source as JSON first: CREATE STREAM ... WITH "
+            "(VALUE_FORMAT='JSON') AS SELECT ...",
+        )
+
+
+class _Planner:
+    """One SELECT; `source` is the one after FROM, whose formats the sink inherits."""
+
+    def __init__(self, context: Context, target: Target, select: Select, source: Source) -> None:
+        self._context = context
+        self._target = target
+        self._select = select
+        self._source = source
+
+    def joined(self, others: Sequence[Source]) -> tuple[Query, ...]:
+        """Over a join: in its last step, or after it through an internal topic."""
+        before, last = join_sources(
+            self._context, self._target, self._select, [self._source, *others]
+        )
+        simple = not self._select.group_by and self._select.partition_by is None
+        direct = last.finish(self._sink) if simple else None
+        if direct is not None:
+            return (*before, direct)
+        query, relation = last.materialized()
+        return (*before, query, *self.over(relation))
+
+    def over(self, relation: Relation) -> tuple[Query, ...]:
+        """Over the rows of one topic."""
+        if self._select.group_by:
+            return self._aggregate(relation)
+        return (self._project(relation),)
+
+    def _aggregate(self, relation: Relation) -> tuple[Query, ...]:
+        step = plan_aggregate(self._context, self._select, relation)
+        filter_ = self._filter(relation)
+        sink = self._sink(
+            "TABLE", [k.column for k in step.keys], [o.column for o in step.outputs],
+            relation, step.window,
+        )  # fmt: skip
+        if relation.source.kind == "STREAM":
+            return (self._query(relation.source, filter_, step, sink),)
+        changes, step = table_aggregate(self._context, self._target, relation, step, filter_)
+        return changes, self._query(source_of(changes.sink), None, step, sink)
+
+    def _project(self, relation: Relation) -> Query:
+        step = plan_project(self._context, self._select, relation)
+        filter_ = self._filter(relation)
+        kind = relation.source.kind
+        self._check_table(kind, step)
+        keys = plain_keys([k.column for k in step.keys])
+        sink = self._sink(kind, keys, [o.column for o in step.outputs], relation, None)
+        if kind == "TABLE" and filter_ is not None:
+            table = TableStep(Input(relation.source, step.keys, step.outputs, filter_))
+            return self._query(relation.source, None, table, sink)
+        return self._query(relation.source, filter_, step, sink)
+
+    def _check_table(self, kind: str, step: ProjectStep) -> None:
+        if kind != "TABLE":
+            return
+        script, at = self._context.script, self._select.at
+        if self._select.partition_by is not None:
+            raise script.invalid(at, "PARTITION BY is not supported for tables.")
+        if step.explode:
+            raise script.invalid(at, "Table source is not supported with table functions")
+
+    def _filter(self, relation: Relation) -> str | None:
+        if self._select.where is None:
+            return None
+        windowed = self._select.window is not None
+        before = relation_translator(
+            self._context.script, relation, self._context.functions, "WHERE", windowed=windowed
+        )
+        return before.condition(self._select.where)
+
+    def _sink(
+        self,
+        kind: str,
+        keys: Sequence[Column],
+        values: Sequence[Column],
+        relation: Relation,
+        window: Window | None,
+    ) -> Sink:
+        self._check_kind(kind)
+        shape = Shape.of(keys, values, relation.source, window)
+        return make_sink(self._context.script, self._target, kind, shape, self._source)
+
+    def _check_kind(self, kind: str) -> None:
+        if kind != self._target.kind:
+            raise self._context.script.invalid(
+                self._target.at,
+                f"Invalid result type. Your SELECT query produces a {kind}. "
+                f"Please use CREATE {kind} AS SELECT statement instead.",
+            )
+
+    def _query(self, source: Source, filter_: str | None, step: Step, sink: Sink) -> Query:
+        target = self._target
+        return Query(
+            id=target.id,
+            statement=target.text,
+            source=source,
+            filter=filter_,
+            step=step,
+            sink=sink,
+            properties=query_properties(target),
+        )
+
+
+def query_properties(target: Target) -> tuple[tuple[str, str], ...]:
+    """What the Sink has no field for, by the names of the WITH clause."""
+    options = target.options
+    pairs = (
+        ("RETENTION_MS", options.retention_ms),
+        ("TIMESTAMP", options.timestamp.value if options.timestamp else None),
+        (
+            "TIMESTAMP_FORMAT",
+            options.timestamp_format.value if options.timestamp_format else None,
+        ),
+    )
+    return tuple((key, str(value)) for key, value in pairs if value is not None)
