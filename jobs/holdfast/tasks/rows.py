@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 
 from holdfast.errors import StoreCorrupted
 
-__all__ = ["ROW_VERSION", "RowCodec"]
+__all__ = ["ROW_VERSION", "RowCodec", "row_time"]
 
 ROW_VERSION = 1
 
@@ -39,6 +40,13 @@ _STORAGE: dict[pa.DataType, pa.DataType] = {
     pa.timestamp("us", tz="UTC"): pa.int64(),
 }
 _FIXED_MAX = 64  # bits of the null mask
+_ROWTIME = struct.Struct("<9xq")
+
+
+def row_time(row: bytes) -> int:
+    """The rowtime of an encoded row, ms."""
+    time: int = _ROWTIME.unpack_from(row)[0]
+    return time
 
 
 class RowCodec:

@@ -26,6 +26,11 @@ class SinkRecords:
         stamp = self._times.column
         self._stamped = columns.index(stamp) if stamp is not None else None
 
+    @property
+    def key_width(self) -> int:
+        """How many key columns the sink has."""
+        return len(self._sink.key_columns)
+
     def keys(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
         """Record keys from the key columns, without windows; None where no part has a value."""
         sink = self._sink

@@ -71,7 +71,7 @@ class Changes:
         rows: for changelog and store; None removes the key.
         created: keys that had no row before.
         removed: how many of the None rows were there before.
-        sink_keys: record keys; several of one key keep their order.
+        sink_keys: record keys, None of a record without one; several of one key keep their order.
         sink_values: None is a tombstone.
         sink_timestamps: ms.
         sink_order: of each sink record the `SEQUENCE` of the record that caused it; empty where
@@ -83,7 +83,7 @@ class Changes:
     keys: list[bytes]
     rows: list[bytes | None]
     created: list[bytes]
-    sink_keys: list[bytes]
+    sink_keys: Sequence[bytes | None]
     sink_values: list[bytes | None]
     sink_timestamps: list[int]
     stream_time_ms: int

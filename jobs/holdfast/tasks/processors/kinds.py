@@ -6,7 +6,9 @@ from holdfast.tasks.processors.aggregate import AggregateProcessor
 from holdfast.tasks.processors.aggregate_records import RecordAggregateProcessor
 from holdfast.tasks.processors.aggregate_state import by_record
 from holdfast.tasks.processors.base import Processor
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.tasks.processors.joins import row_processor
+from holdfast.tasks.processors.session import SessionProcessor
+from holdfast.types.topology import AggregateStep, Query, WindowKind
 
 __all__ = ["processor_of"]
 
@@ -18,7 +20,13 @@ def processor_of(query: Query) -> Processor:
         TypeError: the query keeps no state.
     """
     if isinstance(query.step, AggregateStep):
+        window = query.step.window
+        if window is not None and window.kind is WindowKind.SESSION:
+            return SessionProcessor(query)
         if not by_record(query.step):
             return AggregateProcessor(query)
         return RecordAggregateProcessor(query)
-    raise TypeError(f"{query.id} keeps no state")
+    found = row_processor(query)
+    if found is None:
+        raise TypeError(f"{query.id} keeps no state")
+    return found

@@ -1,0 +1,26 @@
+"""Which processor a step over rows needs."""
+
+from __future__ import annotations
+
+from holdfast.tasks.processors.base import Processor
+from holdfast.tasks.processors.stream_stream import StreamStreamProcessor
+from holdfast.tasks.processors.stream_table import StreamTableProcessor
+from holdfast.tasks.processors.table_table import TableTableProcessor
+from holdfast.types.topology import JoinForm, JoinStep, Query
+
+__all__ = ["row_processor"]
+
+
+def row_processor(query: Query) -> Processor | None:
+    """The processor of a join or of a table's rows; None: the step is another."""
+    if isinstance(query.step, JoinStep):
+        return _join(query, query.step.form)
+    return None
+
+
+def _join(query: Query, form: JoinForm) -> Processor:
+    if form is JoinForm.STREAM_STREAM:
+        return StreamStreamProcessor(query)
+    if form is JoinForm.STREAM_TABLE:
+        return StreamTableProcessor(query)
+    return TableTableProcessor(query)

@@ -1,0 +1,118 @@
+"""The results of joins: pairs of rows, opened and evaluated in columns, all of a batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdfast.tasks.keys import decode_keys
+from holdfast.tasks.outputs import Expressions
+from holdfast.tasks.processors.records import Emitted, Side, sink_rows
+from holdfast.tasks.sink_records import SinkRecords
+from holdfast.types.schema import Column
+from holdfast.types.topology import JoinStep, Sink
+
+__all__ = ["Pair", "Pairs", "key_arrays"]
+
+ROWTIME = "ROWTIME"
+
+
+@dataclass(slots=True)
+class Pair:
+    """One result: its join key, both rows, its time in ms and what caused it.
+
+    `was`: the pair that stood there before, of a table's result.
+    """
+
+    key: bytes | None
+    left: bytes | None
+    right: bytes | None
+    time: int
+    cause: int
+    gone: bool = False
+    was: tuple[bytes | None, bytes | None] | None = None
+
+
+def key_arrays(keys: Sequence[bytes | None], columns: Sequence[Column]) -> list[pa.Array]:
+    """Key columns of state keys; nulls where there is no key."""
+    present = [k for k in keys if k is not None]
+    arrays = decode_keys(present, columns)
+    if len(present) == len(keys):
+        return arrays
+    places = iter(range(len(present)))
+    taken = pa.array([None if k is None else next(places) for k in keys], pa.int64())
+    return [a.take(taken) for a in arrays]
+
+
+class Pairs:
+    """Makes sink records of pairs: WHERE, keys and outputs."""
+
+    def __init__(self, step: JoinStep, sink: Sink) -> None:
+        self.left, self.right = Side(step.left), Side(step.right)
+        self._filtered = step.filter is not None
+        self._keys = Expressions(step.keys)
+        self._outputs = Expressions(step.outputs, step.filter)
+        self._key_columns = self.left.keys
+        self._sink = SinkRecords(sink)
+
+    def of_stream(self, pairs: Sequence[Pair]) -> Emitted:
+        """A stream's records: pairs that WHERE does not pass are dropped."""
+        if self._filtered and pairs:
+            passes = self._outputs.passes(self.frame(pairs))
+            pairs = [p for p, passed in zip(pairs, passes, strict=True) if passed]
+        return self._emitted(pairs, [False] * len(pairs))
+
+    def of_table(self, pairs: Sequence[Pair]) -> Emitted:
+        """A table's changes.
+
+        A pair that WHERE does not pass is gone; if what was there before did not pass either,
+        nothing has changed.
+        """
+        if not self._filtered or not pairs:
+            return self._emitted(pairs, [p.gone for p in pairs])
+        gone = self.gone(pairs)
+        kept = [i for i, was in enumerate(self._passed(pairs)) if was or not gone[i]]
+        return self._emitted([pairs[i] for i in kept], [gone[i] for i in kept])
+
+    def gone(self, pairs: Sequence[Pair]) -> list[bool]:
+        """Which pairs are no row: nothing joined, or WHERE does not pass them."""
+        if not self._filtered or not pairs:
+            return [p.gone for p in pairs]
+        passes = self._outputs.passes(self.frame(pairs))
+        return [p.gone or not passed for p, passed in zip(pairs, passes, strict=True)]
+
+    def keys(self, frame: dict[str, pa.Array]) -> list[pa.Array]:
+        """The sink's key columns, and its window's bounds."""
+        return self._keys.columns(frame)
+
+    def values(self, frame: dict[str, pa.Array]) -> list[pa.Array]:
+        """The sink's value columns."""
+        return self._outputs.columns(frame)
+
+    def frame(self, pairs: Sequence[Pair]) -> dict[str, pa.Array]:
+        """All that keys, outputs and WHERE may name."""
+        named = {
+            **self.left.decode([p.left for p in pairs]),
+            **self.right.decode([p.right for p in pairs]),
+        }
+        keys = key_arrays([p.key for p in pairs], self._key_columns)
+        named.update(zip((c.name for c in self._key_columns), keys, strict=True))
+        named[ROWTIME] = pa.array([p.time for p in pairs], pa.int64())
+        return named
+
+    def _passed(self, pairs: Sequence[Pair]) -> list[bool]:
+        """Which pairs had a row before them that WHERE passes."""
+        before = [
+            Pair(p.key, *(p.was or (None, None)), p.time, p.cause, gone=p.was is None)
+            for p in pairs
+        ]
+        return [not gone for gone in self.gone(before)]
+
+    def _emitted(self, pairs: Sequence[Pair], gone: Sequence[bool]) -> Emitted:
+        if not pairs:
+            return Emitted([], [], [], [])
+        frame = self.frame(pairs)
+        facts = ([p.time for p in pairs], [p.cause for p in pairs])
+        return sink_rows(self._sink, self.keys(frame), self.values(frame), gone, facts)

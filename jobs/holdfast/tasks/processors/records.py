@@ -1,0 +1,214 @@
+"""What the row processors share: a payload as plain lists in arrival order, and the batch's store.
+
+Rows travel as bytes (`tasks.rows.RowCodec`): a loop over bytes and dicts is what a join of single
+records costs, and their columns are only opened again for what is emitted, all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.tasks.processors.base import KEY, SIDE, Changes, StoreView, arrival_order
+from holdfast.tasks.rows import RowCodec
+from holdfast.tasks.sink_records import SinkRecords
+from holdfast.types.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input
+
+__all__ = ["Emitted", "Overlay", "Records", "Side", "newest", "sink_rows"]
+
+
+class Side:
+    """One input of a step: its carried columns, and how they are kept as a row."""
+
+    def __init__(self, each: Input) -> None:
+        self.columns = [c.column for c in each.columns]
+        self.keys = [k.column for k in each.keys]
+        self._codec = RowCodec([c.type.arrow() for c in self.columns])
+
+    def encode(self, payload: pa.Table, at: npt.NDArray[np.int64]) -> list[bytes]:
+        """The rows of a payload at these places."""
+        arrays = [_array(payload[c.name].take(at)) for c in self.columns]
+        return self._codec.encode(payload[TIMESTAMP].to_numpy()[at], arrays)
+
+    def decode(self, rows: Sequence[bytes | None]) -> dict[str, pa.Array]:
+        """The columns of rows by name; nulls where there is no row."""
+        _, _, arrays = self._codec.decode(rows)
+        return {c.name: a for c, a in zip(self.columns, arrays, strict=True)}
+
+
+@dataclass(frozen=True)
+class Records:
+    """A payload's records in arrival order, one list per fact; `row` None: a tombstone.
+
+    Attributes:
+        causes: the records' `SEQUENCE`, 0 where the payload has none.
+        ordered: whether it has.
+    """
+
+    sides: list[int]
+    keys: list[bytes | None]
+    rows: list[bytes | None]
+    times: list[int]
+    causes: list[int]
+    ordered: bool
+
+    @classmethod
+    def read(cls, payload: pa.Table, sides: Sequence[Side]) -> Records:
+        """Of a payload of rows (`base.row_schema`) of these inputs."""
+        order = arrival_order(payload)
+        side_of = payload[SIDE].to_numpy()[order]
+        alive = ~payload[TOMBSTONE].to_numpy()[order]
+        rows: list[bytes | None] = [None] * len(order)
+        for number, side in enumerate(sides):
+            places = np.flatnonzero((side_of == number) & alive)
+            for place, row in zip(
+                places.tolist(), side.encode(payload, order[places]), strict=True
+            ):
+                rows[place] = row
+        ordered = payload.num_rows > 0 and payload[SEQUENCE].null_count == 0
+        causes = payload[SEQUENCE].to_numpy()[order].tolist() if ordered else [0] * len(order)
+        return cls(
+            side_of.tolist(),
+            payload[KEY].take(order).to_pylist(),
+            rows,
+            payload[TIMESTAMP].to_numpy()[order].tolist(),
+            causes,
+            ordered,
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[tuple[int, bytes | None, bytes | None, int, int]]:
+        """(side, key, row, time, cause) of each."""
+        return zip(self.sides, self.keys, self.rows, self.times, self.causes, strict=True)
+
+
+class Overlay:
+    """A store as a batch sees it: what the batch has written, over what was there."""
+
+    def __init__(self, store: StoreView, keys: Iterable[bytes] = ()) -> None:
+        """`keys` are read at once; others one by one when they are asked for."""
+        self._store = store
+        wanted = list(dict.fromkeys(keys))
+        self._before = dict(zip(wanted, store.get_many(wanted), strict=True))
+        self._now: dict[bytes, bytes | None] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        if key in self._now:
+            return self._now[key]
+        if key not in self._before:
+            self._before[key] = self._store.get_many([key])[0]
+        return self._before[key]
+
+    def put(self, key: bytes, row: bytes | None) -> None:
+        self._now[key] = row
+
+    def known(self, key: bytes, row: bytes | None) -> None:
+        """What is in the store under a key, found by a scan."""
+        self._before[key] = row
+
+    def changes(self) -> tuple[list[bytes], list[bytes | None], list[bytes], int]:
+        """(keys, rows, keys that are new, how many rows leave): what differs from before."""
+        self._read_missing()
+        before = self._before
+        net = sorted((k, r) for k, r in self._now.items() if r != before[k])
+        keys, rows = [k for k, _ in net], [r for _, r in net]
+        created = [k for k, r in net if r is not None and before[k] is None]
+        return keys, rows, created, sum(r is None for r in rows)
+
+    def _read_missing(self) -> None:
+        unread = [k for k in self._now if k not in self._before]
+        self._before.update(zip(unread, self._store.get_many(unread), strict=True))
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """Sink records, and the `SEQUENCE` of the record that caused each."""
+
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    times: list[int]
+    causes: list[int]
+
+    def pick(self, places: Sequence[int]) -> Emitted:
+        """Those at these places."""
+        return Emitted(
+            [self.keys[i] for i in places],
+            [self.values[i] for i in places],
+            [self.times[i] for i in places],
+            [self.causes[i] for i in places],
+        )
+
+    def last_of_each_key(self) -> Emitted:
+        """The last of each key, in the order in which those came."""
+        last = {key: i for i, key in enumerate(self.keys)}
+        return self if len(last) == len(self.keys) else self.pick(sorted(last.values()))
+
+    def changes(
+        self, store: Overlay, records: Records, stream_time_ms: int, **dropped: int
+    ) -> Changes:
+        """With what the batch has written, the whole of a batch's changes."""
+        keys, rows, created, removed = store.changes()
+        return Changes(
+            keys=keys,
+            rows=rows,
+            created=created,
+            sink_keys=self.keys,
+            sink_values=self.values,
+            sink_timestamps=self.times,
+            stream_time_ms=newest(records, stream_time_ms),
+            records=len(records),
+            removed=removed,
+            sink_order=self.causes if records.ordered else [],
+            **dropped,
+        )
+
+
+def newest(records: Records, stream_time_ms: int) -> int:
+    """Stream time after the records."""
+    return max(stream_time_ms, max(records.times, default=stream_time_ms))
+
+
+def sink_rows(
+    sink: SinkRecords,
+    keys: Sequence[pa.Array],
+    values: Sequence[pa.Array],
+    tombstones: Sequence[bool],
+    facts: tuple[Sequence[int], Sequence[int]],
+) -> Emitted:
+    """Sink records of rows in columns.
+
+    Args:
+        keys: the key columns, then the window's start and end where the sink's keys have one.
+        values: the value columns.
+        tombstones: which rows are gone.
+        facts: times in ms, and causes.
+    """
+    times, causes = facts
+    width = sink.key_width
+    encoded = sink.keys(keys[:width])
+    if len(keys) > width:
+        starts, ends = (a.to_pylist() for a in keys[width:])
+        encoded = sink.windowed(encoded, starts, ends)
+    payloads = sink.values(values)
+    stamps = sink.times(keys[:width], values, tombstones, times)
+    emitted = Emitted(
+        encoded,
+        [None if gone else v for gone, v in zip(tombstones, payloads, strict=True)],
+        stamps,
+        list(causes),
+    )
+    if min(stamps, default=0) >= 0:
+        return emitted
+    return emitted.pick([i for i, stamp in enumerate(stamps) if stamp >= 0])
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)

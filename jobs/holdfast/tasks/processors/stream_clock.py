@@ -1,0 +1,47 @@
+"""The times of a stream-stream join, and the numbers that tell its rows apart."""
+
+from __future__ import annotations
+
+import struct
+
+from holdfast.tasks.processors.base import NO_TIME
+from holdfast.tasks.processors.records import Overlay
+
+__all__ = ["FOREVER", "Clock"]
+
+FOREVER = b"\x7f" + b"\xff" * 7  # as a state key's time: never too old
+_KEY = b"T" + FOREVER
+_LAYOUT = struct.Struct("<qqqq")
+
+
+class Clock:
+    """Newest time of all records and of each side's kept ones, and the next row's number."""
+
+    def __init__(self, state: Overlay) -> None:
+        self._state = state
+        stored = state.get(_KEY)
+        times = (NO_TIME, NO_TIME, NO_TIME, 0) if stored is None else _LAYOUT.unpack(stored)
+        self.newest: int = times[0]
+        self._sides: list[int] = [times[1], times[2]]
+        self._next: int = times[3]
+
+    def side(self, side: int) -> int:
+        """The newest record that the side has kept, ms."""
+        return self._sides[side]
+
+    def advance(self, time: int) -> None:
+        """A record has come; also one without key or value."""
+        self.newest = max(self.newest, time)
+
+    def advance_side(self, side: int, time: int) -> None:
+        """A record of the side is to be kept."""
+        self._sides[side] = max(self._sides[side], time)
+
+    def number(self) -> int:
+        """A number that no row has had."""
+        self._next += 1
+        return self._next
+
+    def store(self) -> None:
+        """For the next batch."""
+        self._state.put(_KEY, _LAYOUT.pack(self.newest, *self._sides, self._next))
