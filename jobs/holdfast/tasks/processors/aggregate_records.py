@@ -15,12 +15,13 @@ from holdfast.tasks.processors.aggregate_rounds import (
     Rows,
     Steps,
     in_order,
+    order_of,
     run,
     running_time,
 )
 from holdfast.tasks.processors.aggregate_state import WINDOW, StateColumns, payload_schema
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
-from holdfast.types.topology import SEQUENCE, AggregateStep, Emit, Query, Window
+from holdfast.types.topology import AggregateStep, Emit, Query, Window
 
 __all__ = ["RecordAggregateProcessor"]
 
@@ -128,7 +129,7 @@ class RecordAggregateProcessor(Processor):
             arrived.steps.rowtime[kept].tolist(),
             alive[kept],
         )
-        return sink, _order(arrived.records, kept[sink.rows])
+        return sink, order_of(arrived.records, kept[sink.rows])
 
     def _frame(self, keys: list[bytes]) -> Frame:
         if self._window is None:
@@ -158,7 +159,7 @@ class RecordAggregateProcessor(Processor):
             {name: array.take(pa.array(passed)) for name, array in finished.items()},
             chosen.rowtime[passed].tolist(),
         )
-        return sink, _order(closing.records, by[passed][sink.rows])
+        return sink, order_of(closing.records, by[passed][sink.rows])
 
 
 @dataclass(frozen=True)
@@ -198,12 +199,3 @@ class _Closing:
         ranks = np.array([rank[frame.keys[i]] for i in rows.tolist()], np.int64)
         sorted_rows = np.lexsort((ranks, starts[rows], by))
         return rows[sorted_rows], by[sorted_rows]
-
-
-def _order(records: pa.Table, rows: Rows) -> list[int]:
-    """The sequence numbers of those records; none where the payload has none."""
-    sequence = records[SEQUENCE]
-    if sequence.null_count:
-        return []
-    order: list[int] = sequence.take(pa.array(rows, pa.int64())).to_pylist()
-    return order

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.aggregate_state import HAS_NEW, HAS_OLD, Columns, StateColumns, pick
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
-from holdfast.types.topology import TIMESTAMP
+from holdfast.types.topology import SEQUENCE, TIMESTAMP
 
-__all__ = ["Groups", "Steps", "in_order", "run", "running_time"]
+__all__ = ["Groups", "Steps", "in_order", "order_of", "run", "running_time"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -30,6 +30,15 @@ def running_time(payload: pa.Table, stream_time_ms: int) -> Rows:
     """Stream time as each record of an ordered payload sees it, its own time included."""
     times = payload[TIMESTAMP].to_numpy()
     return np.maximum.accumulate(np.maximum(times, stream_time_ms)).astype(np.int64)
+
+
+def order_of(records: pa.Table, rows: Rows) -> list[int]:
+    """The sequence numbers of those records; none where the payload has none."""
+    sequence = records[SEQUENCE]
+    if sequence.null_count:
+        return []
+    order: list[int] = sequence.take(pa.array(rows, pa.int64())).to_pylist()
+    return order
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,187 @@
+"""The processor of SESSION windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
+from holdfast.tasks.processors.aggregate_rounds import in_order, order_of, running_time
+from holdfast.tasks.processors.aggregate_state import Columns, StateColumns, payload_schema
+from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
+from holdfast.tasks.processors.session_plan import Event, Node, Session, Sessions
+from holdfast.types.topology import TIMESTAMP, AggregateStep, Emit, Query
+
+__all__ = ["SessionProcessor"]
+
+
+class SessionProcessor(Processor):
+    """Knows one query's columns; holds no data between calls."""
+
+    def __init__(self, query: Query) -> None:
+        step = query.step
+        if not isinstance(step, AggregateStep) or step.window is None:
+            raise TypeError(f"{query.id} has no sessions")
+        self._emit = step.emit
+        self._window = step.window
+        self._state = StateColumns(step)
+        self._results = Results(query, step)
+        self._schema = payload_schema(step)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def windowed(self) -> bool:
+        return True
+
+    @property
+    def retention_ms(self) -> int | None:
+        return self._window.retention_ms
+
+    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+        """Applies records in arrival order; each sees the stream time that it finds or makes."""
+        keyed = in_order(payload, None)
+        times = running_time(keyed, stream_time_ms).tolist()
+        after = times[-1] if times else stream_time_ms
+        sessions = self._sessions(keyed, stream_time_ms, after, store)
+        rows = zip(keyed[KEY].to_pylist(), keyed[TIMESTAMP].to_pylist(), times, strict=True)
+        for record, (key, time, now) in enumerate(rows):
+            sessions.add(record, key, time, now)
+        state = self._made(sessions, keyed)
+        sink, events = self._written(sessions, state)
+        keys, kept, created, removed = self._stored(sessions, state)
+        return Changes(
+            keys=keys,
+            rows=kept,
+            created=created,
+            removed=removed,
+            sink_keys=sink.keys,
+            sink_values=sink.values,
+            sink_timestamps=sink.timestamps,
+            sink_order=order_of(keyed, np.array([e.record for e in events], np.int64)),
+            stream_time_ms=after,
+            records=payload.num_rows,
+            dropped_null_key=payload.num_rows - keyed.num_rows,
+            dropped_late=sessions.late,
+        )
+
+    def _sessions(
+        self, keyed: pa.Table, stream_time_ms: int, after_ms: int, store: StoreView
+    ) -> Sessions:
+        open_ms = self._window.size_ms + self._window.grace_ms
+        final = self._emit is Emit.FINAL
+        sessions = Sessions(self._window.size_ms, open_ms, final)
+        sessions.load(keyed[KEY].unique().to_pylist(), store)
+        if final:
+            sessions.await_closing(stream_time_ms - open_ms, after_ms - open_ms, store)
+        return sessions
+
+    def _made(self, sessions: Sessions, records: pa.Table) -> Columns:
+        """The state of every node: level by level, each from what it was made of."""
+        _, _, pool = self._state.codec.decode(sessions.rows)
+        place = {node: node for node in range(len(sessions.rows))}
+        for level in _levels(sessions.nodes):
+            # Those of many parents first, so that what has one more to take is a slice.
+            level.sort(key=lambda node: -len(sessions.nodes[node].parents))
+            nodes = [sessions.nodes[node] for node in level]
+            parents = [[place[p] for p in node.parents] for node in nodes]
+            old = self._combined(pool, parents)
+            rows = records.take(pa.array([n.record for n in nodes], pa.int64()))
+            made = self._state.merge(old, rows)
+            place.update({node: len(place) + i for i, node in enumerate(level)})
+            pool = [pa.concat_arrays(pair) for pair in zip(pool, made, strict=True)]
+        back = pa.array([place[node] for node in range(len(sessions.nodes))], pa.int64())
+        return [column.take(back) for column in pool]
+
+    def _combined(self, pool: Columns, parents: Sequence[Sequence[int]]) -> Columns:
+        """Of each row its parents' states in one; rows with most parents come first."""
+        merged = self._state.empty(len(parents))
+        most = len(parents[0]) if parents else 0
+        for j in range(most):
+            at = [p[j] for p in parents if len(p) > j]
+            taken = [column.take(pa.array(at, pa.int64())) for column in pool]
+            head = (
+                taken
+                if j == 0
+                else self._state.combine([column.slice(0, len(at)) for column in merged], taken)
+            )
+            tail = [column.slice(len(at)) for column in merged]
+            merged = [pa.concat_arrays(pair) for pair in zip(head, tail, strict=True)]
+        return merged
+
+    def _written(self, sessions: Sessions, state: Columns) -> tuple[SinkRows, list[Event]]:
+        every = [node.session for node in sessions.nodes]
+        finished = self._state.finish(state)
+        passes = self._results.passes(_frame(every), finished)
+        events = [e for e in self._told(sessions) if _passed(e, passes)]
+        nodes = [e.after if e.after >= 0 else e.before for e in events]
+        at = pa.array(nodes, pa.int64())
+        alive = np.array([e.after >= 0 and bool(passes[e.after]) for e in events], np.bool_)
+        shown = [e.session for e in events]
+        sink = self._results.write(
+            _frame(shown),
+            {name: array.take(at) for name, array in finished.items()},
+            [s.end for s in shown],
+            alive,
+        )
+        return sink, [events[i] for i in sink.rows]
+
+    def _told(self, sessions: Sessions) -> list[Event]:
+        """What is an event of this query: in a batch, what it comes to in the end."""
+        if self._emit is not Emit.BATCH:
+            return sessions.events
+        stored = {key: node for node, key in enumerate(sessions.stored)}
+        last: dict[bytes, Event] = {}
+        for event in sessions.events:
+            key = event.session.state_key
+            last.pop(key, None)
+            if event.session.there or key in stored:
+                last[key] = event
+        return [
+            Event(e.record, e.session, before=stored.get(key, -1), after=e.after)
+            for key, e in last.items()
+        ]
+
+    def _stored(
+        self, sessions: Sessions, state: Columns
+    ) -> tuple[list[bytes], list[bytes | None], list[bytes], int]:
+        """(state keys, rows, those that are new, how many are gone)."""
+        left = [s for s in sessions.left() if s.node >= len(sessions.stored)]
+        at = pa.array([s.node for s in left], pa.int64())
+        ends = np.array([s.end for s in left], np.int64)
+        rows = self._state.codec.encode(ends, [column.take(at) for column in state])
+        changed = dict(zip((s.state_key for s in left), rows, strict=True))
+        before = set(sessions.stored)
+        kept = {s.state_key for s in sessions.left()}
+        gone = [key for key in sessions.stored if key not in kept]
+        created = [key for key in changed if key not in before]
+        none: list[bytes | None] = [None] * len(gone)
+        return [*changed, *gone], [*changed.values(), *none], created, len(gone)
+
+
+def _levels(nodes: Sequence[Node]) -> list[list[int]]:
+    """The nodes that records made, so that what each is made of is in a level before."""
+    depth: list[int] = []
+    levels: list[list[int]] = []
+    for at, node in enumerate(nodes):
+        mine = 0 if node.record < 0 else 1 + max((depth[p] for p in node.parents), default=0)
+        depth.append(mine)
+        if mine > len(levels):
+            levels.append([])
+        if mine:
+            levels[mine - 1].append(at)
+    return levels
+
+
+def _passed(event: Event, passes: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bool:
+    """Whether the table's reader sees it: the row is there by HAVING, or was."""
+    after = event.after >= 0 and bool(passes[event.after])
+    return after or (event.before >= 0 and bool(passes[event.before]))
+
+
+def _frame(sessions: Sequence[Session]) -> Frame:
+    return Frame([s.key for s in sessions], [s.start for s in sessions], [s.end for s in sessions])

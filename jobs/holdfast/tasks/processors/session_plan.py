@@ -1,0 +1,167 @@
+"""Which sessions records make, and which they merge; times only, no aggregates.
+
+A record lies in a session when it is no more than the gap away from it (inclusive, as in Kafka
+Streams).  Every session that ever was is a *node*: the stored ones first, then one for each
+record that counts.  What a node is made of is worked out later, for many at once.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from holdfast.tasks.processors.base import StoreView
+
+__all__ = ["Event", "Node", "Session", "Sessions", "session_state_key", "split_session"]
+
+_LENGTH = struct.Struct(">I")
+_BOUNDS = struct.Struct(">qq")  # start, end
+_AFTER = b"\xff" * (_BOUNDS.size + 1)
+
+
+def session_state_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
+    """The state key of a session: length of the key, key, start, end (by which it expires)."""
+    return _LENGTH.pack(len(key)) + key + _BOUNDS.pack(start_ms, end_ms)
+
+
+def split_session(state_key: bytes) -> tuple[bytes, int, int]:
+    """(key, start, end in ms) of a session's state key."""
+    start, end = _BOUNDS.unpack(state_key[-_BOUNDS.size :])
+    return state_key[_LENGTH.size : -_BOUNDS.size], start, end
+
+
+@dataclass(slots=True)
+class Session:
+    """A session as it is now; `node` tells what it holds."""
+
+    key: bytes
+    start: int
+    end: int
+    node: int
+    there: bool = True
+
+    @property
+    def state_key(self) -> bytes:
+        return session_state_key(self.key, self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a session is made of: earlier ones (by time), then the record in row `record`."""
+
+    session: Session
+    parents: tuple[int, ...] = ()
+    record: int = -1  # -1: it is stored
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A change of the table because of the record in row `record`.
+
+    `before` is the node that the session had, -1 for none; without `after` it left the table.
+    """
+
+    record: int
+    session: Session
+    before: int = -1
+    after: int = -1
+
+
+@dataclass
+class Sessions:
+    """The sessions of one state partition while a batch is applied.
+
+    Attributes:
+        gap_ms: of inactivity.
+        open_ms: how long after its end a session takes records: gap and grace.
+        final: only what closes is an event.
+    """
+
+    gap_ms: int
+    open_ms: int
+    final: bool
+    nodes: list[Node] = field(default_factory=list)
+    stored: list[bytes] = field(default_factory=list)
+    rows: list[bytes] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    late: int = 0
+    _of: dict[bytes, list[Session]] = field(default_factory=dict)
+    _closing: list[tuple[int, int, bytes, int]] = field(default_factory=list)
+
+    def load(self, keys: Iterable[bytes], store: StoreView) -> None:
+        """All stored sessions of those keys that are not there yet."""
+        for key in keys:
+            if key in self._of:
+                continue
+            prefix = _LENGTH.pack(len(key)) + key
+            self._of[key] = found = []
+            for state_key, row in store.scan(prefix, prefix + _AFTER):
+                _, start, end = split_session(state_key)
+                found.append(Session(key, start, end, len(self.nodes)))
+                self.nodes.append(Node(found[-1]))
+                self.stored.append(state_key)
+                self.rows.append(row)
+
+    def await_closing(self, from_ms: int, before_ms: int, store: StoreView) -> None:
+        """Stored sessions that end in `from_ms <= end < before_ms` are told when they close."""
+        found = store.in_time(from_ms, before_ms)
+        self.load((split_session(state_key)[0] for state_key in found), store)
+        wanted = set(found)
+        for node, state_key in enumerate(self.stored):
+            if state_key in wanted:
+                self._push(self.nodes[node].session)
+
+    def add(self, record: int, key: bytes, time_ms: int, stream_time_ms: int) -> None:
+        """The record in row `record`; `stream_time_ms` includes its own time."""
+        close = stream_time_ms - self.open_ms
+        sessions = self._of[key]
+        near = [
+            s
+            for s in sessions
+            if s.end >= time_ms - self.gap_ms and s.start <= time_ms + self.gap_ms
+        ]
+        start = min((s.start for s in near), default=time_ms)
+        end = max((s.end for s in near), default=time_ms)
+        start, end = min(start, time_ms), max(end, time_ms)
+        if end < close:
+            self.late += 1
+        else:
+            self._merge(record, Session(key, start, end, len(self.nodes)), near)
+        self._close(record, close)
+
+    def left(self) -> list[Session]:
+        """The sessions of all keys that were looked at, as they are now."""
+        return [s for sessions in self._of.values() for s in sessions]
+
+    def _merge(self, record: int, merged: Session, near: list[Session]) -> None:
+        self.nodes.append(Node(merged, tuple(s.node for s in near), record))
+        before = -1
+        for session in near:
+            session.there = False
+            if merged.start == merged.end:  # a point stays where it is, and is only changed
+                before = session.node
+            elif not self.final:
+                self.events.append(Event(record, session, before=session.node))
+        if not self.final:
+            self.events.append(Event(record, merged, before=before, after=merged.node))
+        kept = [s for s in self._of[merged.key] if s.there]
+        kept.append(merged)
+        kept.sort(key=_by_end)
+        self._of[merged.key] = kept
+        self._push(merged)
+
+    def _push(self, session: Session) -> None:
+        if self.final:
+            heapq.heappush(self._closing, (session.end, session.start, session.key, session.node))
+
+    def _close(self, record: int, close_ms: int) -> None:
+        while self._closing and self._closing[0][0] < close_ms:
+            session = self.nodes[heapq.heappop(self._closing)[3]].session
+            if session.there:
+                self.events.append(Event(record, session, after=session.node))
+
+
+def _by_end(session: Session) -> int:
+    return session.end
