@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from holdfast.tasks.processors.base import Processor
+from holdfast.tasks.processors.changes import ChangesProcessor
 from holdfast.tasks.processors.stream_stream import StreamStreamProcessor
 from holdfast.tasks.processors.stream_table import StreamTableProcessor
 from holdfast.tasks.processors.table_table import TableTableProcessor
-from holdfast.types.topology import JoinForm, JoinStep, Query
+from holdfast.tasks.processors.table_where import TableWhereProcessor
+from holdfast.types.topology import ChangesStep, JoinForm, JoinStep, Query, TableStep
 
 __all__ = ["row_processor"]
 
@@ -15,6 +17,10 @@ def row_processor(query: Query) -> Processor | None:
     """The processor of a join or of a table's rows; None: the step is another."""
     if isinstance(query.step, JoinStep):
         return _join(query, query.step.form)
+    if isinstance(query.step, TableStep):
+        return TableWhereProcessor(query)
+    if isinstance(query.step, ChangesStep):
+        return ChangesProcessor(query)
     return None
 
 

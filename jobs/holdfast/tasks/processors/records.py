@@ -13,12 +13,39 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.tasks.processors.base import KEY, SIDE, Changes, StoreView, arrival_order
+from holdfast.tasks.processors.base import (
+    KEY,
+    SIDE,
+    Changes,
+    Processor,
+    StoreView,
+    arrival_order,
+    row_schema,
+)
 from holdfast.tasks.rows import RowCodec
 from holdfast.tasks.sink_records import SinkRecords
-from holdfast.types.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input
+from holdfast.types.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input, Query
 
-__all__ = ["Emitted", "Overlay", "Records", "Side", "newest", "sink_rows"]
+__all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "newest", "sink_rows"]
+
+
+class RowProcessor(Processor):
+    """What processors of rows have in common where rows do not expire."""
+
+    def __init__(self, query: Query) -> None:
+        self._schema = row_schema(query.inputs)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def windowed(self) -> bool:
+        return False
+
+    @property
+    def retention_ms(self) -> int | None:
+        return None
 
 
 class Side:

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from holdfast.tasks.processors.base import Changes, Processor, StoreView, row_schema
+from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
-from holdfast.tasks.processors.records import Overlay, Records
+from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
 from holdfast.tasks.processors.stream_clock import Clock
 from holdfast.tasks.processors.stream_rows import Orphans, StreamRows
 from holdfast.types.topology import JoinKind, JoinStep, JoinWindow, Query
@@ -31,10 +31,11 @@ __all__ = ["StreamStreamProcessor"]
 _DAY_MS = 86_400_000  # how late a record may be without GRACE PERIOD, as in ksqlDB
 
 
-class StreamStreamProcessor(Processor):
+class StreamStreamProcessor(RowProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
+        super().__init__(query)
         step = query.step
         if not isinstance(step, JoinStep) or step.window is None:
             raise TypeError(f"{query.id} has no join step with a window")
@@ -47,11 +48,6 @@ class StreamStreamProcessor(Processor):
             step.kind in (JoinKind.RIGHT, JoinKind.FULL),
         )
         self._pairs = Pairs(step, query.sink)
-        self._schema = row_schema(query.inputs)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
 
     @property
     def windowed(self) -> bool:

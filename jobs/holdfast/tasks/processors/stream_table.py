@@ -7,38 +7,26 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from holdfast.tasks.processors.base import Changes, Processor, StoreView, row_schema
+from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
-from holdfast.tasks.processors.records import Overlay, Records, newest
+from holdfast.tasks.processors.records import Overlay, Records, RowProcessor, newest
 from holdfast.tasks.processors.versions import Versions
 from holdfast.types.topology import JoinKind, JoinStep, Query
 
 __all__ = ["StreamTableProcessor"]
 
 
-class StreamTableProcessor(Processor):
+class StreamTableProcessor(RowProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
+        super().__init__(query)
         step = query.step
         if not isinstance(step, JoinStep):
             raise TypeError(f"{query.id} has no join step")
         self._outer = step.kind is JoinKind.LEFT
         self._history_ms = step.history_ms
         self._pairs = Pairs(step, query.sink)
-        self._schema = row_schema(query.inputs)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    @property
-    def windowed(self) -> bool:
-        return False
-
-    @property
-    def retention_ms(self) -> int | None:
-        return None
 
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         records = Records.read(payload, (self._pairs.left, self._pairs.right))

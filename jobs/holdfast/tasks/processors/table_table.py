@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from holdfast.tasks.processors.base import Changes, Processor, StoreView, row_schema
+from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
-from holdfast.tasks.processors.records import Overlay, Records, newest
+from holdfast.tasks.processors.records import Overlay, Records, RowProcessor, newest
 from holdfast.tasks.rows import row_time
 from holdfast.types.topology import Emit, JoinKind, JoinStep, Query
 
@@ -24,10 +24,11 @@ _PREFIX = (b"L", b"R")
 _Rows = tuple[bytes | None, bytes | None]
 
 
-class TableTableProcessor(Processor):
+class TableTableProcessor(RowProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
+        super().__init__(query)
         step = query.step
         if not isinstance(step, JoinStep):
             raise TypeError(f"{query.id} has no join step")
@@ -37,19 +38,6 @@ class TableTableProcessor(Processor):
         )
         self._every = step.emit is Emit.RECORD
         self._pairs = Pairs(step, query.sink)
-        self._schema = row_schema(query.inputs)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    @property
-    def windowed(self) -> bool:
-        return False
-
-    @property
-    def retention_ms(self) -> int | None:
-        return None
 
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         records = Records.read(payload, (self._pairs.left, self._pairs.right))
