@@ -72,7 +72,9 @@ class _Planner:
         window = self._select.window
         return AggregateStep(
             keys=keys,
-            window=None if window is None else plan_window(self._script, window),
+            window=None
+            if window is None
+            else plan_window(self._script, window, final=self._select.final),
             aggregates=scope.calls,
             outputs=outputs,
             having=condition,

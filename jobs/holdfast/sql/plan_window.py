@@ -8,18 +8,21 @@ from holdfast.types.topology import Window, WindowKind
 
 __all__ = ["plan_window"]
 
-_DAY_MS = 86_400_000
-_GRACE_MS = _DAY_MS  # ksqlDB's default
-_RETENTION_MS = _DAY_MS  # ksqlDB's default, where size and grace fit into it
+_OPEN_MS = 86_400_000  # how long a window without GRACE PERIOD takes records, size included
 
 
-def plan_window(script: Script, clause: WindowClause) -> Window:
-    """A window with ksqlDB's defaults: grace 24 h, retention 1 day or what size + grace need.
+def plan_window(script: Script, clause: WindowClause, *, final: bool = False) -> Window:
+    """A window with ksqlDB's defaults.
+
+    Grace is what is left of 24 hours after the size, and none at all where only final results
+    are wanted; retention is size and grace.
 
     Raises:
         InvalidStatement: its lengths contradict each other.
     """
-    grace = _GRACE_MS if clause.grace_ms is None else clause.grace_ms
+    grace = clause.grace_ms
+    if grace is None:
+        grace = 0 if final else max(_OPEN_MS - clause.size_ms, 0)
     least = clause.size_ms + grace
     retention = clause.retention_ms
     session = clause.kind is WindowKind.SESSION
@@ -34,8 +37,8 @@ def plan_window(script: Script, clause: WindowClause) -> Window:
             clause.at,
             f"RETENTION ({retention} ms) is less than SIZE + GRACE PERIOD "
             f"({clause.size_ms} + {grace} ms)",
-            cause="without GRACE PERIOD it is 24 hours" if clause.grace_ms is None else "",
+            cause="" if clause.grace_ms is not None else "without GRACE PERIOD both are 24 hours",
             action=f"set RETENTION to at least {least} MILLISECONDS, or shorten GRACE PERIOD",
         )
-    kept = max(least, _RETENTION_MS) if retention is None else retention
+    kept = least if retention is None else retention
     return Window(clause.kind, clause.size_ms, clause.advance_ms, grace, kept)
