@@ -38,10 +38,6 @@ _OPERATIONS = Later(
     "statements that look at or steer a running job are not part of a file",
     f"use the holdfast command line (holdfast --help); {_ONLY}",
 )
-_TYPES = Later(
-    "named types (CREATE TYPE) are not supported yet",
-    "they come later, in holdfast.sql; write the type out where it is used",
-)
 _INSERT = Later(
     "INSERT is not supported yet",
     "INSERT INTO ... SELECT comes later, with queries that share a sink; "
@@ -51,9 +47,9 @@ _DROP = Later(
     "DROP is not supported",
     "the file is the whole truth: remove the CREATE statement from it and run the file again",
 )
-_VARIABLES = Later(
-    "variables (DEFINE, UNDEFINE) are not supported yet",
-    "they come later, in holdfast.sql; write the value out",
+_ALTER = Later(
+    "ALTER is not supported yet",
+    "change the CREATE statement in the file; state is kept where the change allows it",
 )
 _CONNECTORS = Later(
     "connectors are Kafka Connect's business and not supported",
@@ -63,22 +59,15 @@ _ASSERT = Later("ASSERT is not supported yet", f"check topics before the job sta
 
 STATEMENTS: dict[str, Later] = {
     "SELECT": _QUERIES,
-    "INSERT": _INSERT,
-    "DROP": _DROP,
-    "DEFINE": _VARIABLES,
-    "UNDEFINE": _VARIABLES,
-    "ASSERT": _ASSERT,
-    "ALTER": Later(
-        "ALTER is not supported yet",
-        "change the CREATE statement in the file; state is kept where the change allows it",
+    "ALTER SYSTEM": Later(
+        "ALTER SYSTEM is not part of a file",
+        "properties of the job are given with SET or in its configuration",
     ),
     **dict.fromkeys(
-        ("SHOW", "LIST", "DESCRIBE", "PRINT", "TERMINATE", "PAUSE", "RESUME", "EXPLAIN", "RUN"),
+        ("SHOW", "LIST", "DESCRIBE", "PRINT", "EXPLAIN"),
         _OPERATIONS,
     ),
-    "CREATE TYPE": _TYPES,
     "CREATE CONNECTOR": _CONNECTORS,
-    "CREATE SINK": _CONNECTORS,
 }
 
 _JOIN = Later(
@@ -98,10 +87,6 @@ CLAUSES: dict[str, Later] = {
         "EMIT FINAL is not supported yet",
         "it comes later, with suppression of windowed results in holdfast.tasks; "
         "use EMIT CHANGES, each window's last change is its final result",
-    ),
-    "LIMIT": Later(
-        "LIMIT has no place in a query that keeps running",
-        "it comes later, for push and pull queries; remove it",
     ),
     "SOURCE TABLE": Later(
         "CREATE SOURCE TABLE is not supported yet",
@@ -134,5 +119,5 @@ def refused_kind(statement: object) -> Later:
     if isinstance(statement, DropSource):
         return _DROP
     if isinstance(statement, AlterSource):
-        return STATEMENTS["ALTER"]
+        return _ALTER
     return _ASSERT if type(statement).__name__.startswith("Assert") else _OPERATIONS
