@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
-from holdfast.tasks.processors.aggregate_rounds import in_order, order_of, running_time
+from holdfast.tasks.processors.aggregate_rounds import in_order, order_of
 from holdfast.tasks.processors.aggregate_state import Columns, StateColumns, payload_schema
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
 from holdfast.tasks.processors.session_plan import Event, Node, Session, Sessions
@@ -45,12 +45,11 @@ class SessionProcessor(Processor):
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """Applies records in arrival order; each sees the stream time that it finds or makes."""
         keyed = in_order(payload, None)
-        times = running_time(keyed, stream_time_ms).tolist()
-        after = times[-1] if times else stream_time_ms
+        times = keyed[TIMESTAMP].to_pylist()
+        after = max([stream_time_ms, *times])
         sessions = self._sessions(keyed, stream_time_ms, after, store)
-        rows = zip(keyed[KEY].to_pylist(), keyed[TIMESTAMP].to_pylist(), times, strict=True)
-        for record, (key, time, now) in enumerate(rows):
-            sessions.add(record, key, time, now)
+        for record, (key, time) in enumerate(zip(keyed[KEY].to_pylist(), times, strict=True)):
+            sessions.add(record, key, time)
         state = self._made(sessions, keyed)
         sink, events = self._written(sessions, state)
         keys, kept, created, removed = self._stored(sessions, state)
@@ -72,9 +71,10 @@ class SessionProcessor(Processor):
     def _sessions(
         self, keyed: pa.Table, stream_time_ms: int, after_ms: int, store: StoreView
     ) -> Sessions:
-        open_ms = self._window.size_ms + self._window.grace_ms
+        gap_ms, kept_ms = self._window.size_ms, self._window.retention_ms
+        open_ms = gap_ms + self._window.grace_ms
         final = self._emit is Emit.FINAL
-        sessions = Sessions(self._window.size_ms, open_ms, final)
+        sessions = Sessions(gap_ms, open_ms, kept_ms, stream_time_ms, final)
         sessions.load(keyed[KEY].unique().to_pylist(), store)
         if final:
             sessions.await_closing(stream_time_ms - open_ms, after_ms - open_ms, store)

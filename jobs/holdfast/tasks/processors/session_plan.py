@@ -76,11 +76,15 @@ class Sessions:
     Attributes:
         gap_ms: of inactivity.
         open_ms: how long after its end a session takes records: gap and grace.
+        kept_ms: how long before stream time a session may end and still be found.
+        now_ms: stream time.
         final: only what closes is an event.
     """
 
     gap_ms: int
     open_ms: int
+    kept_ms: int
+    now_ms: int
     final: bool
     nodes: list[Node] = field(default_factory=list)
     stored: list[bytes] = field(default_factory=list)
@@ -113,15 +117,13 @@ class Sessions:
             if state_key in wanted:
                 self._push(self.nodes[node].session)
 
-    def add(self, record: int, key: bytes, time_ms: int, stream_time_ms: int) -> None:
-        """The record in row `record`; `stream_time_ms` includes its own time."""
-        close = stream_time_ms - self.open_ms
+    def add(self, record: int, key: bytes, time_ms: int) -> None:
+        """The record in row `record`, the next in order of arrival."""
+        from_ms = max(time_ms - self.gap_ms, self.now_ms - self.kept_ms + 1)
+        self.now_ms = max(self.now_ms, time_ms)
+        close = self.now_ms - self.open_ms
         sessions = self._of[key]
-        near = [
-            s
-            for s in sessions
-            if s.end >= time_ms - self.gap_ms and s.start <= time_ms + self.gap_ms
-        ]
+        near = [s for s in sessions if s.end >= from_ms and s.start <= time_ms + self.gap_ms]
         start = min((s.start for s in near), default=time_ms)
         end = max((s.end for s in near), default=time_ms)
         start, end = min(start, time_ms), max(end, time_ms)
