@@ -28,6 +28,7 @@ LAYERS = (
     "contract",
     "property",
     "simulation",
+    "sql_cases",
     "integration",
     "e2e",
     "chaos",

@@ -9,6 +9,7 @@ import click
 from rich.console import Console
 
 from holdfast.cli.progress import record_bar
+from holdfast.errors import InvalidTestCase
 
 __all__ = ["command"]
 
@@ -60,6 +61,8 @@ def command(
     else:
         cases = [case for path in paths for case in cases_at(path)]
     cases = [c for c in cases if text.lower() in f"{c.origin} {c.name}".lower()]
+    if not cases:
+        raise InvalidTestCase(f"No case has {text!r} in its name or its file's.")
     console, results = Console(stderr=as_json), list[Result]()
     runner = Runner(Emit(emit))
     try:

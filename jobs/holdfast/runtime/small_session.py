@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 __all__ = ["SmallSession"]
 
 _SETTINGS = {
-    "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
@@ -26,27 +25,21 @@ _SETTINGS = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
 
 
 class SmallSession:
-    """Owns the session; frames may be made and collected in several threads."""
+    """A session of its own; frames may be made and collected in several threads."""
 
     def __init__(self, threads: int = 2) -> None:
+        """Joins the Spark that this process has, or starts one."""
         # An expression that Spark refuses is told by the case that has it, not in the log as well.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        log4j = files("holdfast.runtime") / "log4j2.properties"
-        builder = SparkSession.builder.master(f"local[{threads}]").appName("holdfast-test")
+        running = SparkSession.getActiveSession()
+        self._owned = running is None
+        self._spark = _started(threads) if running is None else running.newSession()
         for name, value in _SETTINGS.items():
-            builder = builder.config(name, value)
-        self._spark = builder.config(
-            "spark.driver.extraJavaOptions",
-            f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        ).getOrCreate()
+            self._spark.conf.set(name, value)
 
     def frame(self, table: pa.Table) -> DataFrame:
         """A frame of the rows of an Arrow table."""
@@ -57,5 +50,22 @@ class SmallSession:
         return frame.toArrow()
 
     def close(self) -> None:
-        """Ends the session and its JVM's Spark."""
-        self._spark.stop()
+        """Ends the Spark that was started here."""
+        if self._owned:
+            self._spark.stop()
+
+
+def _started(threads: int) -> SparkSession:
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log4j = files("holdfast.runtime") / "log4j2.properties"
+    java = f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    return (
+        SparkSession.builder.master(f"local[{threads}]")
+        .appName("holdfast-test")
+        .config("spark.default.parallelism", "1")
+        .config("spark.driver.extraJavaOptions", java)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .getOrCreate()
+    )

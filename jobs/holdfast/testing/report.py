@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -17,7 +18,7 @@ from holdfast.testing.compare import Difference
 from holdfast.testing.json_text import dumps
 from holdfast.testing.run import Outcome, Result
 
-__all__ = ["as_json", "junit", "show", "totals"]
+__all__ = ["as_json", "as_text", "junit", "show", "totals"]
 
 _MOST = 20  # differences shown of a case
 _CONTROL = dict.fromkeys([*range(9), 11, 12, *range(14, 32)], "�")
@@ -34,6 +35,14 @@ def show(result: Result, console: Console) -> None:
         console.print(_table(result.differences))
     if result.trace:
         console.print(Text(result.trace, style="dim"))
+
+
+def as_text(result: Result, width: int = 120) -> str:
+    """What `show` prints, without colours."""
+    console = Console(file=StringIO(), width=width)
+    with console.capture() as captured:
+        show(result, console)
+    return captured.get()
 
 
 def _table(differences: Sequence[Difference]) -> Table:

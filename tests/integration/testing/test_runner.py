@@ -1,0 +1,185 @@
+"""`holdfast test` on real Spark: what passes, what fails and how, and what it exits with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.testing.cases import Case, Refusal, Spec
+from holdfast.testing.run import Outcome, Runner
+from holdfast.types.topology import Emit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SQL = (
+    "CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON');"
+    "CREATE TABLE t AS SELECT k, SUM(v) AS total FROM s GROUP BY k;"
+)
+INPUTS = [("a", 1), ("b", 5), ("a", 2)]
+OUTPUTS = [("a", 1), ("b", 5), ("a", 3)]
+
+
+@pytest.fixture(scope="module")
+def runner(spark: SparkSession) -> Iterator[Runner]:
+    found = Runner()
+    yield found
+    found.close()
+
+
+def _case(outputs: list[tuple[str, int]], **changes: Any) -> Case:
+    case = Case(
+        name="sums",
+        origin="here",
+        statements=SQL,
+        inputs=tuple(Spec("in", k, {"V": v}) for k, v in INPUTS),
+        outputs=tuple(Spec("T", k, {"TOTAL": v}) for k, v in outputs),
+    )
+    return replace(case, **changes)
+
+
+def test_what_was_expected_passes(runner: Runner) -> None:
+    (result,) = runner.run([_case(OUTPUTS)])
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "what"),
+    [
+        ([("a", 1), ("b", 5), ("a", 4)], ("value",)),
+        ([("a", 1), ("b", 5)], ("not expected",)),
+        ([*OUTPUTS, ("b", 9)], ("missing",)),
+    ],
+)
+def test_what_was_not_expected_fails(
+    runner: Runner, outputs: list[tuple[str, int]], what: tuple[str, ...]
+) -> None:
+    (result,) = runner.run([_case(outputs)])
+    assert result.outcome is Outcome.FAILED
+    assert [d.what for d in result.differences] == [what]
+
+
+def test_in_batches_only_the_last_change_of_a_key_is_a_result(spark: SparkSession) -> None:
+    (result,) = Runner(Emit.BATCH).run([_case([("a", 3), ("b", 5)])])
+    assert result.outcome is Outcome.PASSED
+
+
+def test_what_is_wrong_with_one_case_leaves_the_next_alone(runner: Runner) -> None:
+    unknown = _case(OUTPUTS, inputs=(Spec("nowhere", "a", {}),))
+    wrong = _case(OUTPUTS, wrong="it is malformed")
+    refused, *others = runner.run([unknown, wrong, _case(OUTPUTS)])
+    assert refused.outcome is Outcome.FAILED
+    assert "No stream or table has the topic nowhere" in refused.reason
+    assert [r.outcome for r in others] == [Outcome.FAILED, Outcome.PASSED]
+
+
+def test_refusals(runner: Runner) -> None:
+    expected = Refusal("", "NOWHERE")
+    bad = _case([], statements="CREATE STREAM x AS SELECT k FROM nowhere;", inputs=())
+    cases = [
+        replace(bad, refusal=expected),
+        replace(bad, refusal=Refusal("", "other words")),
+        _case(OUTPUTS, refusal=expected),
+        bad,
+    ]
+    results = list(runner.run(cases))
+    assert [r.outcome for r in results] == [
+        Outcome.PASSED, Outcome.PASSED, Outcome.FAILED, Outcome.FAILED
+    ]  # fmt: skip
+    assert [r.words for r in results] == [True, False, False, None]
+
+
+def test_what_comes_later_or_is_disabled_is_skipped(runner: Runner) -> None:
+    cases = [_case([], formats=frozenset({"AVRO"})), _case([], disabled=True)]
+    results = list(runner.run(cases))
+    assert [r.outcome for r in results] == [Outcome.SKIPPED] * 2
+    assert "AVRO" in results[0].reason
+
+
+def test_the_streams_and_tables_that_are_left(runner: Runner) -> None:
+    right: dict[str, object] = {
+        "name": "T",
+        "type": "table",
+        "schema": "K STRING KEY, TOTAL BIGINT",
+    }
+    nodes = [
+        right,
+        {**right, "name": "NONE"},
+        {**right, "type": "stream"},
+        {**right, "schema": "K STRING KEY, TOTAL INT"},
+        {**right, "keyFormat": {"format": "JSON"}},
+        {**right, "valueFormat": "KAFKA"},
+        {**right, "keyFormat": {"windowType": "TUMBLING", "windowSize": 5}},
+    ]
+    results = runner.run([_case(OUTPUTS, sources=(node,)) for node in nodes])
+    reasons = [r.reason for r in results]
+    assert reasons[0] == ""
+    parts = ["no NONE", "T is a TABLE", "BIGINT", "KAFKA, not JSON", "JSON, not KAFKA", "window"]
+    for reason, part in zip(reasons[1:], parts, strict=True):
+        assert part in reason
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    texts = {
+        "-s": SQL,
+        "-i": json.dumps({"inputs": [{"topic": "in", "key": k, "value": {"V": v}}
+                                     for k, v in INPUTS]}),
+        "-o": json.dumps({"outputs": [{"topic": "T", "key": k, "value": {"TOTAL": v}}
+                                      for k, v in OUTPUTS]}),
+    }  # fmt: skip
+    arguments = []
+    for option, text in texts.items():
+        path = tmp_path / f"file{option}"
+        path.write_text(text)
+        arguments += [option, str(path)]
+    return arguments
+
+
+def test_the_command_exits_with_0_when_all_is_as_expected(
+    spark: SparkSession, files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["test", *files, "--junit", str(tmp_path / "x.xml")]) == 0
+    assert "1 passed, 0 failed" in capsys.readouterr().out
+    assert 'tests="1"' in (tmp_path / "x.xml").read_text()
+
+
+def test_the_command_exits_with_1_and_shows_what_differs(
+    spark: SparkSession, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = Path(files[-1])
+    expected.write_text(expected.read_text().replace("5", "6"))
+    assert main(["test", *files]) == 1
+    assert "what differs" in capsys.readouterr().out
+    assert main(["test", *files, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["totals"]["failed"] == 1
+
+
+def test_files_that_are_wrong_and_arguments_that_are(
+    files: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    Path(files[-1]).write_text('{"outputs": []}')
+    assert main(["test", *files]) == 1
+    assert "cannot be empty" in capsys.readouterr().err
+    assert main(["test"]) == 2
+    assert main(["test", "-s", files[1]]) == 2
+    assert main(["test", *files, str(tmp_path)]) == 2
+
+
+def test_cases_are_chosen_by_name(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    names = ("one", "two")
+    tests: list[object] = [{"name": n, "statements": [SQL], "expectedException": {}} for n in names]
+    (tmp_path / "x.json").write_text(json.dumps({"tests": tests}))
+    assert main(["test", str(tmp_path), "-k", "TWO"]) == 1
+    assert main(["test", str(tmp_path), "-x"]) == 1
+    assert "0 passed, 1 failed" in capsys.readouterr().out
+    assert main(["test", str(tmp_path), "-k", "three"]) == 1
+    assert "No case" in capsys.readouterr().err
