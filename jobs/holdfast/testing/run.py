@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from holdfast.types.topology import Emit
 __all__ = ["Outcome", "Result", "Runner"]
 
 _LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"})
+_PLACE = re.compile(r"\b[Ll]ine:? \d+(?:, [Cc]ol(?:umn)?:? |:)\d+:\s*")
 _EXACT = "use.exact.numeric.comparison"
 
 
@@ -121,8 +123,13 @@ def _judged(case: Case, engine: Engine) -> Result:
 def _refused(case: Case, error: HoldfastError) -> Result:
     if case.refusal is None:
         return Result(case, Outcome.FAILED, str(error), trace=_short_trace(error))
-    words = case.refusal.message.lower() in str(error).lower()
+    words = _words(case.refusal.message) in _words(str(error))
     return Result(case, Outcome.PASSED, str(error), words=words if case.refusal.message else None)
+
+
+def _words(message: str) -> str:
+    """A message without its place in the text, line breaks and capitals."""
+    return " ".join(_PLACE.sub("", message).lower().split())
 
 
 def _differences(case: Case, engine: Engine) -> list[Difference] | str:
