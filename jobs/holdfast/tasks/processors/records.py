@@ -26,7 +26,7 @@ from holdfast.tasks.rows import RowCodec
 from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input, Query
 
-__all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "newest", "sink_rows"]
+__all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "sink_rows"]
 
 
 class RowProcessor(Processor):
@@ -188,17 +188,12 @@ class Emitted:
             sink_keys=self.keys,
             sink_values=self.values,
             sink_timestamps=self.times,
-            stream_time_ms=newest(records, stream_time_ms),
+            stream_time_ms=max(stream_time_ms, max(records.times, default=stream_time_ms)),
             records=len(records),
             removed=removed,
             sink_order=self.causes if records.ordered else [],
             **dropped,
         )
-
-
-def newest(records: Records, stream_time_ms: int) -> int:
-    """Stream time after the records."""
-    return max(stream_time_ms, max(records.times, default=stream_time_ms))
 
 
 def sink_rows(

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
-from holdfast.tasks.processors.records import Overlay, Records, RowProcessor, newest
+from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
 from holdfast.tasks.processors.versions import Versions
 from holdfast.types.topology import JoinKind, JoinStep, Query
 
@@ -31,21 +31,17 @@ class StreamTableProcessor(RowProcessor):
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         records = Records.read(payload, (self._pairs.left, self._pairs.right))
         table = Overlay(store, (k for k in records.keys if k is not None))
-        pairs, dropped = self._joined(records, table, stream_time_ms)
+        pairs, dropped = self._joined(records, table)
         emitted = self._pairs.of_stream(pairs)
-        return emitted.changes(
-            table, records, newest(records, stream_time_ms), dropped_null_key=dropped
-        )
+        return emitted.changes(table, records, stream_time_ms, dropped_null_key=dropped)
 
-    def _joined(
-        self, records: Records, table: Overlay, stream_time_ms: int
-    ) -> tuple[list[Pair], int]:
+    def _joined(self, records: Records, table: Overlay) -> tuple[list[Pair], int]:
         """(results, records dropped for want of a key)."""
         pairs: list[Pair] = []
         dropped = 0
         versions = None
         if self._history_ms is not None:
-            versions = Versions(table, self._history_ms, stream_time_ms)
+            versions = Versions(table, self._history_ms)
         for side, key, row, time, cause in records:
             if key is None and (side == 1 or not self._outer):
                 dropped += 1

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
-from holdfast.tasks.processors.records import Overlay, Records, RowProcessor, newest
+from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
 from holdfast.tasks.rows import row_time
 from holdfast.types.topology import Emit, JoinKind, JoinStep, Query
 
@@ -48,7 +48,7 @@ class TableTableProcessor(RowProcessor):
         return emitted.changes(
             rows,
             records,
-            newest(records, stream_time_ms),
+            stream_time_ms,
             dropped_null_key=sum(k is None for k in records.keys),
         )
 

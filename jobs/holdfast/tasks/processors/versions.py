@@ -22,39 +22,39 @@ class Versions:
     """Reads and writes versions through a batch's overlay.
 
     Args:
-        history_ms: how far behind stream time a version may be asked for or changed.
-        stream_time_ms: before the batch; the table's own, as Kafka Streams counts it, since the
-            stream's records move it as well.
+        history_ms: how far behind its key's newest version a version may be asked for or changed.
+            By key, not by stream time: what is kept must not depend on how batches are cut.
     """
 
-    def __init__(self, table: Overlay, history_ms: int, stream_time_ms: int) -> None:
+    def __init__(self, table: Overlay, history_ms: int) -> None:
         self._table = table
         self._history_ms = history_ms
-        self._newest = stream_time_ms
 
     def put(self, key: bytes, row: bytes | None, time: int) -> None:
         """The key is `row` from `time` on, until a later version; None: it is not there."""
-        self._newest = max(self._newest, time)
-        oldest = self._newest - self._history_ms
+        versions = self._versions(key)
+        oldest = max([time, *(v[0] for v in versions[-1:])]) - self._history_ms
         if time < oldest:
             return
-        versions = [v for v in self._versions(key) if v[0] != time]
-        versions.insert(bisect_right(versions, time, key=lambda v: v[0]), (time, row))
-        kept = max(bisect_right(versions, oldest, key=lambda v: v[0]) - 1, 0)
-        versions = versions[kept:]
-        empty = all(row is None for _, row in versions)
-        self._table.put(key, None if empty else msgpack.packb(versions))
+        versions = [v for v in versions if v[0] != time]
+        versions.insert(_count(versions, time), (time, row))
+        self._table.put(key, msgpack.packb(versions[max(_count(versions, oldest) - 1, 0) :]))
 
     def at(self, key: bytes, time: int) -> bytes | None:
         """The row that was valid at `time`; None also where the history does not reach so far."""
-        if time < self._newest - self._history_ms:
-            return None
         versions = self._versions(key)
-        found = bisect_right(versions, time, key=lambda v: v[0])
-        return versions[found - 1][1] if found else None
+        found = _count(versions, time)
+        if not found or time < versions[-1][0] - self._history_ms:
+            return None
+        return versions[found - 1][1]
 
     def _versions(self, key: bytes) -> list[_Version]:
         data = self._table.get(key)
         if data is None:
             return []
         return [cast("_Version", tuple(v)) for v in msgpack.unpackb(data)]
+
+
+def _count(versions: list[_Version], time: int) -> int:
+    """How many of them begin at `time` or before."""
+    return bisect_right(versions, time, key=lambda v: v[0])
