@@ -59,6 +59,14 @@ class Cursor:
         ahead = self._tokens[self._index : self._index + len(texts)]
         return tuple(t.upper for t in ahead) == texts
 
+    def ahead(self, count: int) -> Token:
+        """The token `count` places further on, or the END."""
+        return self._tokens[min(self._index + count, len(self._tokens) - 1)]
+
+    def ends(self, count: int) -> bool:
+        """Whether the statement has its end `count` places further on."""
+        return self.ahead(count).upper == ";" or self.ahead(count).kind is Kind.END
+
     def take(self, *texts: str) -> bool:
         """Step over these key words or symbols, if they come next."""
         there = self.at(*texts)

@@ -310,7 +310,7 @@ class ExpressionParser(TypeParser):
                 name.meta["start"],
             )
         if token.kind is Kind.WORD and token.upper.removesuffix("S") in UNITS_MS:
-            following = self._tokens[self._index + 1].upper
+            following = self.ahead(1).upper
             if following in (",", ")"):
                 self.advance()
                 return self._unit(token)
@@ -323,7 +323,7 @@ class ExpressionParser(TypeParser):
     def _at_lambda(self) -> bool:
         """Whether `x =>` or `(x, y) =>` comes next."""
         if not self.at("("):
-            return self.at_name() and self._tokens[self._index + 1].upper == "=>"
+            return self.at_name() and self.ahead(1).upper == "=>"
         end = self._index + 1
         while self._tokens[end].kind in (Kind.WORD, Kind.QUOTED) or self._tokens[end].upper == ",":
             end += 1

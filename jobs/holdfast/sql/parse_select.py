@@ -12,6 +12,7 @@ from holdfast.types.topology import JoinKind
 __all__ = ["SelectParser"]
 
 _CLAUSES = ("WINDOW", "WHERE", "GROUP BY", "PARTITION BY", "HAVING", "EMIT")
+_CLAUSE_WORDS = ("WINDOW", "WHERE", "GROUP", "PARTITION", "HAVING", "EMIT")
 _JOIN_KINDS = {"INNER": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT,
                "FULL": JoinKind.FULL}  # fmt: skip
 
@@ -51,7 +52,7 @@ class SelectParser(WindowParser):
         at = self.token.start
         if self.take("*"):
             return SelectItem(None, None, at)
-        if self.at_name() and self._tokens[self._index + 1].upper == ".":
+        if self.at_name() and self.ahead(1).upper == ".":
             star = self._qualified_star()
             if star is not None:
                 return star
@@ -63,7 +64,7 @@ class SelectParser(WindowParser):
         return SelectItem(node, self._alias(), at)
 
     def _qualified_star(self) -> SelectItem | None:
-        if self._tokens[self._index + 2].upper != "*":
+        if self.ahead(2).upper != "*":
             return None
         name = self.name("the name of a stream or table")
         self.take(".", "*")
@@ -72,8 +73,9 @@ class SelectParser(WindowParser):
     def _alias(self) -> Name | None:
         if self.take("AS"):
             return self.name("an alias")
-        emit = self.at("EMIT") and self._tokens[self._index + 1].kind is Kind.WORD
-        if emit or self.at("PARTITION", "BY") or not self.at_name():
+        following = self.ahead(1)
+        emit = following.kind is Kind.WORD and following.upper not in _CLAUSE_WORDS
+        if (self.at("EMIT") and emit) or self.at("PARTITION", "BY") or not self.at_name():
             return None
         return self.name("an alias")
 
@@ -134,15 +136,14 @@ class SelectParser(WindowParser):
         return tuple(keys)
 
     def _at_tuple(self) -> bool:
-        """Whether the next ( closes at the end of the clause, so that it is not an operand's."""
+        """Whether the next ( opens a list: it is empty, or has a comma of its own."""
         if not self.at("("):
             return False
         depth = 0
-        for index in range(self._index, len(self._tokens)):
-            depth += {"(": 1, ")": -1}.get(self._tokens[index].upper, 0)
-            if depth == 0:
-                following = self._tokens[index + 1]
-                return following.kind in (Kind.WORD, Kind.END) or following.upper == ";"
+        for token in self._tokens[self._index :]:
+            depth += {"(": 1, ")": -1}.get(token.upper, 0)
+            if depth == 0 or (depth == 1 and token.upper == ","):
+                return token.upper == "," or self.at("(", ")")
         return False
 
     def _final(self) -> bool:
@@ -154,8 +155,7 @@ class SelectParser(WindowParser):
         return final
 
     def _refuse_more(self) -> None:
-        words = ("WINDOW", "WHERE", "GROUP", "PARTITION", "HAVING", "EMIT")
-        if self.token.upper in words and self.token.kind is Kind.WORD:
+        if self.token.upper in _CLAUSE_WORDS and self.token.kind is Kind.WORD:
             self.fail(
                 f"{self.token.upper} is out of place\n"
                 f"the clauses follow FROM in this order: {', '.join(_CLAUSES)}"

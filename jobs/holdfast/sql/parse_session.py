@@ -201,7 +201,7 @@ class StatementParser(SourceParser):
 
     def _explain(self) -> Explain:
         start = self.advance()
-        if self.at_name() and self._tokens[self._index + 1].upper in (";", ""):
+        if self.at_name() and self.ends(1):
             return Explain(self.name("the id of a query"), None, start.start)
         return Explain(None, self._by_word(), start.start)
 

@@ -146,7 +146,7 @@ class SourceParser(SelectParser):
 
     def _added(self) -> ColumnDefinition:
         self.expect("ADD")
-        if self.at("COLUMN") and self._tokens[self._index + 2].upper not in (",", ";", ""):
+        if self.at("COLUMN") and not self.ends(2) and self.ahead(2).upper != ",":
             self.advance()
         return ColumnDefinition(self.name("a column name"), self.parse_type())
 

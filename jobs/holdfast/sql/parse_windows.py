@@ -35,7 +35,7 @@ class WindowParser(ExpressionParser):
         """The WINDOW clause; None without it."""
         if not self.take("WINDOW"):
             return None
-        if self.token.upper not in _FIRST and self._tokens[self._index + 1].upper in _FIRST:
+        if self.token.upper not in _FIRST and self.ahead(1).upper in _FIRST:
             self.advance()  # the grammar lets a window have a name, which means nothing
         token = self.token
         if token.upper not in _FIRST:
