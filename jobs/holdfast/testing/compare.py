@@ -14,6 +14,7 @@ __all__ = ["Difference", "compare", "same"]
 
 _TOLERANCE = Decimal("0.000001")  # of inexact comparison
 _PLAIN = (Decimal("0.001"), Decimal(10_000_000))  # what Java writes without an exponent
+_DIGITS = 15  # beyond them Java may write a DOUBLE with more digits than it needs
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,18 @@ def _same_fields(actual: Any, expected: dict[str, Any], *, exact: bool) -> bool:
 def _same_number(actual: int | Decimal, expected: int | Decimal, *, exact: bool) -> bool:
     if not exact:
         return abs(Decimal(actual) - Decimal(expected)) < _TOLERANCE
-    if isinstance(actual, int) or actual != expected:
+    if isinstance(actual, int):
         return actual == expected
     if isinstance(expected, int):
-        return _scale(actual) <= 0  # 2 is not 2.0: the one is a whole number
-    # Beyond it there are several spellings of a DOUBLE: 1.0E10, 1e+10, 10000000000.0.
-    plain = not actual or _PLAIN[0] <= abs(actual) < _PLAIN[1]
-    return not plain or _scale(actual) == _scale(expected)
+        return actual == expected and _scale(actual) <= 0  # 2 is not 2.0, which has a scale
+    if len(expected.as_tuple().digits) > _DIGITS or not _plain(actual):
+        return actual == expected or float(actual) == float(expected)
+    return actual == expected and _scale(actual) == _scale(expected)
+
+
+def _plain(number: Decimal) -> bool:
+    """Is there one spelling of it as a DOUBLE?  Of others there are 1.0E10, 1e+10 and more."""
+    return not number or _PLAIN[0] <= abs(number) < _PLAIN[1]
 
 
 def _scale(number: Decimal) -> int:
