@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from holdfast.errors import InvalidStatement
 from holdfast.sql.projection import Item
 from holdfast.sql.script import Script
 from holdfast.types.schema import Base, SqlType
@@ -51,8 +52,15 @@ def refuse_repeated(script: Script, written: str, found: Sequence[Item]) -> None
 
 
 def missing_key(
-    script: Script, at: int, sink: str, what: str, written: Sequence[str], *, every: bool = True
-) -> Exception:
+    script: Script,
+    at: int,
+    sink: str,
+    what: str,
+    written: Sequence[str],
+    *,
+    every: bool = True,
+    more: str = "",
+) -> InvalidStatement:
     """The error of a projection without its key: all of `written`, or one of them."""
     word, several = (" and ", "") if every else (" or ", "")
     listed = written[0] if len(written) == 1 else several + _listed(written, word)
@@ -62,7 +70,7 @@ def missing_key(
         at,
         f"Key{'s' if every and plural else ''} missing from projection (ie, SELECT). The query "
         f"used to build `{sink}` must include the {what}{plural} {listed} in its projection "
-        f"(eg, SELECT {example}...).",
+        f"(eg, SELECT {example}...).{more}",
         action="add it to the SELECT; PARTITION BY chooses another key, PARTITION BY NULL none",
     )
 

@@ -12,7 +12,6 @@ from holdfast.sql.units import UNITS_MS
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, TimestampSpec, WindowKind
 
-
 __all__ = [
     "Options",
     "check_format",

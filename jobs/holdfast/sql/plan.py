@@ -129,7 +129,7 @@ class _Planner:
 
 
 def _replaces(new: Query, old: Query) -> bool:
-    return old.id == new.id or old.id.startswith(f"{new.id}_") and old.sink.internal
+    return old.id == new.id or (old.id.startswith(f"{new.id}_") and old.sink.internal)
 
 
 def _query_id(script: Script, statement: CreateAs) -> str:

@@ -16,7 +16,7 @@ from holdfast.sql.statements import Select
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import KeyExpression
 
-__all__ = ["Exploded", "explode", "refuse_table_functions"]
+__all__ = ["Exploded", "explode", "has_table_functions", "refuse_table_functions"]
 
 _COLUMN = "KSQL_SYNTH_"
 
@@ -63,6 +63,11 @@ def explode(context: Context, select: Select, relation: Relation) -> Exploded:
             calls.append((call, field))
     fields = (*relation.fields, *(f for _, f in calls))
     return Exploded(replace(relation, fields=fields), tuple(arrays), tuple(calls))
+
+
+def has_table_functions(select: Select) -> bool:
+    """Whether a SELECT list calls one."""
+    return any(i.expression is not None and _calls(i.expression) for i in select.items)
 
 
 def refuse_table_functions(context: Context, select: Select) -> None:

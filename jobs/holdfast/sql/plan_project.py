@@ -85,6 +85,11 @@ class _Planner:
         self, items: list[Item], names: ColumnNames, exploded: Exploded
     ) -> tuple[list[KeyExpression], list[Item]]:
         nodes = self._select.partition_by or ()
+        if not nodes:
+            raise self._script.invalid(
+                self._select.at, "PARTITION BY requires at least one expression",
+                action="PARTITION BY NULL leaves no key",
+            )  # fmt: skip
         if any(isinstance(n, exp.Null) for n in nodes):
             if len(nodes) > 1:
                 raise self._script.invalid(

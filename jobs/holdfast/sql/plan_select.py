@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from holdfast.sql.catalog import Catalog
 from holdfast.sql.context import Context
 from holdfast.sql.plan_aggregate import plan_aggregate
+from holdfast.sql.plan_explode import has_table_functions
 from holdfast.sql.plan_join import join_sources
-from holdfast.sql.plan_project import plan_project
+from holdfast.sql.plan_project import plan_project, refuse_aggregates
 from holdfast.sql.plan_sink import Shape, Target, make_sink, source_of
 from holdfast.sql.plan_table import table_aggregate
 from holdfast.sql.relation import Relation, relation_of
@@ -18,8 +19,6 @@ from holdfast.types.schema import Column
 from holdfast.types.topology import (
     WINDOW_END,
     WINDOW_START,
-    AggregateStep,
-    ChangesStep,
     Format,
     Input,
     ProjectStep,
@@ -31,7 +30,7 @@ from holdfast.types.topology import (
     Window,
 )
 
-__all__ = ["plan_select", "plain_keys"]
+__all__ = ["plain_keys", "plan_select"]
 
 
 def plan_select(
@@ -103,18 +102,31 @@ class _Planner:
         self._target = target
         self._select = select
         self._source = source
+        self._count = 0
 
     def joined(self, others: Sequence[Source]) -> tuple[Query, ...]:
         """Over a join: in its last step, or after it through an internal topic."""
         before, last = join_sources(
-            self._context, self._target, self._select, [self._source, *others]
+            self._context, self._target, self._select, [self._source, *others], self._numbered
         )
+        if not self._select.group_by:
+            refuse_aggregates(self._context, self._select)
         simple = not self._select.group_by and self._select.partition_by is None
-        direct = last.finish(self._sink) if simple else None
-        if direct is not None:
-            return (*before, direct)
-        query, relation = last.materialized()
-        return (*before, query, *self.over(relation))
+        if simple and not has_table_functions(self._select):
+            queries = last.finish(self._joined_sink, self._numbered)
+            if queries is not None:
+                return (*before, *queries)
+        queries, relation = last.materialized(self._numbered)
+        return (*before, *queries, *self.over(relation))
+
+    def _numbered(self) -> str:
+        self._count += 1
+        return f"{self._target.id}_{self._count}"
+
+    def _joined_sink(
+        self, kind: str, keys: Sequence[Column], values: Sequence[Column], relation: Relation
+    ) -> Sink:
+        return self._sink(kind, keys, values, relation, None)
 
     def over(self, relation: Relation) -> tuple[Query, ...]:
         """Over the rows of one topic."""

@@ -51,7 +51,10 @@ class ColumnNames:
             return self.unique()
         field = node.expression
         identifier = field.this if isinstance(field, exp.Column) else field
-        name, _ = _split(resolve_identifier(identifier))
+        return self.numbered(_split(resolve_identifier(identifier))[0])
+
+    def numbered(self, name: str) -> str:
+        """A name with the next free number; 0 is not written."""
         number = self._number(name)
         return f"{name}_{number}" if number else name
 

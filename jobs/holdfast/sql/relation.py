@@ -6,7 +6,7 @@ ksqlDB's model: the columns of a source are its own; after a join they are all t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.sql.engines import SPARK
@@ -54,14 +54,15 @@ class FieldKind(StrEnum):
 class Field:
     """One column: `owner.name` to the user, `column` in the row of the relation.
 
-    `spark` is its text in Spark SQL over the relation's source.
+    `spark` is its text in Spark SQL over the relation's source: the same column is read in
+    different ways from its own topic and from that of a join.
     """
 
     owner: str
     name: str
     column: Column
     kind: FieldKind
-    spark: str
+    spark: str = field(compare=False)
 
     @property
     def event_time(self) -> bool:
@@ -136,7 +137,7 @@ def relation_of(source: Source, alias: str | None) -> Relation:
     ]
     return Relation(
         source,
-        tuple([*fields, *bounds, *values, *headers, *pseudo]),
+        (*fields, *bounds, *values, *headers, *pseudo),
         (owner,),
         keys=tuple(fields),
         names=((source.name, owner),) if owner != source.name else (),

@@ -1,0 +1,49 @@
+"""Expressions as messages show them: columns with their source, operators in parentheses."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from holdfast.sql.dialect import SQL_TYPE
+from holdfast.sql.expressions import call_name
+from holdfast.sql.relation import Relation
+from holdfast.sql.script import Script, resolve_identifier
+
+__all__ = ["formatted"]
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.EQ: "=",
+    exp.NEQ: "<>", exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=", exp.And: "AND",
+    exp.Or: "OR",
+}  # fmt: skip
+
+
+def formatted(script: Script, node: exp.Expr, relation: Relation) -> str:
+    """The expression over a relation's columns, as ksqlDB writes it."""
+
+    def text(inner: exp.Expr) -> str:
+        return formatted(script, inner, relation)
+
+    if isinstance(node, exp.Paren):
+        return text(node.this)
+    if type(node) in _OPERATORS and isinstance(node, exp.Binary):
+        return f"({text(node.this)} {_OPERATORS[type(node)]} {text(node.expression)})"
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+        return _column(node, relation)
+    if isinstance(node, exp.Anonymous):
+        return f"{call_name(node)}({', '.join(text(a) for a in node.expressions)})"
+    if isinstance(node, exp.Cast) and SQL_TYPE in node.meta:
+        return f"CAST({text(node.this)} AS {node.meta[SQL_TYPE]})"
+    if isinstance(node, exp.Null):
+        return "null"
+    if isinstance(node, exp.Literal):
+        return f"'{node.this}'" if node.is_string else str(node.this)
+    return script.excerpt(node)
+
+
+def _column(node: exp.Column, relation: Relation) -> str:
+    name, table = resolve_identifier(node.this), node.args.get("table")
+    if table is not None:
+        return f"{resolve_identifier(table)}.{name}"
+    found = relation.find(name, None)
+    return f"{found[0].owner}.{name}" if found and found[0].owner else name
