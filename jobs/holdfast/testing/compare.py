@@ -116,7 +116,8 @@ def _same_number(actual: int | Decimal, expected: int | Decimal, *, exact: bool)
     if isinstance(actual, int):
         return actual == expected
     if isinstance(expected, int):
-        return actual == expected and _scale(actual) <= 0  # 2 is not 2.0, which has a scale
+        # 2 is not 2.0, which has a scale.
+        return actual == expected and (_scale(actual) <= 0 or not _plain(actual))
     if len(expected.as_tuple().digits) > _DIGITS or not _plain(actual):
         return actual == expected or float(actual) == float(expected)
     return actual == expected and _scale(actual) == _scale(expected)

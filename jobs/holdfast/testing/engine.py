@@ -6,7 +6,7 @@ everything before the next one starts; its state is one state partition in memor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,14 +52,24 @@ class Engine:
         self._session = session
         self._emit = emit
 
-    def run(self, topology: Topology, topics: Topics) -> None:
-        """Runs query after query, each over all that its topics hold by then."""
+    def run(self, topology: Topology, topics: Topics) -> list[str]:
+        """Runs query after query, each over all that its topics hold by then.
+
+        Returns:
+            Which records were left out because they cannot be decoded, and why.
+        """
+        left_out: dict[str, None] = {}
         for queries in statements_of(topology):
             inner = {q.sink.topic for q in queries if q.sink.internal}
             outer = [s.topic for q in queries for s in q.sources if s.topic not in inner]
             piped = topics.piped(outer)
             for query in queries:
-                emitted = self._emitted(_with_emit(query, self._emit), piped)
+                tables = []
+                for side, source in enumerate(query.sources):
+                    table, bad = _decoded(query, side, piped[source.topic])
+                    tables.append(table)
+                    left_out |= dict.fromkeys(bad)
+                emitted = self._emitted(_with_emit(query, self._emit), tables, piped)
                 if query.sink.internal:
                     piped[query.sink.topic] = Piped(
                         [e.record for e in emitted], [e.order for e in emitted]
@@ -67,11 +77,11 @@ class Engine:
                 else:
                     for each in emitted:
                         topics.append(query.sink.topic, each.record)
+        return list(left_out)
 
-    def _emitted(self, query: Query, piped: dict[str, Piped]) -> list[_Emitted]:
-        tables = [
-            _decoded(query, side, piped[source.topic]) for side, source in enumerate(query.sources)
-        ]
+    def _emitted(
+        self, query: Query, tables: Sequence[pa.Table], piped: Mapping[str, Piped]
+    ) -> list[_Emitted]:
         stateful = query.stateful
         emitted = self._processed(query, tables) if stateful else self._projected(query, tables[0])
         headers = _headers(piped[source.topic] for source in query.sources)
@@ -133,8 +143,8 @@ def _with_headers(emitted: _Emitted, headers: Headers) -> _Emitted:
     return replace(emitted, record=replace(emitted.record, headers=headers))
 
 
-def _decoded(query: Query, side: int, piped: Piped) -> pa.Table:
-    """The records that can be decoded, in columns, with their places."""
+def _decoded(query: Query, side: int, piped: Piped) -> tuple[pa.Table, list[str]]:
+    """The records that can be decoded, in columns, with their places; and why others cannot."""
     source = query.sources[side]
     options = IngestOptions(source=source, kafka={}, columns=used_columns(query, side))
     chunk = Chunk(
@@ -145,6 +155,7 @@ def _decoded(query: Query, side: int, piped: Piped) -> pa.Table:
         position=len(piped.records),
         headers=[list(r.headers) for r in piped.records],
     )
-    batch, _ = RecordDecoder(options).decode(chunk, 0)
+    batch, bad = RecordDecoder(options).decode(chunk, 0)
     order = np.array(piped.order, np.int64)[batch[OFFSET].to_numpy()]
-    return pa.Table.from_batches([batch]).append_column(SEQUENCE, pa.array(order))
+    reasons = [f"{source.topic}, record {each.offset}: {each.reason}" for each in bad]
+    return pa.Table.from_batches([batch]).append_column(SEQUENCE, pa.array(order)), reasons

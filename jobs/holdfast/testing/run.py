@@ -102,7 +102,7 @@ def _why_skipped(case: Case) -> str:
 
 def _judged(case: Case, engine: Engine) -> Result:
     try:
-        differences = _differences(case, engine)
+        verdict = _verdict(case, engine)
     except HoldfastError as error:
         return _refused(case, error)
     except Exception as error:  # noqa: BLE001 - a case must never stop the others
@@ -113,11 +113,9 @@ def _judged(case: Case, engine: Engine) -> Result:
         return Result(
             case, Outcome.FAILED, f"It was to be refused: {case.refusal.message}", words=False
         )
-    if not differences:
+    if not verdict.differences and not verdict.sources:
         return Result(case, Outcome.PASSED)
-    if isinstance(differences, str):
-        return Result(case, Outcome.FAILED, differences)
-    return Result(case, Outcome.FAILED, _summary(differences), tuple(differences))
+    return Result(case, Outcome.FAILED, verdict.reason(), verdict.differences)
 
 
 def _refused(case: Case, error: HoldfastError) -> Result:
@@ -127,28 +125,49 @@ def _refused(case: Case, error: HoldfastError) -> Result:
     return Result(case, Outcome.PASSED, str(error), words=words if case.refusal.message else None)
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    """What is not as expected of a case that ran.
+
+    Attributes:
+        sources: what is wrong with the streams and tables, one line each.
+        left_out: records that could not be decoded, and why.
+    """
+
+    differences: tuple[Difference, ...]
+    sources: str
+    left_out: tuple[str, ...]
+
+    def reason(self) -> str:
+        lines = [self.sources] if self.sources else []
+        if self.differences:
+            topics = sorted({d.topic for d in self.differences})
+            lines.insert(0, f"{len(self.differences)} records differ in topic {', '.join(topics)}")
+            lines += [f"left out: {why}" for why in self.left_out]
+        return "\n".join(lines)
+
+
 def _words(message: str) -> str:
     """A message without its place in the text, line breaks and capitals."""
     return " ".join(_PLACE.sub("", message).lower().split())
 
 
-def _differences(case: Case, engine: Engine) -> list[Difference] | str:
-    """The records that are not as expected, or what is wrong with the streams and tables."""
+def _verdict(case: Case, engine: Engine) -> _Verdict:
     topology = compile_text(_settings(case.properties) + case.statements)
     topics = Topics(topology, case.inputs)
-    engine.run(topology, topics)
+    left_out = engine.run(topology, topics)
     by_topic: dict[str, list[Spec]] = {}
     for spec in case.outputs:
         by_topic.setdefault(spec.topic, []).append(spec)
     exact = case.properties.get(_EXACT, "true").lower() != "false"
-    found = [
+    found: list[Difference] = [
         difference
         for topic, expected in by_topic.items()
         for difference in compare(
             topic, expected, topics.decoded(topic), exact=exact, now_is_zero=not case.inputs
         )
     ]
-    return found or wrong_sources(topology, case.sources)
+    return _Verdict(tuple(found), wrong_sources(topology, case.sources), tuple(left_out))
 
 
 def _settings(properties: Mapping[str, str]) -> str:
@@ -158,11 +177,6 @@ def _settings(properties: Mapping[str, str]) -> str:
 
 def _quoted(text: str) -> str:
     return text.replace("'", "''")
-
-
-def _summary(differences: Sequence[Difference]) -> str:
-    topics = sorted({d.topic for d in differences})
-    return f"{len(differences)} records differ in topic {', '.join(topics)}"
 
 
 def _short_trace(error: BaseException) -> str:
