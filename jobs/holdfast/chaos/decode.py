@@ -102,12 +102,15 @@ class SinkDecoder:
         formats: tuple[Format, Format],
         *,
         windowed: bool,
+        sessions: bool = False,
     ) -> None:
         key_format, value_format = formats
         if value_format is not Format.JSON:
             raise Untranslatable(f"values in {value_format} format")
         self._keys, self._values = keys, values
         self._key_format, self._windowed = key_format, windowed
+        # A session's key ends in its end and its start.
+        self._width = 2 * _LONG.size if sessions else _LONG.size
         self._loads = _exact_loads if any(_has_decimal(c.type) for c in values) else orjson.loads
 
     def key(self, data: bytes | None) -> Key:
@@ -119,7 +122,7 @@ class SinkDecoder:
         try:
             if not self._windowed:
                 return tuple(_key_values(data, self._keys, self._key_format))
-            plain, start = (data or b"")[: -_LONG.size], (data or b"")[-_LONG.size :]
+            plain, start = (data or b"")[: -self._width], (data or b"")[-_LONG.size :]
             return (
                 *_key_values(plain, self._keys, self._key_format),
                 *_LONG.unpack(start),

@@ -70,7 +70,8 @@ def _numbers(observer: Observer, topology: Topology, run: str) -> array[int]:
     found = array("q")
     sinks = {query.sink.topic for query in topology.queries}
     prefix = f"{run}/".encode()
-    for topic in sorted({query.source.topic for query in topology.queries} - sinks):
+    sources = {source.topic for query in topology.queries for source in query.sources}
+    for topic in sorted(sources - sinks):
         for value in observer.header_values(topic, HEADER):
             if value.startswith(prefix):
                 found.append(int(value[len(prefix) :]))

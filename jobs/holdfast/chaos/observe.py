@@ -10,7 +10,7 @@ from holdfast.chaos.evidence import OpenTransaction
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.topology import Query
 
 __all__ = ["Lag", "Observer", "Record", "marker_topic"]
 
@@ -61,16 +61,22 @@ class Observer:
 
     def lag(self, query: Query) -> Lag:
         """The query's progress by its consumer group's offsets."""
-        done = self.group_offsets(query)
-        bounds = self._admin.bounds(query.source.topic)
+        lags = [self._lag(query, topic) for topic in sorted({s.topic for s in query.sources})]
+        return Lag(sum(lag.committed for lag in lags), sum(lag.end for lag in lags))
+
+    def _lag(self, query: Query, topic: str) -> Lag:
+        done = self._group_offsets(query, topic)
+        bounds = self._admin.bounds(topic)
         # A topic partition that never held a record has no committed offset and needs none.
         committed = sum(min(done.get(p, start), end) for p, (start, end) in bounds.items())
         return Lag(committed, sum(end for _, end in bounds.values()))
 
     def group_offsets(self, query: Query) -> dict[int, int]:
-        """What the query's consumer group shows, by topic partition of its input."""
-        group = consumer_group(self._application_id, query.id)
-        return self._admin.committed(group, query.source.topic)
+        """What the query's consumer group shows, by topic partition of its (first) input."""
+        return self._group_offsets(query, query.source.topic)
+
+    def _group_offsets(self, query: Query, topic: str) -> dict[int, int]:
+        return self._admin.committed(consumer_group(self._application_id, query.id), topic)
 
     def await_caught_up(
         self, query: Query, deadline: float, tell: Callable[[Lag], None] = lambda _: None
@@ -124,5 +130,4 @@ class Observer:
 
 def marker_topic(application_id: str, query: Query) -> str:
     """The topic of a query's commit markers: its changelog, or without state its progress topic."""
-    stateful = isinstance(query.step, AggregateStep)
-    return (changelog_topic if stateful else progress_topic)(application_id, query.id)
+    return (changelog_topic if query.stateful else progress_topic)(application_id, query.id)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from holdfast.chaos.evidence import Match
 from holdfast.chaos.expressions import Scope, Translator
 from holdfast.chaos.statement import Parts, Untranslatable, WindowClause, split
-from holdfast.types.topology import Query
+from holdfast.types.topology import AggregateStep, Emit, ProjectStep, Query, WindowKind
 
 __all__ = ["FIRST_RECORDS", "INPUT", "BatchQuery", "translate"]
 
@@ -51,6 +51,24 @@ class BatchQuery:
     first_sql: str = ""
 
 
+def _refuse_steps(query: Query) -> None:
+    """The judge recomputes what reads one stream and forgets nothing."""
+    step = query.step
+    if query.sink.internal:
+        raise Untranslatable("it is one of several steps of a statement")
+    if query.inputs:
+        raise Untranslatable("joins and changes of tables are not recomputed")
+    if isinstance(step, ProjectStep) and step.explode:
+        raise Untranslatable("table functions are not recomputed")
+    if isinstance(step, AggregateStep):
+        if step.undo:
+            raise Untranslatable("aggregates over tables are not recomputed")
+        if step.emit is Emit.FINAL:
+            raise Untranslatable("EMIT FINAL is not recomputed")
+        if step.window is not None and step.window.kind is WindowKind.SESSION:
+            raise Untranslatable("SESSION windows are not recomputed")
+
+
 def translate(query: Query, partitions: Sequence[int]) -> BatchQuery:
     """The batch form of a query's statement.
 
@@ -61,6 +79,7 @@ def translate(query: Query, partitions: Sequence[int]) -> BatchQuery:
     Raises:
         Untranslatable: the judge does not know the statement well enough.
     """
+    _refuse_steps(query)
     source = query.source
     if source.kind != "STREAM":
         raise Untranslatable(f"{source.name} is a table; only streams are recomputed")

@@ -43,7 +43,7 @@ class Load:
 def input_sources(topology: Topology) -> tuple[Source, ...]:
     """The declared sources that the job reads and does not write itself, one per topic."""
     written = {q.sink.topic for q in topology.queries}
-    read = {q.source.topic: q.source for q in topology.queries}
+    read = {source.topic: source for q in topology.queries for source in q.sources}
     return tuple(source for topic, source in read.items() if topic not in written)
 
 

@@ -16,7 +16,7 @@ from holdfast.chaos.observe import Observer
 from holdfast.errors import HoldfastError, InvalidStatement, Refused
 from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.topology import Query, WindowKind
 
 __all__ = [
     "JobView",
@@ -191,9 +191,11 @@ def _readers(view: TableView) -> Any:
     if query is None:
         return (), _guess_key, _object
     sink = query.sink
-    windowed = isinstance(query.step, AggregateStep) and query.step.window is not None
+    windowed, sessions = sink.window is not None, sink.window is WindowKind.SESSION
     formats = (sink.key_format, sink.value_format)
-    decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=windowed)
+    decoder = SinkDecoder(
+        sink.key_columns, sink.value_columns, formats, windowed=windowed, sessions=sessions
+    )
     names = tuple(c.name for c in sink.key_columns) + (("window start",) if windowed else ())
     return names, decoder.key, decoder.row
 

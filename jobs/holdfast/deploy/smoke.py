@@ -14,8 +14,8 @@ from holdfast.config.settings import Settings
 from holdfast.deploy.markers import last_markers
 from holdfast.errors import HoldfastError, Refused, TopicMissing
 from holdfast.tasks.compatibility import check_marker
-from holdfast.types.ids import changelog_topic
-from holdfast.types.topology import AggregateStep, Format, Query, Topology
+from holdfast.types.ids import Place, changelog_topic
+from holdfast.types.topology import Format, Query, Topology, WindowKind
 
 __all__ = ["SmokeFound", "smoke"]
 
@@ -74,12 +74,13 @@ def _patiently(query: Query, settings: Settings, observer: Observer, deadline: f
 
 
 def _look(query: Query, settings: Settings, observer: Observer) -> SmokeFound:
-    bounds = observer.bounds(query.source.topic)
+    topics = sorted({source.topic for source in query.sources})
+    bounds = {(t, p): found for t in topics for p, found in observer.bounds(t).items()}
     records = sum(end - start for start, end in bounds.values())
     if not records:
-        note = f"its source topic {query.source.topic} is empty"
+        note = f"its source topic {' and '.join(topics)} is empty"
         return SmokeFound(query.id, query.sink.name, 0, 0, None, note)
-    if isinstance(query.step, AggregateStep):
+    if query.stateful:
         committed = _committed_state(query, settings)
     else:
         committed = _committed_offsets(query, observer, bounds)
@@ -105,7 +106,7 @@ def _committed_state(query: Query, settings: Settings) -> int:
 
 
 def _committed_offsets(
-    query: Query, observer: Observer, bounds: Mapping[int, tuple[int, int]]
+    query: Query, observer: Observer, bounds: Mapping[Place, tuple[int, int]]
 ) -> int:
     """A query without state shows its progress by the offsets of its group."""
     lag = observer.lag(query)
@@ -150,9 +151,11 @@ def _sample(query: Query, observer: Observer) -> tuple[int, dict[str, Any] | Non
 
 def _readers(query: Query) -> tuple[Callable[..., Any], Callable[..., Any]]:
     sink = query.sink
-    windowed = isinstance(query.step, AggregateStep) and query.step.window is not None
+    windowed, sessions = sink.window is not None, sink.window is WindowKind.SESSION
     formats = (sink.key_format, sink.value_format)
-    decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=windowed)
+    decoder = SinkDecoder(
+        sink.key_columns, sink.value_columns, formats, windowed=windowed, sessions=sessions
+    )
     if not sink.key_columns or sink.key_format is Format.NONE:
         return lambda _: (), decoder.row
     return decoder.key, decoder.row

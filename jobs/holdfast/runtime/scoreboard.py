@@ -16,6 +16,7 @@ import psutil
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.ids import changelog_topic
 from holdfast.types.status import (
     ExecutorStatus,
@@ -25,7 +26,7 @@ from holdfast.types.status import (
     QueryStatus,
     status_path,
 )
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.topology import Query
 
 __all__ = ["Scoreboard"]
 
@@ -117,15 +118,12 @@ class Scoreboard:
 
 
 def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:
-    step = query.step
-    changelog, window = "", None
-    if isinstance(step, AggregateStep):
-        changelog, window = changelog_topic(application_id, query.id), step.window
+    kept_ms = processor_of(query).retention_ms if query.stateful else None
     return QueryStatus(
         sink=query.sink.name,
         sink_topic=query.sink.topic,
-        changelog=changelog,
-        window_retention_ms=window.retention_ms if window is not None else 0,
+        changelog=changelog_topic(application_id, query.id) if query.stateful else "",
+        window_retention_ms=kept_ms or 0,
     )
 
 

@@ -25,7 +25,8 @@ ROWS = RowCodec([pa.int64(), pa.float64()]).encode(
 
 
 def query(keys: str, aggregates: str = "COUNT(*) AS n", window: str = "") -> Query:
-    text = f"CREATE TABLE t AS SELECT {keys}, {aggregates} FROM s {window} GROUP BY {keys}"
+    select = f"SELECT {keys}, {aggregates} FROM s {window} GROUP BY {keys}"
+    text = f"CREATE TABLE t WITH (KEY_FORMAT = 'JSON') AS {select}"
     return compile_text(f"{SOURCE} {text} EMIT CHANGES;").queries[0]
 
 

@@ -115,6 +115,13 @@ def test_a_windowed_key_ends_with_the_window_start() -> None:
         decoder.key(b"AA")
 
 
+def test_a_session_s_key_ends_with_its_end_and_its_start() -> None:
+    decoder = SinkDecoder([Column("K", STRING)], [], JSON, windowed=True, sessions=True)
+    assert decoder.key(b"AA" + struct.pack(">qq", 9_000, 3_000)) == ("AA", 3_000)
+    with pytest.raises(ValueError, match="cannot be read"):
+        decoder.key(b"AA" + struct.pack(">q", 9_000)[:3])
+
+
 def test_a_null_sink_value_is_a_tombstone_and_decimals_stay_exact() -> None:
     decoder = SinkDecoder([], [Column("D", SqlType(Base.DECIMAL, 30, 2))], JSON, windowed=False)
     assert decoder.row(None) is None
