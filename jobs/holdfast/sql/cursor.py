@@ -100,6 +100,11 @@ class Cursor:
         hint = did_you_mean(self.token.text, known) if self.token.text else ""
         self.fail(f"expected {wanted} but found {self.found()}\n{hint}")
 
+    def fail_unclosed(self) -> NoReturn:
+        """A syntax error: a closing parenthesis should come next."""
+        token = "<EOF>" if self.token.kind is Kind.END else self.token.text
+        self.fail(f"a closing parenthesis is missing: missing ')' at '{token}'")
+
     def refuse(self, message: str, at: int) -> NoReturn:
         """The syntax is right and the meaning is not."""
         raise MisplacedError(message, at)

@@ -207,7 +207,7 @@ class ExpressionParser(TypeParser):
 
     def _close(self) -> None:
         if not self.take(")"):
-            self.fail(f"a closing parenthesis is missing: missing ')' at {self.found()}")
+            self.fail_unclosed()
 
     def _number(self, token: Token, start: int, *, negative: bool) -> exp.Expr:
         digits = f"-{token.text}" if negative else token.text

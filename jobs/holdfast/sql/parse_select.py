@@ -130,9 +130,11 @@ class SelectParser(WindowParser):
         if not self._at_tuple():
             return tuple(self.listed(self.parse_value))
         self.expect("(")
-        keys = [] if self.at(")") else self.listed(self.parse_value)
+        if self.at(")"):
+            self.refuse(f"{clause} BY requires at least one expression", self.token.start)
+        keys = self.listed(self.parse_value)
         if not self.take(")"):
-            self.fail(f"a closing parenthesis is missing: missing ')' at {self.found()}")
+            self.fail_unclosed()
         return tuple(keys)
 
     def _at_tuple(self) -> bool:

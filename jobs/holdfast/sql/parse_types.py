@@ -57,7 +57,9 @@ class TypeParser(Cursor):
 
     def _parameter(self) -> None:
         if not self.take("STRING") and self.take_kind(Kind.INTEGER) is None:
-            self.fail(f"expected a length but found {self.found()}")
+            self.fail(
+                f"expected a length but found {self.found()}\nExpecting {{'STRING', INTEGER_VALUE}}"
+            )
 
     def _decimal(self) -> SqlType:
         start = self.advance()
