@@ -30,7 +30,17 @@ _DISTINCT: dict[type[exp.Expr], str] = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 _TIMES = (Base.DATE, Base.TIME, Base.TIMESTAMP)
-_ORDERED = (Base.STRING, Base.BYTES, *_TIMES)
+_EQUAL_ONLY = (Base.BOOLEAN, Base.ARRAY, Base.MAP, Base.STRUCT)
+_NAMES = {
+    "=": "EQUAL",
+    "<>": "NOT_EQUAL",
+    "<": "LESS_THAN",
+    "<=": "LESS_THAN_OR_EQUAL",
+    ">": "GREATER_THAN",
+    ">=": "GREATER_THAN_OR_EQUAL",
+    "IS DISTINCT FROM": "IS_DISTINCT_FROM",
+    "IS NOT DISTINCT FROM": "IS_NOT_DISTINCT_FROM",
+}
 
 
 class Comparisons:
@@ -68,7 +78,7 @@ class Comparisons:
 
     def _distinct(self, node: exp.Binary) -> str:
         operator = _DISTINCT[type(node)]
-        left, right = self._operands(node.this, node.expression, "=")
+        left, right = self._operands(node.this, node.expression, operator)
         if self._translator.engine.name == "Spark SQL":
             same = f"({left} <=> {right})"
             return same if isinstance(node, exp.NullSafeEQ) else f"(NOT {same})"
@@ -81,17 +91,13 @@ class Comparisons:
 
     def _in(self, node: exp.In) -> str:
         items = [i for i in node.expressions if not isinstance(i, exp.Null)]
-        if not node.expressions:
-            raise self._script.unsupported(
-                start_of(node), "IN takes a list of expressions", action="write IN (1, 2, ...)"
-            )
         if not items:
             return "false"
-        pairs = [self._operands(node.this, i, "=") for i in items]
-        # One comparison per item: each may convert the value differently.
-        if len({left for left, _ in pairs}) == 1:
-            return f"({pairs[0][0]} IN ({', '.join(right for _, right in pairs)}))"
-        return "(" + " OR ".join(f"{left} = {right}" for left, right in pairs) + ")"
+        (value, *rest), wanted = self._translator.coercions.common([node.this, *items])
+        if wanted is None:  # NULL is in no list
+            return "false"
+        texts = [self._comparable_text(t.sql, wanted) for t in rest]
+        return f"({self._comparable_text(value.sql, wanted)} IN ({', '.join(texts)}))"
 
     def _like(self, node: exp.Expr) -> str:
         like = node.this if isinstance(node, exp.Escape) else node
@@ -121,22 +127,36 @@ class Comparisons:
         operand = self._translator.translate(node.this).sql
         return Typed(BOOLEAN, f"({operand} IS {'NOT ' if negated else ''}NULL)")
 
-    def _operands(
-        self, left_node: exp.Expr, right_node: exp.Expr, operator: str
-    ) -> tuple[str, str]:
+    def _operands(self, left_node: exp.Expr, right_node: exp.Expr, kind: str) -> tuple[str, str]:
         left = self._translator.translate(left_node)
         right = self._translator.translate(right_node)
         left, right = self._dated(left, right, left_node), self._dated(right, left, right_node)
-        wanted = self._comparable(left.type, right.type, operator)
-        if wanted is None and not (left.type is None or right.type is None):
+        if left.type is None or right.type is None:
+            raise self._with_null(left, right, left_node, kind)
+        wanted = _comparable(left.type, right.type, kind)
+        if wanted is None:
+            sides = zip((left_node, right_node), (left.type, right.type), strict=True)
+            shown = [f"{self._script.excerpt(n)} ({describe(t)})" for n, t in sides]
             raise self._script.invalid(
                 start_of(left_node),
-                f"{describe(left.type)} {operator} {describe(right.type)} cannot be compared",
+                f"Cannot compare {shown[0]} to {shown[1]} with {_NAMES[kind]}.",
                 action="use CAST",
             )
         left = self._translator.coerce(left, wanted, left_node)
         right = self._translator.coerce(right, wanted, right_node)
-        return left.sql, right.sql
+        return self._comparable_text(left.sql, wanted), self._comparable_text(right.sql, wanted)
+
+    def _with_null(self, left: Typed, right: Typed, node: exp.Expr, kind: str) -> Exception:
+        sides = ["NULL" if t.type is None else t.type.base for t in (left, right)]
+        return self._script.invalid(
+            start_of(node),
+            f"Comparison with NULL not supported: {sides[0]} {kind} {sides[1]}",
+            action="Use 'IS NULL' or 'IS NOT NULL' instead.",
+        )
+
+    def _comparable_text(self, sql: str, sql_type: SqlType) -> str:
+        """Maps are equal when they have the same entries, in whatever order."""
+        return self._translator.engine.sorted_entries(sql) if sql_type.base is Base.MAP else sql
 
     def _dated(self, side: Typed, other: Typed, at: exp.Expr) -> Typed:
         """A date string that is compared with an event time, as milliseconds."""
@@ -151,21 +171,19 @@ class Comparisons:
             )
         return Typed(BIGINT, str(moment))
 
-    def _comparable(
-        self, left: SqlType | None, right: SqlType | None, operator: str
-    ) -> SqlType | None:
-        if left is None or right is None:
-            return left or right
-        if left.numeric and right.numeric:
-            return common_type((left, right))
-        if left == right:
-            ordered = left.base in _ORDERED or left.numeric
-            comparable = ordered or (operator in ("=", "<>") and left.base is not Base.MAP)
-            return left if comparable else None
-        bases = (left.base, right.base)
-        times = [t for t in (left, right) if t.base in _TIMES]
-        if Base.STRING in bases and times:
-            return times[0]
-        if set(bases) == {Base.DATE, Base.TIMESTAMP}:
-            return SqlType(Base.TIMESTAMP)
-        return None
+
+def _comparable(left: SqlType, right: SqlType, kind: str) -> SqlType | None:
+    """The type in which ksqlDB compares the two, None if it does not."""
+    if left.numeric and right.numeric:
+        return common_type((left, right))
+    if left.base in _EQUAL_ONLY:
+        equality = kind in ("=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
+        return common_type((left, right)) if equality and left.base is right.base else None
+    if left == right:
+        return left
+    bases = {left.base, right.base}
+    if bases == {Base.DATE, Base.TIMESTAMP}:
+        return SqlType(Base.TIMESTAMP)
+    if Base.STRING in bases:
+        return next((t for t in (left, right) if t.base in _TIMES), None)
+    return None

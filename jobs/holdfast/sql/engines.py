@@ -12,15 +12,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from holdfast.sql.typed import Typed, describe
-from holdfast.types.schema import STRING, Base, SqlType
+from holdfast.tasks.functions.names import sql_name
+from holdfast.types.schema import DOUBLE, STRING, Base, SqlType
 
-__all__ = ["DUCKDB", "ISO_TIMESTAMP", "SPARK", "Engine", "castable", "explain_cast"]
+__all__ = ["DUCKDB", "ISO_TIMESTAMP", "SPARK", "Engine"]
 
 ISO_TIMESTAMP = "yyyy-MM-dd'T'HH:mm:ss.SSS"
-_TEXT_TIMES = (Base.DATE, Base.TIME, Base.TIMESTAMP)
 _WHOLE = (Base.INTEGER, Base.BIGINT)
-_NESTED = (Base.ARRAY, Base.MAP, Base.STRUCT)
+_SPACES = "^[ \t\r\n]*"
+_SPACES_TO_END = "[ \t\r\n]*$"
+_DATE, _TIME = "'0000-01-01'", "'00:00:00.000'"
+_ALWAYS = (Base.DOUBLE, Base.DATE, Base.TIMESTAMP)  # casts to these cannot fail
+_BLANK = " \t\r\n"
+_PLAIN_SCALE = 6  # decimals of a larger one are printed with an exponent by Spark
 
 
 class Engine(ABC):
@@ -42,11 +46,19 @@ class Engine(ABC):
 
     @abstractmethod
     def divide(self, left: str, right: str, *, whole: bool) -> str:
-        """Division; `whole` truncates towards zero.  By zero it is NULL."""
+        """Division; `whole` truncates towards zero, and by zero it is NULL, as for a DECIMAL."""
 
     @abstractmethod
     def modulo(self, left: str, right: str) -> str:
         """The remainder, with the sign of `left`.  By zero it is NULL."""
+
+    @abstractmethod
+    def divide_doubles(self, left: str, right: str) -> str:
+        """As floating-point numbers are divided: by zero it is infinite, or no number."""
+
+    @abstractmethod
+    def modulo_doubles(self, left: str, right: str) -> str:
+        """The remainder of floating-point numbers; by zero it is no number."""
 
     @abstractmethod
     def element(self, array: str, index: str) -> str:
@@ -77,8 +89,56 @@ class Engine(ABC):
         """A struct."""
 
     @abstractmethod
-    def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str | None:
-        """A conversion that needs more than a CAST, if this is one."""
+    def each(self, array: str, name: str, body: str) -> str:
+        """An array of `body` for every element, which it knows as `name`."""
+
+    @abstractmethod
+    def each_entry(self, map_: str, name: str, key: str, value: str) -> str:
+        """A map of `key` to `value` for every entry, whose parts are `name`.key and .value."""
+
+    @abstractmethod
+    def join(self, array: str, separator: str) -> str:
+        """The texts of an array as one; what is NULL is left out."""
+
+    @abstractmethod
+    def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str:
+        """A cast between numbers or between times."""
+
+    @abstractmethod
+    def text(self, sql: str, given: SqlType) -> str:
+        """A value without parts as text, the way Java prints it."""
+
+    @abstractmethod
+    def read(self, text: str, wanted: SqlType) -> str:
+        """Text that has the shape of a number, a date or a time as that; empty text is NULL."""
+
+    @abstractmethod
+    def to_timestamp(self, date: str, time: str, zone: str) -> str:
+        """A TIMESTAMP of the beginnings of a date and a time, and an offset; NULL without date."""
+
+    @abstractmethod
+    def from_base64(self, text: str) -> str:
+        """BYTES; NULL of text that is no base64."""
+
+    @abstractmethod
+    def trim(self, text: str) -> str:
+        """Text without the spaces around it."""
+
+    def starts(self, text: str, beginning: str) -> str:
+        """Whether text begins so."""
+        return f"(left({text}, length({beginning})) = {beginning})"
+
+    def extract(self, text: str, shape: str, group: int) -> str:
+        """A group of a regular expression that is the whole text but for spaces; else empty."""
+        return f"regexp_extract({text}, {self.string(_SPACES + shape + _SPACES_TO_END)}, {group})"
+
+    def entries(self, map_: str) -> str:
+        """A map's entries as an array."""
+        return f"map_entries({map_})"
+
+    def sorted_entries(self, map_: str) -> str:
+        """A map's entries in the order of their keys."""
+        return f"array_sort({self.entries(map_)})"
 
     def concat(self, left: str, right: str) -> str:
         """Text joined; NULL when either is NULL."""
@@ -88,34 +148,17 @@ class Engine(ABC):
         """A DOUBLE literal, from a number in scientific notation."""
         return text
 
-    def cast(self, value: Typed, wanted: SqlType) -> str | None:
-        """CAST as ksqlDB does it, or None when ksqlDB has no such cast."""
-        given = value.type
-        if given == wanted:
-            return value.sql
-        if given is None:
-            return f"CAST(NULL AS {self.type_name(wanted)})"
-        if not castable(given, wanted):
-            return None
-        if given.base is Base.STRING and wanted.base is Base.BOOLEAN:
-            return f"(lower({value.sql}) = 'true')"
-        special = self.convert(value.sql, given, wanted)
-        return special or f"CAST({value.sql} AS {self.type_name(wanted)})"
+    def decimal(self, text: str, sql_type: SqlType) -> str:
+        """A DECIMAL literal; without a whole part other than 0 engines count its digits anew."""
+        plain = sql_type.scale and sql_type.precision > sql_type.scale + 1
+        return text if plain else f"CAST({text} AS {self.type_name(sql_type)})"
 
+    def _infinite_is_null(self, double: str) -> str:
+        return f"nullif(nullif({double}, {self.endless('')}), {self.endless('-')})"
 
-def castable(given: SqlType, wanted: SqlType) -> bool:
-    """Whether ksqlDB's CAST goes from one type to the other."""
-    a, b = given.base, wanted.base
-    if given.numeric and wanted.numeric:
-        return True
-    if b is Base.STRING:
-        return a not in (Base.BYTES, *_NESTED)
-    if a is Base.STRING:
-        return wanted.numeric or b is Base.BOOLEAN or b in _TEXT_TIMES
-    if a is b and given.element is not None and wanted.element is not None:
-        return given.element == wanted.element or castable(given.element, wanted.element)
-    pairs = ((Base.TIMESTAMP, Base.DATE), (Base.TIMESTAMP, Base.TIME), (Base.DATE, Base.TIMESTAMP))
-    return (a, b) in pairs
+    def endless(self, sign: str) -> str:
+        """An infinite DOUBLE."""
+        return f"CAST('{sign}Infinity' AS DOUBLE)"
 
 
 class _Spark(Engine):
@@ -139,6 +182,14 @@ class _Spark(Engine):
 
     def modulo(self, left: str, right: str) -> str:
         return f"({left} % {right})"
+
+    def divide_doubles(self, left: str, right: str) -> str:
+        by_zero = f"CASE WHEN {right} = 0 THEN {left} * {self.endless('')} END"
+        return f"coalesce({left} / {right}, {by_zero})"
+
+    def modulo_doubles(self, left: str, right: str) -> str:
+        by_zero = f"CASE WHEN {right} = 0 AND {left} IS NOT NULL THEN CAST('NaN' AS DOUBLE) END"
+        return f"coalesce({left} % {right}, {by_zero})"
 
     def element(self, array: str, index: str) -> str:
         # Spark fails at index 0, whatever the session's settings.
@@ -170,16 +221,47 @@ class _Spark(Engine):
         pairs = (f"{self.string(n)}, {v}" for n, v in zip(names, values, strict=True))
         return f"named_struct({', '.join(pairs)})"
 
-    def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str | None:
-        if given.base is Base.TIMESTAMP and wanted == STRING:
-            return f"date_format({sql}, {self.string(ISO_TIMESTAMP)})"
+    def each(self, array: str, name: str, body: str) -> str:
+        return f"transform({array}, {name} -> {body})"
+
+    def each_entry(self, map_: str, name: str, key: str, value: str) -> str:
+        pair = f"struct({key} AS key, {value} AS value)"
+        return f"map_from_entries({self.each(self.entries(map_), name, pair)})"
+
+    def join(self, array: str, separator: str) -> str:
+        return f"array_join({array}, {self.string(separator)})"
+
+    def trim(self, text: str) -> str:
+        return f"btrim({text}, {self.string(_BLANK)})"
+
+    def from_base64(self, text: str) -> str:
+        return f"try_to_binary({self.trim(text)}, 'base64')"
+
+    def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str:
         if given.base is Base.TIMESTAMP and wanted.base is Base.TIME:
             return f"CAST(pmod(unix_millis({sql}), 86400000) AS INT)"
-        if given.base is Base.TIME and wanted == STRING:
-            return f"date_format(timestamp_millis({sql}), 'HH:mm:ss.SSS')"
-        if given.base is Base.STRING and wanted.base is Base.TIME:
-            return f"CAST(unix_millis(try_to_timestamp({sql}, 'HH:mm[:ss[.SSS]]')) AS INT)"
-        return None
+        return f"CAST({sql} AS {self.type_name(wanted)})"
+
+    def text(self, sql: str, given: SqlType) -> str:
+        if given.base is Base.TIMESTAMP:
+            return f"date_format({sql}, {self.string(ISO_TIMESTAMP)})"
+        if given.base is Base.TIME:
+            shown = f"date_format(timestamp_millis({sql}), 'HH:mm:ss')"
+            return f"regexp_replace({shown}, '(?<=:..):00$', '')"
+        if given.base is Base.DECIMAL and given.scale > _PLAIN_SCALE:
+            return f"replace(format_number({sql}, {given.scale}), ',', '')"
+        return f"CAST({sql} AS STRING)"
+
+    def read(self, text: str, wanted: SqlType) -> str:
+        if wanted.base is Base.TIME:
+            moment = f"CAST(concat('1970-01-01T', nullif({text}, '')) AS TIMESTAMP)"
+            return f"CAST(unix_millis({moment}) AS INT)"
+        found = f"CAST({text} AS {self.type_name(wanted)})"
+        return self._infinite_is_null(found) if wanted == DOUBLE else found
+
+    def to_timestamp(self, date: str, time: str, zone: str) -> str:
+        parts = [f"nullif({date}, '')", _rest(_DATE, date), "'T'", time, _rest(_TIME, time), zone]
+        return f"CAST(concat({', '.join(parts)}) AS TIMESTAMP)"
 
 
 class _DuckDb(Engine):
@@ -196,7 +278,7 @@ class _DuckDb(Engine):
         if sql_type.base is Base.ARRAY and element is not None:
             return f"{self.type_name(element)}[]"
         if sql_type.base is Base.MAP and element is not None:
-            return f"MAP(VARCHAR, {self.type_name(element)})"
+            return f"MAP({self.type_name(sql_type.map_key)}, {self.type_name(element)})"
         if sql_type.base is Base.STRUCT:
             fields = (f"{self.quote(f.name)} {self.type_name(f.type)}" for f in sql_type.fields)
             return f"STRUCT({', '.join(fields)})"
@@ -208,6 +290,12 @@ class _DuckDb(Engine):
 
     def modulo(self, left: str, right: str) -> str:
         return f"({left} % nullif({right}, 0))"
+
+    def divide_doubles(self, left: str, right: str) -> str:
+        return f"({left} / {right})"
+
+    def modulo_doubles(self, left: str, right: str) -> str:
+        return f"({left} % {right})"
 
     def element(self, array: str, index: str) -> str:
         return f"list_extract({array}, {index})"
@@ -232,35 +320,61 @@ class _DuckDb(Engine):
         pairs = (f"{self.quote(n)} := {v}" for n, v in zip(names, values, strict=True))
         return f"struct_pack({', '.join(pairs)})"
 
-    def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str | None:
-        if wanted.base in (Base.INTEGER, Base.BIGINT):
-            return self._truncate(sql, given, wanted)
-        templates = {
-            (Base.TIMESTAMP, Base.STRING): "strftime({x}, '%Y-%m-%dT%H:%M:%S.%g')",
-            (Base.TIMESTAMP, Base.TIME): "CAST(epoch_ms({x}) % 86400000 AS INTEGER)",
-            (Base.TIME, Base.STRING): "strftime(make_timestamp_ms({x}), '%H:%M:%S.%g')",
-            (Base.STRING, Base.TIME): (
-                "CAST(epoch_ms(DATE '1970-01-01' + CAST({x} AS TIME)) AS INTEGER)"
-            ),
-        }
-        template = templates.get((given.base, wanted.base))
-        return template.replace("{x}", sql) if template else None
+    def each(self, array: str, name: str, body: str) -> str:
+        return f"list_transform({array}, lambda {name}: {body})"
 
-    def _truncate(self, sql: str, given: SqlType, wanted: SqlType) -> str | None:
-        # DuckDB's own CAST to a whole number rounds.
-        name = self.type_name(wanted)
-        if given.base is Base.STRING:
-            return f"CAST(trunc(CAST({sql} AS DECIMAL(38, 10))) AS {name})"
-        return None if given.base in _WHOLE else f"CAST(trunc({sql}) AS {name})"
+    def each_entry(self, map_: str, name: str, key: str, value: str) -> str:
+        pair = f"struct_pack(k := {key}, v := {value})"
+        return f"map_from_entries({self.each(self.entries(map_), name, pair)})"
+
+    def join(self, array: str, separator: str) -> str:
+        return f"array_to_string({array}, {self.string(separator)})"
+
+    def trim(self, text: str) -> str:
+        return f"trim({text}, {self.string(_BLANK)})"
+
+    def from_base64(self, text: str) -> str:
+        return f"TRY(from_base64({self.trim(text)}))"
+
+    def convert(self, sql: str, given: SqlType, wanted: SqlType) -> str:
+        if given.base is Base.TIMESTAMP and wanted.base is Base.TIME:
+            return f"CAST(((epoch_ms({sql}) % 86400000) + 86400000) % 86400000 AS INTEGER)"
+        if given.base is Base.BIGINT and wanted.base is Base.INTEGER:  # it wraps around
+            low = f"(({sql} & 4294967295) + 2147483648) & 4294967295"
+            return f"CAST(({low}) - 2147483648 AS INTEGER)"
+        if wanted.base in _WHOLE and given.base not in _WHOLE:
+            return f"TRY_CAST(trunc({sql}) AS {self.type_name(wanted)})"  # CAST would round
+        always = given.base in _WHOLE if wanted.base is Base.BIGINT else wanted.base in _ALWAYS
+        return f"{'CAST' if always else 'TRY_CAST'}({sql} AS {self.type_name(wanted)})"
+
+    def text(self, sql: str, given: SqlType) -> str:
+        if given.base is Base.TIMESTAMP:
+            return f"strftime({sql}, '%Y-%m-%dT%H:%M:%S.%g')"
+        if given.base is Base.TIME:
+            shown = f"strftime(make_timestamp_ms({sql}), '%H:%M:%S')"
+            return f"regexp_replace({shown}, '(:..):00$', '\\1')"
+        if given == DOUBLE:
+            return f"{sql_name('DOUBLE_TEXT', STRING, [DOUBLE])}({sql})"
+        return f"CAST({sql} AS VARCHAR)"
+
+    def read(self, text: str, wanted: SqlType) -> str:
+        if wanted.base is Base.DATE:
+            text = f"(nullif({text}, '') || {_rest(_DATE, text)})"
+        elif wanted.base is Base.TIME:
+            time = f"TRY_CAST(({text} || {_rest(_TIME, text)}) AS TIME)"
+            return f"CAST(epoch_ms(DATE '1970-01-01' + {time}) AS INTEGER)"
+        found = f"TRY_CAST({text} AS {self.type_name(wanted)})"
+        return self._infinite_is_null(found) if wanted == DOUBLE else found
+
+    def to_timestamp(self, date: str, time: str, zone: str) -> str:
+        parts = [f"nullif({date}, '')", _rest(_DATE, date), "'T'", time, _rest(_TIME, time), zone]
+        return f"make_timestamp(epoch_us(TRY_CAST(({' || '.join(parts)}) AS TIMESTAMPTZ)))"
+
+
+def _rest(pattern: str, text: str) -> str:
+    """What is missing of a date or a time, as it is at the beginning of a year or a day."""
+    return f"substring({pattern}, length({text}) + 1)"
 
 
 SPARK: Engine = _Spark()
 DUCKDB: Engine = _DuckDb()
-
-
-def explain_cast(given: SqlType | None, wanted: SqlType) -> str:
-    """Why a CAST is refused."""
-    hint = ""
-    if given is not None and given.base in _NESTED and wanted == STRING:
-        hint = "; TO_JSON_STRING makes text of it"
-    return f"cannot cast {describe(given)} to {wanted}{hint}"

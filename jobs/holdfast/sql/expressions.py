@@ -16,23 +16,22 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from holdfast.sql.arithmetic import Arithmetic
+from holdfast.sql.casts import cast_sql, explain_cast
+from holdfast.sql.coercions import Coercions
 from holdfast.sql.comparisons import Comparisons
+from holdfast.sql.constructors import CONSTRUCTORS, Constructors
 from holdfast.sql.dialect import SQL_TYPE
-from holdfast.sql.engines import Engine, explain_cast
+from holdfast.sql.engines import Engine
 from holdfast.sql.function_catalog import function_names, lookup_function
 from holdfast.sql.functions import UNITS, Call, NoOverloadError, Overload, choose, render
 from holdfast.sql.later import CLAUSES
 from holdfast.sql.literals import literal
 from holdfast.sql.script import Script, resolve_identifier, start_of
-from holdfast.sql.type_rules import arithmetic_type, common_type
 from holdfast.sql.typed import Typed, describe
-from holdfast.types.schema import BOOLEAN, STRING, Base, Column, SqlType
+from holdfast.types.schema import BOOLEAN, STRING, Base, SqlType
 
 __all__ = ["Scope", "Translator", "call_name"]
-
-_ARITHMETIC: dict[type[exp.Expr], str] = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%",
-}  # fmt: skip
 
 
 def call_name(node: exp.Expr) -> str | None:
@@ -72,20 +71,20 @@ class Translator:
         self.engine = engine
         self.scope = scope
         self.comparisons = Comparisons(self)
+        self.coercions = Coercions(self)
+        self.constructors = Constructors(self)
         self._handlers: dict[type[exp.Expr], Callable[..., Typed]] = {
             exp.Paren: lambda node: self.translate(node.this),
             exp.Column: self._column,
             exp.Dot: self._field,
             exp.Bracket: self._subscript,
-            exp.Neg: self._negative,
-            exp.DPipe: self._joined,
             exp.Case: self._case,
             exp.Cast: self._cast,
             exp.Anonymous: self._function,
-            exp.Array: self._array,
+            exp.Array: self.constructors.array,
             exp.Lambda: self._lambda,
             exp.Not: self._not,
-            **dict.fromkeys(_ARITHMETIC, self._arithmetic),
+            **Arithmetic(self).handlers,
             **dict.fromkeys((exp.And, exp.Or), self._logical),
             **dict.fromkeys((exp.Literal, exp.Boolean, exp.Null), self._literal),
             **self.comparisons.handlers,
@@ -127,7 +126,9 @@ class Translator:
         typed = self.translate(node)
         if typed.type not in (BOOLEAN, None):
             raise self.script.invalid(
-                start_of(node), f"a condition must be BOOLEAN, but this is {typed.type}"
+                start_of(node),
+                f"a condition should evaluate to boolean but is {self.script.excerpt(node)} "
+                f"({describe(typed.type)}) instead",
             )
         return typed if typed.type else self.coerce(typed, BOOLEAN, node)
 
@@ -135,26 +136,10 @@ class Translator:
         """`typed` as `wanted` (None leaves it as it is)."""
         if wanted is None or typed.type == wanted:
             return typed
-        text = self.engine.cast(typed, wanted)
+        text = cast_sql(self.engine, typed, wanted)
         if text is None:
             raise self.script.invalid(start_of(node), explain_cast(typed.type, wanted))
         return Typed(wanted, text, constant=typed.constant)
-
-    def common(self, nodes: Sequence[exp.Expr], what: str) -> tuple[list[Typed], SqlType]:
-        """Several expressions converted to their one type."""
-        given = [self.translate(n) for n in nodes]
-        wanted = common_type(t.type for t in given)
-        if wanted is None and any(t.type is not None for t in given):
-            types = ", ".join(dict.fromkeys(describe(t.type) for t in given))
-            raise self.script.invalid(
-                start_of(nodes[0]), f"{what} must be of one type, not {types}", action="use CAST"
-            )
-        if wanted is None:
-            raise self.script.invalid(
-                start_of(nodes[0]), f"{what} are all NULL, so they have no type", action="use CAST"
-            )
-        pairs = zip(given, nodes, strict=True)
-        return [self.coerce(t, wanted, n) for t, n in pairs], wanted
 
     def _literal(self, node: exp.Expr) -> Typed:
         return literal(self.engine, self.script, node)
@@ -202,60 +187,6 @@ class Translator:
             "whole number (the first element is 1), a MAP takes a STRING",
         )
 
-    def _negative(self, node: exp.Neg) -> Typed:
-        if isinstance(node.this, exp.Literal) and not node.this.is_string:
-            return literal(self.engine, self.script, node.this, negative=True)
-        value = self.translate(node.this)
-        if value.type is None or not value.type.numeric:
-            raise self.script.invalid(
-                start_of(node), f"- needs a number, but this is {describe(value.type)}"
-            )
-        return Typed(value.type, f"(- {value.sql})")
-
-    def _arithmetic(self, node: exp.Binary) -> Typed:
-        operator = _ARITHMETIC[type(node)]
-        left, right = self.translate(node.this), self.translate(node.expression)
-        if operator == "+" and STRING in (left.type, right.type):
-            return self._concatenation(node, left, right)
-        types = (left.type, right.type)
-        if any(t is not None and not t.numeric for t in types) or left.type is right.type is None:
-            raise self.script.invalid(
-                start_of(node),
-                f"{describe(left.type)} {operator} {describe(right.type)} is not possible",
-                action="arithmetic needs numbers on both sides; use CAST",
-            )
-        return self._numbers(operator, left, right, node)
-
-    def _numbers(self, operator: str, left: Typed, right: Typed, node: exp.Expr) -> Typed:
-        one = left.type or right.type
-        assert one is not None
-        result = arithmetic_type(operator, left.type or one, right.type or one)
-        if result.base is not Base.DECIMAL:
-            left, right = (self.coerce(t, result, node) for t in (left, right))
-        if operator == "/":
-            whole = result.base in (Base.INTEGER, Base.BIGINT)
-            text = self.engine.divide(left.sql, right.sql, whole=whole)
-            exact = not whole or result.base is not Base.INTEGER
-        elif operator == "%":
-            text, exact = self.engine.modulo(left.sql, right.sql), True
-        else:
-            text, exact = f"({left.sql} {operator} {right.sql})", True
-        if result.base is Base.DECIMAL or not exact:
-            text = f"CAST({text} AS {self.engine.type_name(result)})"
-        return Typed(result, text)
-
-    def _joined(self, node: exp.DPipe) -> Typed:
-        return self._concatenation(node, self.translate(node.this), self.translate(node.expression))
-
-    def _concatenation(self, node: exp.Expr, left: Typed, right: Typed) -> Typed:
-        if any(t.type not in (STRING, None) for t in (left, right)):
-            raise self.script.invalid(
-                start_of(node),
-                f"{describe(left.type)} + {describe(right.type)} is not possible",
-                action="text is joined with text; use CAST(... AS STRING)",
-            )
-        return Typed(STRING, self.engine.concat(left.sql, right.sql))
-
     def _logical(self, node: exp.Binary) -> Typed:
         word = "AND" if isinstance(node, exp.And) else "OR"
         left, right = self.boolean(node.this), self.boolean(node.expression)
@@ -269,10 +200,10 @@ class Translator:
     def _case(self, node: exp.Case) -> Typed:
         branches: list[exp.If] = node.args["ifs"]
         default = node.args.get("default")
-        if not branches:
-            raise self.script.invalid(start_of(node), "CASE needs at least one WHEN")
         results = [b.args["true"] for b in branches] + ([default] if default is not None else [])
-        typed, wanted = self.common(results, "the results of CASE")
+        typed = [self.translate(r) for r in results]
+        wanted = self._case_type(results, typed)
+        typed = [self.coerce(t, wanted, r) for t, r in zip(typed, results, strict=True)]
         operand = node.args.get("this")
         whens = (
             self.condition(b.this if operand is None else exp.EQ(this=operand, expression=b.this))
@@ -282,18 +213,32 @@ class Translator:
         end = f" ELSE {typed[-1].sql}" if default is not None else ""
         return Typed(wanted, f"CASE {arms}{end} END")
 
+    def _case_type(self, nodes: Sequence[exp.Expr], typed: Sequence[Typed]) -> SqlType:
+        """The type of all results, which do not convert to each other."""
+        found = [(n, t.type) for n, t in zip(nodes, typed, strict=True) if t.type is not None]
+        if not found:
+            raise self.script.invalid(
+                start_of(nodes[0]),
+                "Invalid Case expression. All case branches have NULL type",
+                action="use CAST(NULL AS ...)",
+            )
+        wanted = found[0][1]
+        for node, given in found[1:]:
+            if given != wanted:
+                raise self.script.invalid(
+                    start_of(node),
+                    "Invalid Case expression. The type of all THEN clauses, and of the default "
+                    f"clause, should be the same: {self.script.excerpt(node)} is "
+                    f"{describe(given)}, those before it are {describe(wanted)}",
+                    action="use CAST",
+                )
+        return wanted
+
     def _cast(self, node: exp.Cast) -> Typed:
         if SQL_TYPE not in node.meta:
             raise self.script.unsupported(start_of(node), "typed literals are not supported yet",
                                           action="use CAST('...' AS TYPE)")  # fmt: skip
         return self.coerce(self.translate(node.this), node.meta[SQL_TYPE], node)
-
-    def _array(self, node: exp.Array) -> Typed:
-        if not node.expressions:
-            raise self.script.invalid(start_of(node), "ARRAY[] has no type: give it an element")
-        items, element = self.common(node.expressions, "the elements of ARRAY")
-        text = self.engine.array([i.sql for i in items])
-        return Typed(SqlType(Base.ARRAY, element=element), text)
 
     def _lambda(self, node: exp.Lambda) -> Typed:
         later = CLAUSES["LAMBDA"]
@@ -304,8 +249,8 @@ class Translator:
         for argument in node.expressions:
             if isinstance(argument, exp.Lambda):
                 self._lambda(argument)
-        if name in ("MAP", "STRUCT"):
-            return self._constructor(name, node)
+        if name in CONSTRUCTORS:
+            return self.constructors.pairs(name, node)
         overloads = lookup_function(name)
         if not overloads:
             names = [*function_names(), *self.scope.function_names()]
@@ -353,32 +298,3 @@ class Translator:
             action="apply it in an earlier statement (CREATE STREAM ... AS SELECT) or before "
             "the aggregation (in WHERE, GROUP BY or an aggregate's argument)",
         )
-
-    def _constructor(self, name: str, node: exp.Anonymous) -> Typed:
-        pairs = [a for a in node.expressions if isinstance(a, exp.PropertyEQ)]
-        if len(pairs) != len(node.expressions) or not pairs:
-            raise self.script.invalid(
-                node.meta.get("start", 0), f"{name} is written {name}(key := value, ...)"
-            )
-        if name == "MAP":
-            keys, key_type = self.common([_map_key(p.this) for p in pairs], "the keys of MAP")
-            if key_type != STRING:
-                raise self.script.invalid(start_of(pairs[0]), "the keys of a MAP must be STRING")
-            values, value_type = self.common([p.expression for p in pairs], "the values of MAP")
-            text = self.engine.map([k.sql for k in keys], [v.sql for v in values])
-            return Typed(SqlType(Base.MAP, element=value_type), text)
-        names = [resolve_identifier(_identifier(p.this)) for p in pairs]
-        values = [self.common([p.expression], "the fields of STRUCT")[0][0] for p in pairs]
-        fields = tuple(Column(n, v.type) for n, v in zip(names, values, strict=True) if v.type)
-        text = self.engine.struct(names, [v.sql for v in values])
-        return Typed(SqlType(Base.STRUCT, fields=fields), text)
-
-
-def _map_key(node: exp.Expr) -> exp.Expr:
-    # sqlglot takes a bare name before := for a field's name.
-    return exp.Column(this=node) if isinstance(node, exp.Identifier) else node
-
-
-def _identifier(node: exp.Expr) -> exp.Identifier:
-    found = node.this if isinstance(node, exp.Column) else node
-    return found if isinstance(found, exp.Identifier) else exp.to_identifier(str(node.name))

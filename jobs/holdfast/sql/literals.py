@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from sqlglot import exp
 
 from holdfast.sql.engines import Engine
 from holdfast.sql.script import Script, start_of
+from holdfast.sql.type_rules import decimal_like
 from holdfast.sql.typed import Typed
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, SqlType
+from holdfast.tasks.plain_text import java_double
+from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING
 
-__all__ = ["event_time_ms", "literal"]
+__all__ = ["event_time_ms", "is_literal", "literal", "literal_text"]
 
 _INTEGER_MAX = 2**31 - 1
 _BIGINT_MAX = 2**63 - 1
-_PARTIAL = re.compile(r"\d{4}(-\d{2}(-\d{2}(T.*)?)?)?")
-_COMPLETION = "0000-01-01"
+_PARTIAL = re.compile(
+    r"(\d{4}|\d{4}-\d{2}|\d{4}-\d{2}-\d{2}(?=T|$))(?:T([0-9:.]{0,12})(?:Z|([+-]\d{2}:?\d{2}))?)?"
+)
+_DATE, _TIME = "0000-01-01", "00:00:00.000"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def is_literal(node: exp.Expr) -> bool:
+    """Whether it is a literal, a number with its sign."""
+    inner = node.this if isinstance(node, exp.Neg) else node
+    return isinstance(inner, (exp.Literal, exp.Boolean))
+
+
+def literal_text(node: exp.Expr) -> str:
+    """A literal as Java prints its value."""
+    if isinstance(node, exp.Boolean):
+        return "true" if node.this else "false"
+    inner = node.this if isinstance(node, exp.Neg) else node
+    text = f"{'-' if node is not inner else ''}{inner.this}"
+    if inner.is_string:
+        return text
+    if "e" in text.lower():
+        return java_double(float(text))
+    return format(Decimal(text), "f")
 
 
 def literal(engine: Engine, script: Script, node: exp.Expr, *, negative: bool = False) -> Typed:
@@ -33,7 +58,7 @@ def literal(engine: Engine, script: Script, node: exp.Expr, *, negative: bool = 
     try:
         return _number(engine, digits)
     except ValueError:
-        raise script.invalid(start_of(node), f"{digits} is not a number that fits") from None
+        raise script.invalid(start_of(node), f"Invalid numeric literal: {digits}") from None
 
 
 def _number(engine: Engine, digits: str) -> Typed:
@@ -41,14 +66,9 @@ def _number(engine: Engine, digits: str) -> Typed:
         text = engine.double(digits.upper())
         return Typed(DOUBLE, _operand(text), constant=(float(digits),))
     if "." in digits:
-        whole, _, fraction = digits.lstrip("-").partition(".")
-        whole, fraction = whole.lstrip("0"), fraction or "0"
-        precision = max(1, len(whole) + len(fraction))
-        if precision > 38:
-            raise ValueError(digits)
-        sign = "-" if digits.startswith("-") else ""
-        text = f"{sign}{whole or '0'}.{fraction}"
-        decimal = SqlType(Base.DECIMAL, precision=precision, scale=len(fraction))
+        number = Decimal(digits)
+        decimal = decimal_like(number)
+        text = engine.decimal(format(number, "f"), decimal)
         return Typed(decimal, _operand(text), constant=(float(digits),))
     value = int(digits)
     if not -_BIGINT_MAX - 1 <= value <= _BIGINT_MAX:
@@ -66,13 +86,15 @@ def event_time_ms(text: str) -> int | None:
 
     In UTC unless the text carries an offset; None when it is no date.
     """
-    if not _PARTIAL.fullmatch(text):
+    found = _PARTIAL.fullmatch(text)
+    if found is None:
         return None
-    full = text if len(text) >= len(_COMPLETION) else text + _COMPLETION[len(text) :]
+    date, time, zone = found.group(1), found.group(2) or "", found.group(3) or ""
+    full = f"{date}{_DATE[len(date) :]}T{time}{_TIME[len(time) :]}{zone}"
     try:
         moment = datetime.fromisoformat(full)
     except ValueError:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

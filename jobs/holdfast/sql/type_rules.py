@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from holdfast.sql.script import did_you_mean
-from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, SqlType
+from holdfast.types.schema import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Base,
+    Column,
+    SqlType,
+)
 
-__all__ = ["arithmetic_type", "common_type", "converts_to", "decimal_of", "simple_type"]
+__all__ = [
+    "arithmetic_type",
+    "common_type",
+    "converts_to",
+    "decimal_like",
+    "decimal_of",
+    "simple_type",
+]
 
 _SIMPLE: dict[str, SqlType] = {
     "BOOLEAN": BOOLEAN,
@@ -28,6 +45,7 @@ _FROM_OTHERS = {"FLOAT": "DOUBLE", "REAL": "DOUBLE", "LONG": "BIGINT", "TEXT": "
                 "NUMERIC": "DECIMAL", "DATETIME": "TIMESTAMP", "CHAR": "STRING"}  # fmt: skip
 _WIDTH = {Base.INTEGER: 0, Base.BIGINT: 1, Base.DECIMAL: 2, Base.DOUBLE: 3}
 _PRECISION_MAX = 38
+_READ_FROM_TEXT = (Base.DATE, Base.TIME, Base.TIMESTAMP, Base.BYTES)
 _DIVISION_SCALE_MIN = 6
 
 
@@ -47,6 +65,20 @@ def decimal_of(sql_type: SqlType) -> SqlType:
     if sql_type.base is Base.BIGINT:
         return SqlType(Base.DECIMAL, precision=19, scale=0)
     return sql_type
+
+
+def decimal_like(number: Decimal) -> SqlType:
+    """The DECIMAL of a number as it is written: 12.50 is DECIMAL(4, 2), 0.5 is DECIMAL(2, 1).
+
+    Raises:
+        ValueError: it has more digits than a DECIMAL holds.
+    """
+    _, digits, exponent = number.as_tuple()
+    scale = max(0, -int(exponent))
+    precision = scale + 1 if abs(number) < 1 else len(digits) + max(0, int(exponent))
+    if precision > _PRECISION_MAX:
+        raise ValueError(f"{number} has {precision} digits, a DECIMAL has {_PRECISION_MAX}")
+    return SqlType(Base.DECIMAL, precision=precision, scale=scale)
 
 
 def _decimal(precision: int, scale: int) -> SqlType:
@@ -70,11 +102,31 @@ def _common(left: SqlType, right: SqlType) -> SqlType | None:
         return left
     if left.numeric and right.numeric:
         return _wider(left, right)
-    nested = left.base is right.base and left.base in (Base.ARRAY, Base.MAP)
-    if nested and left.element is not None and right.element is not None:
-        element = _common(left.element, right.element)
-        return None if element is None else SqlType(left.base, element=element)
-    return None
+    if STRING in (left, right):
+        return next((t for t in (left, right) if t.base in _READ_FROM_TEXT), None)
+    if left.base is not right.base:
+        return None
+    return _common_struct(left, right) if left.base is Base.STRUCT else _common_parts(left, right)
+
+
+def _common_parts(left: SqlType, right: SqlType) -> SqlType | None:
+    if left.element is None or right.element is None:
+        return None
+    element, key = _common(left.element, right.element), _common(left.map_key, right.map_key)
+    if element is None or key is None:
+        return None
+    return SqlType(left.base, element=element, key=key)
+
+
+def _common_struct(left: SqlType, right: SqlType) -> SqlType | None:
+    """All fields of both."""
+    fields: dict[str, SqlType] = {}
+    for field in left.fields + right.fields:
+        joined = _common(fields[field.name], field.type) if field.name in fields else field.type
+        if joined is None:
+            return None
+        fields[field.name] = joined
+    return SqlType(Base.STRUCT, fields=tuple(Column(n, t) for n, t in fields.items()))
 
 
 def common_type(types: Iterable[SqlType | None]) -> SqlType | None:

@@ -13,6 +13,7 @@ from holdfast.types.schema import Base
 __all__ = ["delimited_rows", "java_double", "kafka_bytes"]
 
 _PACKED = {Base.INTEGER: ">i", Base.BIGINT: ">q", Base.DOUBLE: ">d"}
+_LEAST, _LEAST_TEXT = 5e-324, "4.9E-324"  # the one that Java writes with a digit too many
 _PLAIN = (1e-3, 1e7)  # from there on Java writes an exponent
 _NUMBER_SIGN, _SPACE = "#", " "
 
@@ -25,6 +26,8 @@ def java_double(value: float) -> str:
         return "Infinity" if value > 0 else "-Infinity"
     if value == 0 or _PLAIN[0] <= abs(value) < _PLAIN[1]:
         return format(Decimal(repr(value)), "f")
+    if abs(value) == _LEAST:
+        return _LEAST_TEXT if value > 0 else f"-{_LEAST_TEXT}"
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     shown = "".join(map(str, digits))
     power = len(shown) - 1 + int(exponent)

@@ -76,7 +76,7 @@ def test_delimited_numbers_are_written_as_java_writes_them() -> None:
     [
         (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (123456.789, "123456.789"), (0.001, "0.001"),
         (0.0001, "1.0E-4"), (9999999.0, "9999999.0"), (1e7, "1.0E7"), (-1.25e-7, "-1.25E-7"),
-        (1e22, "1.0E22"), (5e-324, "5.0E-324"), (float("nan"), "NaN"), (float("inf"), "Infinity"),
+        (1e22, "1.0E22"), (5e-324, "4.9E-324"), (-5e-324, "-4.9E-324"), (float("nan"), "NaN"), (float("inf"), "Infinity"),
     ],
 )  # fmt: skip
 def test_doubles_as_java_prints_them(value: float, text: str) -> None:
