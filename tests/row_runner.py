@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.types.schema import BIGINT, STRING, Column
+from holdfast.types.schema import STRING, Column
 from holdfast.types.topology import (
     Format,
     Input,
@@ -29,7 +29,7 @@ from holdfast.types.topology import (
     Source,
 )
 
-__all__ = ["Row", "RowRunner", "Sent", "join_query", "source_input"]
+__all__ = ["Record", "Row", "RowRunner", "Sent", "join_query", "source_input"]
 
 KEY = Column("ID", STRING)
 
@@ -42,6 +42,17 @@ class Row:
     key: str | None
     text: str | None
     time: int = 0
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of any columns; `values` None is a tombstone, `cause` its place among all."""
+
+    side: int
+    key: bytes | None
+    values: dict[str, Any] | None
+    time: int
+    cause: int
 
 
 @dataclass(frozen=True)
@@ -104,7 +115,11 @@ class RowRunner:
 
     def send(self, *rows: Row) -> list[Sent]:
         """One batch; each record's place in all of them is its cause."""
-        payload = self._payload(rows)
+        return self.process([self._record(row) for row in rows])
+
+    def process(self, records: Sequence[Record]) -> list[Sent]:
+        """One batch of records with any columns."""
+        payload = self._payload(records)
         changes = self.processor.process(payload, self.stream_time, self.store)
         self._apply(changes.keys, changes.rows, changes.created, changes.removed)
         self.stream_time = changes.stream_time_ms
@@ -126,29 +141,29 @@ class RowRunner:
         parts = (rows[a:b] for a, b in pairwise(bounds))
         return [sent for part in parts for sent in self.send(*part)]
 
-    def _payload(self, rows: Sequence[Row]) -> pa.Table:
-        start = self._count
-        self._count += len(rows)
+    def _record(self, row: Row) -> Record:
+        self._count += 1
+        columns = [c.column.name for c in self._inputs[row.side].columns]
+        values = None if row.text is None else dict.fromkeys(columns, row.text)
+        key = None if row.key is None else row.key.encode()
+        return Record(row.side, key, values, row.time, self._count - 1)
+
+    def _payload(self, records: Sequence[Record]) -> pa.Table:
         columns: dict[str, list[Any]] = {
-            "__key": [None if r.key is None else r.key.encode() for r in rows],
-            "__side": [r.side for r in rows],
-            "__partition": [0] * len(rows),
-            "__offset": list(range(start, self._count)),
-            "__timestamp": [r.time for r in rows],
-            "__tombstone": [r.text is None for r in rows],
-            "__seq": list(range(start, self._count)),
+            "__key": [r.key for r in records],
+            "__side": [r.side for r in records],
+            "__partition": [0] * len(records),
+            "__offset": list(range(len(records))),
+            "__timestamp": [r.time for r in records],
+            "__tombstone": [r.values is None for r in records],
+            "__seq": [r.cause for r in records],
         }
         for side, each in enumerate(self._inputs):
-            for values in self._carried(rows, side, each):
-                columns.update(values)
+            for name in (c.column.name for c in each.columns):
+                values = [r.values if r.side == side else None for r in records]
+                columns[name] = [None if v is None else v[name] for v in values]
         schema = self.processor.schema
         return pa.table([pa.array(columns[f.name], f.type) for f in schema], schema)
-
-    def _carried(
-        self, rows: Sequence[Row], side: int, each: Input
-    ) -> Iterator[dict[str, list[Any]]]:
-        for column in (c.column for c in each.columns):
-            yield {column.name: [_value(r, column) if r.side == side else None for r in rows]}
 
     def _apply(
         self, keys: list[bytes], rows: list[bytes | None], created: list[bytes], removed: int
@@ -167,12 +182,6 @@ class RowRunner:
         if self.processor.retention_ms is not None and self.stream_time != NO_TIME:
             old = self.store.expired(self.stream_time - self.processor.retention_ms, 1000)
             self._apply(old, [None] * len(old), [], len(old))
-
-
-def _value(row: Row, column: Column) -> Any:
-    if row.text is None:
-        return None
-    return int(row.text) if column.type == BIGINT else row.text
 
 
 def _text(key: bytes | None) -> str | None:
