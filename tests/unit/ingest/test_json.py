@@ -142,6 +142,11 @@ def test_a_key_of_one_column_stands_without_object() -> None:
     ]
 
 
+def test_a_key_that_nobody_wants_need_be_no_object() -> None:
+    found = JsonDecoder([], unwrapped=True).decode([b"12", b'"x"', b"{}", b"bad"])
+    assert (found.columns, sorted(found.bad)) == ((), [3])
+
+
 def test_neighbours_of_a_bad_record_are_decoded() -> None:
     payloads: list[bytes | None] = [b'{"a":%d}' % i for i in range(10_000)]
     payloads[3], payloads[4_567], payloads[9_999] = b"bad", None, b'{"a":"x"}'

@@ -47,11 +47,10 @@ class SlowJson:
 
     def __init__(self, wanted: Sequence[Column], *, unwrapped: bool) -> None:
         self._types = [c.type.arrow() for c in wanted]
-        if unwrapped and wanted:
-            convert = _converter(wanted[0].type)
-            self._convert: Callable[[object], list[object]] = lambda doc: [_named("", convert, doc)]
-        else:
-            self._convert = _Fields(wanted)
+        self._convert: Callable[[object], list[object]] = _Fields(wanted)
+        if unwrapped:
+            converters = [_converter(c.type) for c in wanted]  # one, or none is wanted
+            self._convert = lambda doc: [_named("", convert, doc) for convert in converters]
         self._unwrapped = unwrapped
 
     def decode(self, payloads: Sequence[bytes]) -> Decoded:
