@@ -158,3 +158,9 @@ def test_grouping_lists(clauses: str, keys: int) -> None:
 def test_keys_are_no_conditions(clauses: str) -> None:
     with pytest.raises(InvalidStatement, match="Syntax Error"):
         select(f"COUNT(*) FROM s {clauses}")
+
+
+@pytest.mark.parametrize("clause", ["GROUP BY", "PARTITION BY"])
+def test_a_clause_has_keys(clause: str) -> None:
+    with pytest.raises(InvalidStatement, match=f"{clause} requires at least one expression"):
+        select(f"COUNT(*) FROM s {clause} ()")
