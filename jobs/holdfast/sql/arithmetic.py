@@ -54,7 +54,9 @@ class Arithmetic:
         if isinstance(node, exp.DPipe) or not types or not all(t.numeric for t in types):
             raise self._refused(node, left, right)
         result = arithmetic_type(operator, types[0], types[-1])
-        return Typed(result, self._numbers(operator, left, right, result, node))
+        text = self._numbers(operator, left, right, result, node)
+        engine = self._translator.engine
+        return Typed(result, self._translator.scope.arithmetic(text, engine.type_name(result)))
 
     def _refused(self, node: exp.Expr, left: Typed, right: Typed) -> Exception:
         types = " ".join("NULL" if t.type is None else t.type.base for t in (left, right))

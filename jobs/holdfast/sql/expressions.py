@@ -11,56 +11,25 @@ NOT for example, it is wrapped in `coalesce(..., false)`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from holdfast.sql.arithmetic import Arithmetic
+from holdfast.sql.calls import Calls
 from holdfast.sql.casts import cast_sql, explain_cast
 from holdfast.sql.coercions import Coercions
 from holdfast.sql.comparisons import Comparisons
 from holdfast.sql.constructors import CONSTRUCTORS, Constructors
 from holdfast.sql.dialect import SQL_TYPE
 from holdfast.sql.engines import Engine
-from holdfast.sql.function_catalog import function_names, lookup_function
-from holdfast.sql.functions import UNITS, Call, NoOverloadError, Overload, choose, render
-from holdfast.sql.later import CLAUSES
 from holdfast.sql.literals import literal
+from holdfast.sql.scope import Scope, call_name
 from holdfast.sql.script import Script, resolve_identifier, start_of
 from holdfast.sql.typed import Typed, describe
 from holdfast.types.schema import BOOLEAN, STRING, Base, SqlType
 
 __all__ = ["Scope", "Translator", "call_name"]
-
-
-def call_name(node: exp.Expr) -> str | None:
-    """The upper-case name of a function call, else None."""
-    if not isinstance(node, exp.Anonymous):
-        return None
-    name = node.this
-    return (name if isinstance(name, str) else str(name.this)).upper()
-
-
-class Scope(ABC):
-    """What names mean where an expression stands."""
-
-    @abstractmethod
-    def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
-        """The column, or an error that names the nearest one."""
-
-    @abstractmethod
-    def special(self, node: exp.Expr) -> Typed | None:
-        """A whole subexpression the scope knows (a grouping expression, an aggregate), or None."""
-
-    @property
-    @abstractmethod
-    def place(self) -> str:
-        """Where this is, for messages: "after aggregation" and the like."""
-
-    @abstractmethod
-    def function_names(self) -> Sequence[str]:
-        """Further function names for "did you mean"."""
 
 
 class Translator:
@@ -71,6 +40,7 @@ class Translator:
         self.engine = engine
         self.scope = scope
         self.comparisons = Comparisons(self)
+        self.calls = Calls(self)
         self.coercions = Coercions(self)
         self.constructors = Constructors(self)
         self._handlers: dict[type[exp.Expr], Callable[..., Typed]] = {
@@ -82,7 +52,7 @@ class Translator:
             exp.Cast: self._cast,
             exp.Anonymous: self._function,
             exp.Array: self.constructors.array,
-            exp.Lambda: self._lambda,
+            exp.Lambda: self.calls.lambda_alone,
             exp.Not: self._not,
             **Arithmetic(self).handlers,
             **dict.fromkeys((exp.And, exp.Or), self._logical),
@@ -240,61 +210,8 @@ class Translator:
                                           action="use CAST('...' AS TYPE)")  # fmt: skip
         return self.coerce(self.translate(node.this), node.meta[SQL_TYPE], node)
 
-    def _lambda(self, node: exp.Lambda) -> Typed:
-        later = CLAUSES["LAMBDA"]
-        raise self.script.unsupported(start_of(node), later.fact, action=later.action)
-
     def _function(self, node: exp.Anonymous) -> Typed:
         name = call_name(node) or ""
-        for argument in node.expressions:
-            if isinstance(argument, exp.Lambda):
-                self._lambda(argument)
-        if name in CONSTRUCTORS:
-            return self.constructors.pairs(name, node)
-        overloads = lookup_function(name)
-        if not overloads:
-            names = [*function_names(), *self.scope.function_names()]
-            error = self.script.unknown(node.meta.get("start", 0), "function", name, names)
-            raise error
-        return self._call(name, node, overloads)
-
-    def _call(self, name: str, node: exp.Anonymous, overloads: tuple[Overload, ...]) -> Typed:
-        at = node.meta.get("start", 0)
-        given = [self._argument(a, i, overloads) for i, a in enumerate(node.expressions)]
-        types = [t.type for t in given]
-        try:
-            overload, bound = choose(overloads, types)
-        except NoOverloadError as error:
-            raise self.script.invalid(at, f"{name} does not take {error}") from None
-        args = tuple(
-            self.coerce(t, overload.argument_type(i, t.type, bound), node.expressions[i])
-            for i, t in enumerate(given)
-        )
-        result = overload.result_type(bound, types)
-        if result is None:
-            raise self.script.invalid(at, f"the type of {name} over NULL is not known",
-                                      action="use CAST(NULL AS ...)")  # fmt: skip
-        text = render(overload, Call(self.engine, args, result))
-        if text is None:
-            raise self._no_rendering(name, at)
-        return Typed(result, text, ref=args[0].ref if name == "AS_VALUE" else None)
-
-    def _argument(self, node: exp.Expr, index: int, overloads: Sequence[Overload]) -> Typed:
-        wants_unit = index == 0 and any(o.params and o.params[0].word == "UNIT" for o in overloads)
-        if not wants_unit:
-            return self.translate(node)
-        word = str(node.this.this).upper() if isinstance(node, exp.Column) else ""
-        unit = word if word.endswith("S") else f"{word}S"
-        if unit not in UNITS:
-            raise self.script.unknown(start_of(node), "unit of time", word or "here", UNITS)
-        return Typed(None, unit, constant=(unit,))
-
-    def _no_rendering(self, name: str, at: int) -> Exception:
-        return self.script.unsupported(
-            at,
-            f"{name} with these arguments cannot be evaluated {self.scope.place}",
-            cause=f"{self.engine.name} has no function that gives what ksqlDB's {name} gives, "
-            "or an option that must be a literal is not one that is known",
-            action="apply it in an earlier statement (CREATE STREAM ... AS SELECT) or before "
-            "the aggregation (in WHERE, GROUP BY or an aggregate's argument)",
+        return (
+            self.constructors.pairs(name, node) if name in CONSTRUCTORS else self.calls.call(node)
         )

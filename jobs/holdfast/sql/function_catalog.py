@@ -1,15 +1,16 @@
-"""All scalar functions by name."""
+"""All scalar functions by name: ksqlDB's, Spark's own that are useful beside them, the user's."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from holdfast.sql.functions import Overload
+from holdfast.sql.functions import Overload, fn, py
 from holdfast.sql.functions_collections import COLLECTIONS
 from holdfast.sql.functions_data import DATA
 from holdfast.sql.functions_numeric import NUMERIC
 from holdfast.sql.functions_text import TEXT
 from holdfast.sql.functions_time import TIME
+from holdfast.tasks.functions.user import UserScalar, user_functions
 
 __all__ = ["function_names", "lookup_function"]
 
@@ -26,9 +27,17 @@ _CATALOG = _catalog()
 
 def lookup_function(name: str) -> tuple[Overload, ...]:
     """The overloads of a scalar function by its upper-case name; empty when there is none."""
-    return _CATALOG.get(name, ())
+    users = user_functions().get(name)
+    return _CATALOG.get(name) or ((_user(users),) if users else ())
 
 
 def function_names() -> list[str]:
     """All names, for "did you mean" and the documentation."""
-    return sorted(_CATALOG)
+    return sorted({*_CATALOG, *user_functions()})
+
+
+def _user(function: UserScalar) -> Overload:
+    args = ", ".join(a.base.value for a in function.args)
+    signature = f"{function.name}({args}) -> {function.returns.base.value}"
+    call = py(function.name)
+    return fn(signature, call, call, lambda _given: function.returns)

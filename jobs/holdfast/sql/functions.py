@@ -10,12 +10,13 @@ A rendering is a template (`{0}` the first argument, `{*}` all, `{1*}` all from 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.sql.engines import DUCKDB, Engine
+from holdfast.sql.engines import DUCKDB, SPARK, Engine
 from holdfast.sql.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.typed import Typed, describe
+from holdfast.tasks.functions.names import DUCK, sql_name
 from holdfast.types.schema import STRING, Base, SqlType
 
 __all__ = [
@@ -25,7 +26,10 @@ __all__ = [
     "Overload",
     "Rendering",
     "ResultType",
+    "either",
     "fn",
+    "in_duckdb",
+    "py",
     "render",
 ]
 
@@ -45,6 +49,7 @@ class Call:
     engine: Engine
     args: tuple[Typed, ...]
     result: SqlType
+    name: str = ""
 
     def constant(self, index: int) -> str | int | float | bool | None:
         """The literal at `index`, or None when it is not a literal (or not there)."""
@@ -66,15 +71,15 @@ class Pattern:
 
     def bind(self, given: SqlType | None, bound: dict[str, SqlType | None]) -> bool:
         """Whether `given` fits; records what the variables stand for."""
-        if given is None or self.word in ("ANY", "UNIT"):
+        if given is None or self.word == "ANY":
             bound.setdefault(self.word, given)
             return True
         if self.word in _VARIABLES:
             return self._bind_variable(given, bound)
         if self.element is not None:
             return given.base.value == self.word and self.element.bind(given.element, bound)
-        if self.word == "DECIMAL":
-            return given.base is Base.DECIMAL
+        if self.word in ("DECIMAL", "UNIT"):  # a unit has no type
+            return given.base.value == self.word
         wanted = simple_type(self.word)
         return isinstance(wanted, SqlType) and converts_to(given, wanted)
 
@@ -168,20 +173,44 @@ def fn(
 
 
 def choose(
-    overloads: Iterable[Overload], given: Sequence[SqlType | None]
+    name: str, overloads: Sequence[Overload], given: Sequence[SqlType | None]
 ) -> tuple[Overload, dict[str, SqlType | None]]:
     """The first signature that takes the types as they are, else the first that converts them.
 
     Raises:
-        NoOverloadError: none fits; the message lists the signatures.
+        NoOverloadError: none fits, or several do and none is nearer; the message says so.
     """
     fitting = [(o, b) for o in overloads if (b := o.match(given)) is not None]
     exact = [(o, b) for o, b in fitting if _exact(o, b, given)]
-    if not fitting:
-        signatures = ", ".join(dict.fromkeys(o.signature for o in overloads))
-        types = ", ".join(describe(t) for t in given)
-        raise NoOverloadError(f"({types}); it is {signatures}")
-    return (exact or fitting)[0]
+    found = exact or fitting
+    if not found or (name in _ALIKE and _ambiguous(found, given)):
+        types = ", ".join("null" if t is None else describe(t) for t in given)
+        signatures = "; ".join(dict.fromkeys(o.signature for o in overloads))
+        why = "cannot be resolved due to ambiguous method" if found else "does not accept"
+        shown = name if name in _CAPITALS else name.lower()
+        cast = " Use CAST." if found else ""
+        raise NoOverloadError(
+            f"Function '{shown}' {why} parameters ({types}).{cast} "
+            f"Valid alternatives are: {signatures}"
+        )
+    return found[0]
+
+
+def _ambiguous(found: Sequence[object], given: Sequence[SqlType | None]) -> bool:
+    """Whether several fit; whole numbers beside DECIMALs may as well become DOUBLEs."""
+    bases = {t.base for t in given if t is not None}
+    whole = Base.INTEGER in bases or Base.BIGINT in bases
+    return len(found) > 1 or (whole and Base.DECIMAL in bases and Base.DOUBLE not in bases)
+
+
+# Their signatures are alike but for the type: what more than one of them takes is ambiguous.
+_ALIKE = ("GREATEST", "LEAST")
+# Names that ksqlDB writes in capital letters.
+_CAPITALS = (
+    "ARRAY_CONTAINS", "ARRAY_JOIN", "ARRAY_LENGTH", "AS_MAP", "AS_VALUE", "COALESCE", "ENTRIES",
+    "GENERATE_SERIES", "IFNULL", "IS_JSON_STRING", "JSON_ARRAY_CONTAINS", "JSON_ARRAY_LENGTH",
+    "JSON_CONCAT", "JSON_ITEMS", "JSON_KEYS", "JSON_RECORDS", "NULLIF", "TO_JSON_STRING", "UUID",
+)  # fmt: skip
 
 
 def _exact(
@@ -194,7 +223,49 @@ def _exact(
 def render(overload: Overload, call: Call) -> str | None:
     """The call's text, or None when the engine cannot do it."""
     rendering = overload.duckdb if call.engine is DUCKDB else overload.spark
-    return fill(rendering, call) if isinstance(rendering, str) else rendering and rendering(call)
+    text = fill(rendering, call) if isinstance(rendering, str) else rendering and rendering(call)
+    inside = text is not None and " -> " in text and any("hf_" in a.sql for a in call.args)
+    # Spark calls no Python function inside a lambda.
+    return _by_duckdb(overload, call) if inside and call.engine is SPARK else text
+
+
+def _by_duckdb(overload: Overload, call: Call) -> str | None:
+    """A call that DuckDB evaluates for Spark."""
+    args = tuple(Typed(a.type, f"a{i}", constant=a.constant) for i, a in enumerate(call.args))
+    text = render(overload, Call(DUCKDB, args, call.result, call.name))
+    return None if text is None else in_duckdb(text, call.result, call.args)
+
+
+def in_duckdb(text: str, result: SqlType, args: Sequence[Typed]) -> str:
+    """Spark SQL for DuckDB SQL over `args`, which are called a0, a1 ... in it."""
+    sql = Typed(STRING, SPARK.string(f"TRY({text})"))
+    return _python(DUCK, Call(SPARK, (sql, *args), result))
+
+
+def py(name: str) -> Callable[[Call], str]:
+    """The rendering of a Python function of `holdfast.tasks.functions`, the same in any engine."""
+
+    def rendering(call: Call) -> str:
+        return _python(name, call)
+
+    return rendering
+
+
+def _python(name: str, call: Call) -> str:
+    types = [a.type or STRING for a in call.args]
+    nothing = call.engine.type_name(STRING)
+    texts = (a.sql if a.type else f"CAST({a.sql} AS {nothing})" for a in call.args)
+    return f"{sql_name(name, call.result, types)}({', '.join(texts)})"
+
+
+def either(first: Rendering, second: Callable[[Call], str]) -> Callable[[Call], str]:
+    """The first rendering that can be made."""
+
+    def rendering(call: Call) -> str:
+        made = fill(first, call) if isinstance(first, str) else first and first(call)
+        return second(call) if made is None else made
+
+    return rendering
 
 
 def fill(template: str, call: Call) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, fn
+from holdfast.sql.functions import Call, Overload, either, fn, py
+from holdfast.sql.typed import Typed
 from holdfast.types.schema import STRING, Base, Column, SqlType
 
 __all__ = ["COLLECTIONS"]
@@ -17,37 +19,52 @@ def _entries_type(given: Sequence[SqlType]) -> SqlType:
     return SqlType(Base.ARRAY, element=entry)
 
 
-def _entries(call: Call) -> str | None:
-    map_, sort = call.args[0].sql, call.constant(1)
-    if not isinstance(sort, bool):
-        return None
-    entries = f"transform(map_entries({map_}), e -> named_struct('K', e.key, 'V', e.value))"
-    return f"array_sort({entries}, {_BY_KEY})" if sort else entries
+def _entries(call: Call) -> str:
+    map_, sort = call.args[0].sql, call.args[1].sql
+    if call.engine is DUCKDB:
+        made = "lambda e: struct_pack(K := e.key, V := e.value)"
+        entries = f"list_transform(map_entries({map_}), {made})"
+        ordered = f"list_sort({entries})"
+    else:
+        entries = f"transform(map_entries({map_}), e -> named_struct('K', e.key, 'V', e.value))"
+        ordered = f"array_sort({entries}, {_BY_KEY})"
+    return f"CASE WHEN {sort} THEN {ordered} WHEN NOT {sort} THEN {entries} END"
 
 
 _BY_KEY = "(a, b) -> CASE WHEN a.K < b.K THEN -1 WHEN a.K > b.K THEN 1 ELSE 0 END"
 
 
-def _sort(call: Call) -> str | None:
+def _sort(call: Call) -> str:
+    """Nulls last in both directions; an unknown direction gives NULL."""
     array = call.args[0].sql
-    direction = str(call.constant(1) or "ASC").upper() if len(call.args) > 1 else "ASC"
-    if direction not in ("ASC", "DESC"):
-        return None
     if call.engine is DUCKDB:
-        return f"list_sort({array}, '{direction}', 'NULLS LAST')"
-    # array_sort puts nulls last, sort_array(…, false) does for descending order.
-    return f"array_sort({array})" if direction == "ASC" else f"sort_array({array}, false)"
+        up, down = (f"list_sort({array}, '{d}', 'NULLS LAST')" for d in ("ASC", "DESC"))
+    else:
+        up, down = f"array_sort({array})", f"sort_array({array}, false)"
+    if len(call.args) == 1:
+        return up
+    direction = f"upper({call.args[1].sql})"
+    return (
+        f"CASE WHEN {direction} IN ('ASC', 'ASCENDING') THEN {up} "
+        f"WHEN {direction} IN ('DESC', 'DESCENDING') THEN {down} END"
+    )
+
+
+_JOINED = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL, Base.STRING)
 
 
 def _join(call: Call) -> str | None:
-    array = call.args[0].sql
+    array, element = call.args[0].sql, call.args[0].type and call.args[0].type.element
+    if element is None or element.base not in _JOINED:
+        return None
+    texts = array if element.base is Base.STRING else f"CAST({array} AS ARRAY<STRING>)"
     delimiter = call.args[1].sql if len(call.args) > 1 else "','"
-    if call.engine is not DUCKDB:
-        return f"array_join({array}, {delimiter}, 'null')"
-    if len(call.args) > 1 and call.constant(1) is None:
-        return None  # DuckDB joins with constants only
-    texts = f"list_transform({array}, lambda e: coalesce(CAST(e AS VARCHAR), 'null'))"
-    return f"array_to_string({texts}, {delimiter})"
+    return f"array_join({texts}, coalesce({delimiter}, ''), 'null')"
+
+
+def _join_python(call: Call) -> str:
+    comma = Typed(STRING, "','", constant=(",",))
+    return py("ARRAY_JOIN")(replace(call, args=(call.args[0], *(call.args[1:] or (comma,)))))
 
 
 def _series(call: Call) -> str:
@@ -65,23 +82,45 @@ def _series(call: Call) -> str:
 
 
 _SERIES_MAX = 1_000_000
+# A slice that reaches over an end of the array is NULL, one without a bound begins or ends there.
+_FROM, _TO = "coalesce({1}, 1)", "coalesce({2}, size({0}))"
+_INSIDE = f"{_FROM} >= 1 AND {_TO} <= size({{0}}) AND {_FROM} <= {_TO} + 1"
+
+
+def _set_of(name: str) -> Callable[[Call], str]:
+    """Spark's own function of the name, where Spark can tell the elements apart."""
+
+    def rendering(call: Call) -> str:
+        element = call.args[0].type and call.args[0].type.element
+        if element is None or "MAP" in str(element):
+            return py(name)(call)
+        return f"{name.lower()}({', '.join(a.sql for a in call.args)})"
+
+    return rendering
+
 
 COLLECTIONS: tuple[Overload, ...] = (
     fn(
         "ARRAY_CONCAT(ARRAY<T>, ARRAY<T>) -> ARRAY<T>",
         "CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE concat({0}, {1}) END",
-        "list_concat({0}, {1})",
+        "CASE WHEN {0} IS NULL THEN {1} WHEN {1} IS NULL THEN {0} ELSE list_concat({0}, {1}) END",
     ),
     fn(
         "ARRAY_CONTAINS(ARRAY<T>, T) -> BOOLEAN",
         "coalesce(exists({0}, e -> e <=> {1}), false)",
-        "coalesce(list_contains({0}, {1}), false)",
+        "coalesce(len(list_filter({0}, lambda e: e IS NOT DISTINCT FROM {1})) > 0, false)",
     ),
-    fn("ARRAY_DISTINCT(ARRAY<T>) -> ARRAY<T>", "array_distinct({0})"),
-    fn("ARRAY_EXCEPT(ARRAY<T>, ARRAY<T>) -> ARRAY<T>", "array_except({0}, {1})"),
-    fn("ARRAY_INTERSECT(ARRAY<T>, ARRAY<T>) -> ARRAY<T>", "array_intersect({0}, {1})"),
-    fn("ARRAY_JOIN(ARRAY<T>) -> STRING", _join, _join),
-    fn("ARRAY_JOIN(ARRAY<T>, STRING) -> STRING", _join, _join),
+    *(
+        fn(f"{name}({params}) -> ARRAY<T>", _set_of(name), py(name))
+        for name, params in (
+            ("ARRAY_DISTINCT", "ARRAY<T>"),
+            ("ARRAY_EXCEPT", "ARRAY<T>, ARRAY<T>"),
+            ("ARRAY_INTERSECT", "ARRAY<T>, ARRAY<T>"),
+            ("ARRAY_UNION", "ARRAY<T>, ARRAY<T>"),
+        )
+    ),
+    fn("ARRAY_JOIN(ARRAY<T>) -> STRING", either(_join, _join_python), _join_python),
+    fn("ARRAY_JOIN(ARRAY<T>, STRING) -> STRING", either(_join, _join_python), _join_python),
     fn(
         "ARRAY_LENGTH(ARRAY<T>) -> INTEGER",
         "array_size({0})",
@@ -96,14 +135,14 @@ COLLECTIONS: tuple[Overload, ...] = (
     ),
     fn("ARRAY_SORT(ARRAY<T>) -> ARRAY<T>", _sort, _sort),
     fn("ARRAY_SORT(ARRAY<T>, STRING) -> ARRAY<T>", _sort, _sort),
-    fn("ARRAY_UNION(ARRAY<T>, ARRAY<T>) -> ARRAY<T>", "array_union({0}, {1})"),
     fn(
         "AS_MAP(ARRAY<STRING>, ARRAY<T>) -> MAP<T>",
-        "CASE WHEN size({0}) = size({1}) AND NOT exists({0}, e -> e IS NULL) "
-        "THEN map_from_arrays({0}, {1}) END",
-        "map({0}, {1})",
+        "CASE WHEN {1} IS NOT NULL AND NOT exists({0}, e -> e IS NULL) "
+        "THEN map_from_arrays({0}, transform({0}, (e, i) -> try_element_at({1}, i + 1))) END",
+        "CASE WHEN {1} IS NOT NULL THEN map({0}, list_resize(list_slice({1}, 1, len({0})), "
+        "len({0}))) END",
     ),
-    fn("ENTRIES(MAP<T>, BOOLEAN) -> ARRAY<T>", _entries, result=_entries_type),
+    fn("ENTRIES(MAP<T>, BOOLEAN) -> ARRAY<T>", _entries, _entries, _entries_type),
     fn("GENERATE_SERIES(INTEGER, INTEGER) -> ARRAY<INTEGER>", _series, _series),
     fn("GENERATE_SERIES(BIGINT, BIGINT) -> ARRAY<BIGINT>", _series, _series),
     fn("GENERATE_SERIES(INTEGER, INTEGER, INTEGER) -> ARRAY<INTEGER>", _series, _series),
@@ -117,8 +156,8 @@ COLLECTIONS: tuple[Overload, ...] = (
     ),
     fn(
         "SLICE(ARRAY<T>, INTEGER, INTEGER) -> ARRAY<T>",
-        "CASE WHEN {1} > 0 THEN slice({0}, {1}, greatest({2} - {1} + 1, 0)) END",
-        "CASE WHEN {1} > 0 THEN list_slice({0}, {1}, {2}) END",
+        f"CASE WHEN {_INSIDE} THEN slice({{0}}, {_FROM}, {_TO} - {_FROM} + 1) END",
+        f"CASE WHEN {_INSIDE} THEN list_slice({{0}}, {_FROM}, {_TO}) END".replace("size(", "len("),
     ),
     # Spark's own, by its names.
     fn("SIZE(ARRAY<T>) -> INTEGER", "array_size({0})", "CAST(len({0}) AS INTEGER)"),

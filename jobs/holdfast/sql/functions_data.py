@@ -2,131 +2,102 @@
 
 from __future__ import annotations
 
-from holdfast.sql.functions import Call, Overload, fn
+from collections.abc import Callable
+
+from holdfast.sql.functions import Call, Overload, either, fn, py
 
 __all__ = ["DATA"]
 
-# Spark's decode, unbase64 and US-ASCII fail the job on bad input; these give NULL (bytes that are
-# no UTF-8 become replacement characters, as in Java).
-_ASCII = "{x} RLIKE '^[\\\\x00-\\\\x7F]*$'"
-_TEXT = "CAST({x} AS STRING)"
+# What these give is what Java gives; other encodings, and those that no literal says, are Python's.
 _TO_BYTES = {
-    "hex": "unhex({x})",
+    "hex": "CASE WHEN length({x}) % 2 = 0 THEN unhex({x}) END",
     "utf8": "encode({x}, 'UTF-8')",
-    "ascii": f"CASE WHEN {_ASCII} THEN encode({{x}}, 'UTF-8') END",
     "base64": "try_to_binary({x}, 'base64')",
 }
 _FROM_BYTES = {
     "hex": "hex({x})",
-    "utf8": f"make_valid_utf8({_TEXT})",
-    "ascii": f"CASE WHEN {_ASCII.replace('{x}', _TEXT)} THEN {_TEXT} END",
+    "utf8": "make_valid_utf8(CAST({x} AS STRING))",
     "base64": "base64({x})",
 }
 
 
-def _encoding(call: Call, index: int, templates: dict[str, str], text: str) -> str | None:
-    template = templates.get(str(call.constant(index) or "").lower())
-    return template.replace("{x}", text) if template else None
+def _encoding(templates: dict[str, str]) -> Callable[[Call], str | None]:
+    def rendering(call: Call) -> str | None:
+        template = templates.get(str(call.constant(1) or "").lower())
+        return template.replace("{x}", call.args[0].sql) if template else None
+
+    return rendering
 
 
-def _to_bytes(call: Call) -> str | None:
-    return _encoding(call, 1, _TO_BYTES, call.args[0].sql)
-
-
-def _from_bytes(call: Call) -> str | None:
-    return _encoding(call, 1, _FROM_BYTES, call.args[0].sql)
-
-
-def _encode(call: Call) -> str | None:
-    raw = _encoding(call, 1, _TO_BYTES, call.args[0].sql)
-    if raw is None:
-        return None
-    text = _encoding(call, 2, _FROM_BYTES, raw)
-    hexadecimal = str(call.constant(2)).lower() == "hex"
-    return f"lower({text})" if text and hexadecimal else text
-
-
-def _json_contains(call: Call) -> str:
-    array, value = call.args[0].sql, call.args[1]
-    element = call.engine.type_name(value.type) if value.type else "STRING"
-    parsed = f"from_json({array}, 'ARRAY<{element}>')"
-    return f"coalesce(array_contains({parsed}, {value.sql}), false)"
-
-
-def _url(part: str) -> str:
-    return f"try_url_decode(try_parse_url({{0}}, '{part}'))"
+def _python(signature: str) -> Overload:
+    """A function that is Python's in both engines, by its own name."""
+    name = signature.partition("(")[0]
+    return fn(signature, py(name), py(name))
 
 
 _NUMBER = "CASE WHEN length({0}) = %d THEN CAST(conv(hex({0}), 16, -10) AS %s) END"
-_ARRAY_ONLY = "CASE WHEN json_valid({0}) AND json_type({0}) = 'ARRAY' THEN %s END"
-_OBJECT_ONLY = "CASE WHEN json_valid({0}) AND json_type({0}) = 'OBJECT' THEN %s END"
 
 _JSON: tuple[Overload, ...] = (
-    fn(
-        "EXTRACTJSONFIELD(STRING, STRING) -> STRING",
-        "get_json_object({0}, {1})",
-        "json_extract_string({0}, {1})",
-    ),
     fn(
         "GET_JSON_OBJECT(STRING, STRING) -> STRING",
         "get_json_object({0}, {1})",
         "json_extract_string({0}, {1})",
     ),
-    fn(
-        "IS_JSON_STRING(STRING) -> BOOLEAN",
-        "(try_parse_json({0}) IS NOT NULL)",
-        "coalesce(json_valid({0}), false)",
-    ),
-    fn("JSON_ARRAY_CONTAINS(STRING, T) -> BOOLEAN", _json_contains),
-    fn(
-        "JSON_ARRAY_LENGTH(STRING) -> INTEGER",
-        "json_array_length({0})",
-        _ARRAY_ONLY % "CAST(json_array_length({0}) AS INTEGER)",
-    ),
-    fn(
-        "JSON_ITEMS(STRING) -> ARRAY<STRING>",
-        "transform(from_json({0}, 'ARRAY<VARIANT>'), e -> to_json(e))",
-    ),
-    fn(
-        "JSON_KEYS(STRING) -> ARRAY<STRING>",
-        "json_object_keys({0})",
-        _OBJECT_ONLY % "json_keys({0})",
-    ),
-    fn(
-        "JSON_RECORDS(STRING) -> MAP<STRING>",
-        "transform_values(from_json({0}, 'MAP<STRING, VARIANT>'), (k, v) -> to_json(v))",
-    ),
-    fn(
-        "TO_JSON_STRING(T) -> STRING",
-        "regexp_replace(to_json(array({0})), '^\\\\[|\\\\]$', '')",
-        "coalesce(CAST(to_json({0}) AS VARCHAR), 'null')",
+    *(
+        _python(signature)
+        for signature in (
+            "EXTRACTJSONFIELD(STRING, STRING) -> STRING",
+            "IS_JSON_STRING(STRING) -> BOOLEAN",
+            "JSON_ARRAY_CONTAINS(STRING, T) -> BOOLEAN",
+            "JSON_ARRAY_LENGTH(STRING) -> INTEGER",
+            "JSON_CONCAT(STRING...) -> STRING",
+            "JSON_ITEMS(STRING) -> ARRAY<STRING>",
+            "JSON_KEYS(STRING) -> ARRAY<STRING>",
+            "JSON_RECORDS(STRING) -> MAP<STRING>",
+            "TO_JSON_STRING(T) -> STRING",
+        )
     ),
 )
 
 _URLS: tuple[Overload, ...] = (
-    fn("URL_DECODE_PARAM(STRING) -> STRING", "try_url_decode({0})"),
-    fn("URL_ENCODE_PARAM(STRING) -> STRING", "url_encode({0})"),
-    fn("URL_EXTRACT_FRAGMENT(STRING) -> STRING", _url("REF")),
-    fn("URL_EXTRACT_HOST(STRING) -> STRING", "try_parse_url({0}, 'HOST')"),
+    fn("URL_DECODE_PARAM(STRING) -> STRING", "try_url_decode({0})", py("URL_DECODE_PARAM")),
+    fn("URL_ENCODE_PARAM(STRING) -> STRING", "url_encode({0})", py("URL_ENCODE_PARAM")),
     fn(
-        "URL_EXTRACT_PARAMETER(STRING, STRING) -> STRING",
-        "try_url_decode(try_parse_url({0}, 'QUERY', replace(url_encode({1}), '+', '%20')))",
+        "URL_EXTRACT_HOST(STRING) -> STRING",
+        "try_parse_url({0}, 'HOST')",
+        py("URL_EXTRACT_HOST"),
     ),
-    fn("URL_EXTRACT_PATH(STRING) -> STRING", _url("PATH")),
     fn(
-        "URL_EXTRACT_PORT(STRING) -> INTEGER",
-        "CAST(regexp_extract(try_parse_url({0}, 'AUTHORITY'), ':([0-9]+)$', 1) AS INT)",
+        "URL_EXTRACT_PROTOCOL(STRING) -> STRING",
+        "try_parse_url({0}, 'PROTOCOL')",
+        py("URL_EXTRACT_PROTOCOL"),
     ),
-    fn("URL_EXTRACT_PROTOCOL(STRING) -> STRING", "try_parse_url({0}, 'PROTOCOL')"),
-    fn("URL_EXTRACT_QUERY(STRING) -> STRING", _url("QUERY")),
+    # Spark would take a + in them for a blank.
+    _python("URL_EXTRACT_FRAGMENT(STRING) -> STRING"),
+    _python("URL_EXTRACT_PARAMETER(STRING, STRING) -> STRING"),
+    _python("URL_EXTRACT_PATH(STRING) -> STRING"),
+    _python("URL_EXTRACT_PORT(STRING) -> INTEGER"),
+    _python("URL_EXTRACT_QUERY(STRING) -> STRING"),
 )
 
 _BYTES: tuple[Overload, ...] = (
-    fn("TO_BYTES(STRING, STRING) -> BYTES", _to_bytes),
-    fn("FROM_BYTES(BYTES, STRING) -> STRING", _from_bytes),
-    fn("ENCODE(STRING, STRING, STRING) -> STRING", _encode),
-    fn("INT_FROM_BYTES(BYTES) -> INTEGER", _NUMBER % (4, "INT")),
-    fn("BIGINT_FROM_BYTES(BYTES) -> BIGINT", _NUMBER % (8, "BIGINT")),
+    fn(
+        "TO_BYTES(STRING, STRING) -> BYTES",
+        either(_encoding(_TO_BYTES), py("TO_BYTES")),
+        py("TO_BYTES"),
+    ),
+    fn(
+        "FROM_BYTES(BYTES, STRING) -> STRING",
+        either(_encoding(_FROM_BYTES), py("FROM_BYTES")),
+        py("FROM_BYTES"),
+    ),
+    _python("ENCODE(STRING, STRING, STRING) -> STRING"),
+    fn("INT_FROM_BYTES(BYTES) -> INTEGER", _NUMBER % (4, "INT"), py("INT_FROM_BYTES")),
+    _python("INT_FROM_BYTES(BYTES, STRING) -> INTEGER"),
+    fn("BIGINT_FROM_BYTES(BYTES) -> BIGINT", _NUMBER % (8, "BIGINT"), py("BIGINT_FROM_BYTES")),
+    _python("BIGINT_FROM_BYTES(BYTES, STRING) -> BIGINT"),
+    _python("DOUBLE_FROM_BYTES(BYTES) -> DOUBLE"),
+    _python("DOUBLE_FROM_BYTES(BYTES, STRING) -> DOUBLE"),
     fn("MD5(STRING) -> STRING", "md5({0})", "md5({0})"),
     fn("SHA1(STRING) -> STRING", "sha1({0})", "sha1({0})"),
     fn("SHA2(STRING, INTEGER) -> STRING", "sha2({0}, {1})"),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, fn, literal_only
+from holdfast.sql.functions import Call, Overload, Rendering, either, fn, literal_only, py
 from holdfast.sql.typed import Typed
 
 __all__ = ["TEXT"]
@@ -20,12 +20,17 @@ def _concat(call: Call) -> str:
 
 
 def _substring(call: Call) -> str:
-    # Position 0 means 1 in ksqlDB and Spark; in DuckDB it is the character before the first.
-    position = call.args[1].sql
-    if call.engine is DUCKDB:
-        position = f"CASE WHEN {position} = 0 THEN 1 ELSE {position} END"
-    rest = ", ".join([call.args[0].sql, position, *(a.sql for a in call.args[2:])])
-    return f"substring({rest})"
+    # What lies before the first character is the first; a length counts from there.
+    text, position = call.args[0].sql, call.args[1].sql
+    known = call.constant(1)
+    if not isinstance(known, int) or known < 1:
+        back = f"greatest(length({text}) + {position}, 0) + 1"
+        ahead = f"CASE WHEN {position} < 1 THEN 1 ELSE {position} END"
+        position = f"CASE WHEN {position} < 0 THEN {back} ELSE {ahead} END"
+    rest = [text, f"CAST({position} AS INT)", *(f"greatest({a.sql}, 0)" for a in call.args[2:])]
+    if len(rest) > 2:  # greatest() leaves out what is NULL
+        return f"CASE WHEN {call.args[2].sql} IS NOT NULL THEN substring({', '.join(rest)}) END"
+    return f"substring({', '.join(rest)})"
 
 
 def _pad(side: str) -> str:
@@ -38,13 +43,7 @@ def _mask_text(call: Call, text: str, first: int) -> str | None:
     if not all(_is_mask(a) for a in call.args[first:]):
         return None
     masks = [a.sql for a in call.args[first:]]
-    if call.engine is not DUCKDB:
-        return f"mask({', '.join([text, *(masks or _MASKS)])})"
-    if masks:
-        return None
-    for pattern, mask in zip(_MASKED, _MASKS, strict=True):
-        text = f"regexp_replace({text}, '{pattern}', {mask}, 'g')"
-    return text
+    return f"mask({', '.join([text, *(masks or _MASKS)])})"
 
 
 def _is_mask(arg: Typed) -> bool:
@@ -52,9 +51,13 @@ def _is_mask(arg: Typed) -> bool:
     return bool(arg.constant) and (arg.constant[0] is None or len(str(arg.constant[0])) == 1)
 
 
-# Upper case, lower case, digits, others: in this order no replacement is replaced again.
+# Upper case, lower case, digits, others.
 _MASKS = ("'X'", "'x'", "'n'", "'-'")
-_MASKED = (r"\p{Lu}", r"\p{Ll}", r"\p{Nd}", r"[^\p{Lu}\p{Ll}\p{Nd}]")
+
+
+def _counted(call: Call, masked: str | None, text: str) -> str | None:
+    """A mask of so many characters: a negative number of them gives NULL."""
+    return masked and f"CASE WHEN {call.args[1].sql} >= 0 THEN {text} END"
 
 
 def _mask(call: Call) -> str | None:
@@ -64,45 +67,65 @@ def _mask(call: Call) -> str | None:
 def _mask_left(call: Call) -> str | None:
     text, count = call.args[0].sql, call.args[1].sql
     masked = _mask_text(call, f"left({text}, {count})", 2)
-    return masked and f"concat({masked}, substring({text}, {count} + 1))"
+    return _counted(call, masked, f"concat({masked}, substring({text}, {count} + 1))")
 
 
 def _mask_right(call: Call) -> str | None:
     text, count = call.args[0].sql, call.args[1].sql
     masked = _mask_text(call, f"right({text}, {count})", 2)
-    return masked and f"concat(left({text}, greatest(length({text}) - {count}, 0)), {masked})"
+    rest = f"left({text}, greatest(length({text}) - {count}, 0))"
+    return _counted(call, masked, f"concat({rest}, {masked})")
 
 
 def _mask_keep_left(call: Call) -> str | None:
     text, count = call.args[0].sql, call.args[1].sql
     masked = _mask_text(call, f"substring({text}, {count} + 1)", 2)
-    return masked and f"concat(left({text}, {count}), {masked})"
+    return _counted(call, masked, f"concat(left({text}, {count}), {masked})")
 
 
 def _mask_keep_right(call: Call) -> str | None:
     text, count = call.args[0].sql, call.args[1].sql
     masked = _mask_text(call, f"left({text}, greatest(length({text}) - {count}, 0))", 2)
-    return masked and f"concat({masked}, right({text}, {count}))"
+    return _counted(call, masked, f"concat({masked}, right({text}, {count}))")
 
 
 def _instr_from(call: Call) -> str | None:
     position = call.constant(2)
     if not isinstance(position, int) or position < 1:
         return None
-    return f"locate({call.args[1].sql}, {call.args[0].sql}, {position})"
+    text, part = call.args[0].sql, call.args[1].sql
+    found = f"coalesce(locate({part}, {text}, {position}), 0)"
+    return f"CASE WHEN {position} > length({text}) THEN 0 ELSE {found} END"
 
 
-def _split(call: Call) -> str:
-    text, delimiter = call.args[0].sql, call.args[1].sql
+def _split(call: Call) -> str | None:
+    if not call.constant(1):
+        return None
     if call.engine is DUCKDB:
-        return f"string_split({text}, {delimiter})"
-    quoted = f"concat('\\\\Q', {delimiter}, '\\\\E')"
-    characters = f"filter(split({text}, ''), c -> c <> '')"
-    if call.constant(1) == "":
-        return characters
-    if call.constant(1) is not None:
-        return f"split({text}, {quoted}, -1)"
-    return f"CASE WHEN {delimiter} = '' THEN {characters} ELSE split({text}, {quoted}, -1) END"
+        return f"string_split({call.args[0].sql}, {call.args[1].sql})"
+    return f"split({call.args[0].sql}, concat('\\\\Q', {call.args[1].sql}, '\\\\E'), -1)"
+
+
+def _split_to_map(call: Call) -> str | None:
+    if not call.constant(1) or not call.constant(2) or call.constant(1) == call.constant(2):
+        return None
+    text, entry, pair = (a.sql for a in call.args)
+    entries = f"split({text}, concat('\\\\Q', {entry}, '\\\\E'), -1)"
+    pairs = f"filter({entries}, e -> contains(e, {pair}))"
+    parts = f"struct(split_part(e, {pair}, 1), split_part(e, {pair}, 2))"
+    return f"map_from_entries(transform({pairs}, e -> {parts}))"
+
+
+def _replace(call: Call) -> str | None:
+    # Between all characters is what Java takes an empty text for.
+    return f"replace({', '.join(a.sql for a in call.args)})" if call.constant(1) else None
+
+
+def _trim(call: Call) -> str:
+    blanks = call.engine.string("\t\n\v\f\r ")
+    if call.engine is DUCKDB:
+        return f"trim({call.args[0].sql}, {blanks})"
+    return f"trim(BOTH {blanks} FROM {call.args[0].sql})"
 
 
 def _regex(pattern_at: int, group_at: int | None = None) -> Callable[[Call], bool]:
@@ -113,12 +136,25 @@ def _regex(pattern_at: int, group_at: int | None = None) -> Callable[[Call], boo
         group = 0 if group_at is None else call.constant(group_at)
         if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
             return False
+        if group and _OPTIONAL_GROUP.search(pattern):
+            return False  # a group that took no part is NULL in ksqlDB, empty in Spark
         try:
             return group <= re.compile(pattern).groups
         except re.error:
             return True  # Java may know what Python does not
 
     return check
+
+
+_OPTIONAL_GROUP = re.compile(r"\)[?*{]|\|")
+
+
+def _never_empty(call: Call) -> bool:
+    """Whether the literal pattern of argument 1 does not match nothing."""
+    try:
+        return re.compile(str(call.constant(1))).fullmatch("") is None
+    except re.error:
+        return False
 
 
 def _chr(call: Call) -> str:
@@ -130,38 +166,57 @@ def _chr(call: Call) -> str:
     )
 
 
-def _masks(name: str, rendering: object, leading: str) -> tuple[Overload, ...]:
+def _masks(
+    name: str, rendering: Callable[[Call], str | None], leading: str
+) -> tuple[Overload, ...]:
     four = "STRING, STRING, STRING, STRING"
-    assert callable(rendering)
+    python = py(name)
     return (
-        fn(f"{name}({leading}) -> STRING", rendering, rendering),
-        fn(f"{name}({leading}, {four}) -> STRING", rendering, rendering),
+        fn(f"{name}({leading}) -> STRING", either(rendering, python), python),
+        fn(f"{name}({leading}, {four}) -> STRING", either(rendering, python), python),
     )
 
 
-_QUOTED_1 = "concat('\\\\Q', {1}, '\\\\E')"
-_QUOTED_2 = "concat('\\\\Q', {2}, '\\\\E')"
+def _regexp(signature: str, spark: Rendering) -> Overload:
+    name = signature.partition("(")[0]
+    return fn(signature, either(spark, py(name)), py(name))
+
 
 TEXT: tuple[Overload, ...] = (
     fn("AS_VALUE(T) -> T", "{0}", "{0}"),
     fn("COALESCE(T...) -> T", "coalesce({*})", "coalesce({*})"),
     fn("IFNULL(T, T) -> T", "coalesce({0}, {1})", "coalesce({0}, {1})"),
     fn("NULLIF(T, T) -> T", "nullif({0}, {1})", "nullif({0}, {1})"),
-    fn("CHR(INTEGER) -> STRING", _chr, "chr({0})"),
-    fn("CONCAT(STRING, STRING...) -> STRING", _concat, _concat),
-    fn("CONCAT_WS(STRING, STRING...) -> STRING", "concat_ws({*})", "concat_ws({*})"),
-    fn("ELT(INTEGER, STRING...) -> STRING", "elt({*})", "list_extract([{1*}], nullif({0}, 0))"),
+    fn("CHR(INTEGER) -> STRING", _chr, py("CHR")),
+    fn("CHR(STRING) -> STRING", py("CHR"), py("CHR")),
+    fn("CONCAT(STRING...) -> STRING", _concat, _concat),
+    fn("CONCAT(BYTES...) -> BYTES", py("BYTES_CONCAT"), py("BYTES_CONCAT")),
+    fn("CONCAT_WS(STRING, STRING...) -> STRING", "concat_ws({*})", py("CONCAT_WS")),
+    fn("CONCAT_WS(BYTES, BYTES...) -> BYTES", py("BYTES_CONCAT_WS"), py("BYTES_CONCAT_WS")),
+    fn(
+        "ELT(INTEGER, STRING...) -> STRING",
+        "elt({*})",
+        "CASE WHEN {0} > 0 THEN list_extract([{1*}], {0}) END",
+    ),
     fn(
         "FIELD(STRING, STRING...) -> INTEGER",
         "CAST(coalesce(array_position(array({1*}), {0}), 0) AS INT)",
-        "CAST(coalesce(list_position([{1*}], {0}), 0) AS INTEGER)",
+        "CASE WHEN {0} IS NULL THEN 0 "
+        "ELSE CAST(coalesce(list_position([{1*}], {0}), 0) AS INTEGER) END",
     ),
-    fn("INITCAP(STRING) -> STRING", "initcap({0})"),
-    fn("INSTR(STRING, STRING) -> INTEGER", "instr({0}, {1})", "CAST(instr({0}, {1}) AS INTEGER)"),
-    fn("INSTR(STRING, STRING, INTEGER) -> INTEGER", _instr_from),
+    fn("INITCAP(STRING) -> STRING", py("INITCAP"), py("INITCAP")),
+    fn(
+        "INSTR(STRING, STRING) -> INTEGER",
+        "coalesce(instr({0}, {1}), 0)",
+        "CAST(coalesce(instr({0}, {1}), 0) AS INTEGER)",
+    ),
+    fn("INSTR(STRING, STRING, INTEGER) -> INTEGER", either(_instr_from, py("INSTR")), py("INSTR")),
+    fn("INSTR(STRING, STRING, INTEGER, INTEGER) -> INTEGER", py("INSTR"), py("INSTR")),
     fn("LCASE(STRING) -> STRING", "lower({0})", "lower({0})"),
     fn("LEN(STRING) -> INTEGER", "length({0})", "CAST(length({0}) AS INTEGER)"),
     fn("LEN(BYTES) -> INTEGER", "length({0})", "CAST(octet_length({0}) AS INTEGER)"),
+    fn("LPAD(BYTES, INTEGER, BYTES) -> BYTES", py("BYTES_LPAD"), py("BYTES_LPAD")),
+    fn("RPAD(BYTES, INTEGER, BYTES) -> BYTES", py("BYTES_RPAD"), py("BYTES_RPAD")),
     fn("LPAD(STRING, INTEGER, STRING) -> STRING", _pad("l"), _pad("l")),
     fn("RPAD(STRING, INTEGER, STRING) -> STRING", _pad("r"), _pad("r")),
     *_masks("MASK", _mask, "STRING"),
@@ -169,43 +224,55 @@ TEXT: tuple[Overload, ...] = (
     *_masks("MASK_RIGHT", _mask_right, "STRING, INTEGER"),
     *_masks("MASK_KEEP_LEFT", _mask_keep_left, "STRING, INTEGER"),
     *_masks("MASK_KEEP_RIGHT", _mask_keep_right, "STRING, INTEGER"),
-    fn("REPLACE(STRING, STRING, STRING) -> STRING", "replace({*})", "replace({*})"),
-    # Java's regular expressions and DuckDB's differ, so these run before the aggregation only.
     fn(
+        "REPLACE(STRING, STRING, STRING) -> STRING",
+        either(_replace, py("REPLACE")),
+        either(_replace, py("REPLACE")),
+    ),
+    # Java's regular expressions are Spark's too, if they are known when the query is planned.
+    _regexp(
         "REGEXP_EXTRACT(STRING, STRING) -> STRING",
         literal_only("CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, 0) END", a=_regex(0)),
     ),
-    fn(
+    _regexp(
         "REGEXP_EXTRACT(STRING, STRING, INTEGER) -> STRING",
         literal_only(
             "CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, {2}) END", a=_regex(0, 2)
         ),
     ),
-    fn(
+    _regexp(
         "REGEXP_EXTRACT_ALL(STRING, STRING) -> ARRAY<STRING>",
         literal_only("regexp_extract_all({1}, {0}, 0)", a=_regex(0)),
     ),
-    fn(
+    _regexp(
         "REGEXP_EXTRACT_ALL(STRING, STRING, INTEGER) -> ARRAY<STRING>",
         literal_only("regexp_extract_all({1}, {0}, {2})", a=_regex(0, 2)),
     ),
-    fn(
+    _regexp(
         "REGEXP_REPLACE(STRING, STRING, STRING) -> STRING",
         literal_only("regexp_replace({*})", a=_regex(1)),
     ),
-    fn(
+    _regexp(
         "REGEXP_SPLIT_TO_ARRAY(STRING, STRING) -> ARRAY<STRING>",
-        literal_only("split({0}, {1}, -1)", a=_regex(1)),
+        literal_only("split({0}, {1}, -1)", a=_regex(1), b=_never_empty),
     ),
-    fn("SPLIT(STRING, STRING) -> ARRAY<STRING>", _split, _split),
+    fn("SPLIT(BYTES, BYTES) -> ARRAY<BYTES>", py("BYTES_SPLIT"), py("BYTES_SPLIT")),
+    fn(
+        "SPLIT(STRING, STRING) -> ARRAY<STRING>",
+        either(_split, py("SPLIT")),
+        either(_split, py("SPLIT")),
+    ),
     fn(
         "SPLIT_TO_MAP(STRING, STRING, STRING) -> MAP<STRING>",
-        f"CASE WHEN {{1}} <> '' AND {{2}} <> '' "
-        f"THEN str_to_map({{0}}, {_QUOTED_1}, {_QUOTED_2}) END",
+        either(_split_to_map, py("SPLIT_TO_MAP")),
+        py("SPLIT_TO_MAP"),
     ),
     fn("SUBSTRING(STRING, INTEGER) -> STRING", _substring, _substring),
     fn("SUBSTRING(STRING, INTEGER, INTEGER) -> STRING", _substring, _substring),
-    fn("TRIM(STRING) -> STRING", "trim({0})", "trim({0})"),
+    fn("SUBSTRING(BYTES, INTEGER) -> BYTES", py("SUBSTRING"), py("SUBSTRING")),
+    fn("SUBSTRING(BYTES, INTEGER, INTEGER) -> BYTES", py("SUBSTRING"), py("SUBSTRING")),
+    fn("TRIM(STRING) -> STRING", _trim, _trim),
     fn("UCASE(STRING) -> STRING", "upper({0})", "upper({0})"),
     fn("UUID() -> STRING", "uuid()"),
+    fn("UUID(BYTES) -> STRING", py("UUID"), py("UUID")),
 )

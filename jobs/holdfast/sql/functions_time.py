@@ -12,8 +12,9 @@ import re
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, Rendering, fill, fn, literal_only
+from holdfast.sql.functions import Call, Overload, Rendering, either, fill, fn, py
 from holdfast.sql.typed import Typed
+from holdfast.types.schema import Base
 
 __all__ = ["TIME", "strftime_pattern"]
 
@@ -81,13 +82,14 @@ def strftime_pattern(pattern: str) -> str | None:
     return "".join(parts) if end == len(pattern) else None
 
 
-def _known_pattern(pattern: object) -> bool:
-    """Whether it is a literal pattern of letters that Spark knows (a bad one fails its job)."""
+def _known_pattern(pattern: object, allowed: set[str]) -> bool:
+    """Whether it is a literal pattern of allowed letters (a bad one fails Spark's job)."""
     if not isinstance(pattern, str):
         return False
     letters = re.sub(r"'(?:[^']|'')*'", "", pattern)
-    runs = (run.group(0) for run in _RUN.finditer(letters))
-    return "'" not in letters and all(_SPARK_LETTERS.fullmatch(run) for run in runs)
+    runs = [run.group(0) for run in _RUN.finditer(letters)]
+    known = all(_SPARK_LETTERS.fullmatch(run) for run in runs)
+    return known and not re.search(r"['\[\]]", letters) and {r[0] for r in runs} <= allowed
 
 
 def _known_zone(zone: object) -> bool:
@@ -103,19 +105,29 @@ def _known_zone(zone: object) -> bool:
     return True
 
 
-def _spark_pattern(call: Call) -> str | None:
+def _spark_pattern(call: Call, allowed: set[str]) -> str | None:
     """Argument 1 as Spark's pattern; Java's year `u` is Spark's `y`."""
     pattern = call.constant(1)
     if not isinstance(pattern, str):
         return None
     pattern = re.sub(r"u(?=(?:[^']*'[^']*')*[^']*$)", "y", pattern)
-    return call.engine.string(pattern) if _known_pattern(pattern) else None
+    return call.engine.string(pattern) if _known_pattern(pattern, allowed) else None
+
+
+def _allowed(call: Call) -> set[str]:
+    """The letters that a pattern may have for the first argument's type."""
+    base = call.args[0].type and call.args[0].type.base
+    return {Base.DATE: _DAY_LETTERS, Base.INTEGER: _DAY_LETTERS, Base.TIME: _CLOCK_LETTERS}.get(
+        base or Base.TIMESTAMP, _DAY_LETTERS | _CLOCK_LETTERS
+    )
 
 
 def _format(call: Call, value: str) -> str | None:
     """Format a DuckDB TIMESTAMP by the literal pattern of argument 1, in the zone of argument 2."""
     pattern = call.constant(1)
-    translated = strftime_pattern(pattern) if isinstance(pattern, str) else None
+    if not isinstance(pattern, str) or not _known_pattern(pattern, _allowed(call)):
+        return None
+    translated = strftime_pattern(pattern)
     if translated is None:
         return None
     if len(call.args) > 2:
@@ -126,7 +138,7 @@ def _format(call: Call, value: str) -> str | None:
 
 
 def _format_spark(call: Call, value: str) -> str | None:
-    pattern = _spark_pattern(call)
+    pattern = _spark_pattern(call, _allowed(call))
     if len(call.args) > 2:
         if not _known_zone(call.constant(2)):
             return None
@@ -154,28 +166,23 @@ def _format_days(call: Call) -> str | None:
     return _format_spark(call, f"date_from_unix_date({days})")
 
 
-def _parsed(call: Call) -> str | None:
-    pattern = _spark_pattern(call)
-    value = f"try_to_timestamp({call.args[0].sql}, {pattern})"
-    if len(call.args) > 2:
-        if not _known_zone(call.constant(2)):
+def _formats(signature: str, rendering: Rendering, name: str) -> Overload:
+    """Of literal patterns by the engine itself, of others in Python."""
+    made = either(rendering, py(name))
+    return fn(signature, made, made)
+
+
+def _parses(signature: str, template: str, letters: set[str], name: str) -> Overload:
+    """Of simple literal patterns by Spark, of others, and in DuckDB, in Python."""
+
+    def spark(call: Call) -> str | None:
+        pattern = _spark_pattern(call, letters)
+        simple = pattern and not re.search(r"M{3}", pattern)
+        if not simple or (letters != _CLOCK_DIGITS and "y" not in pattern):
             return None
-        value = f"to_utc_timestamp({value}, {call.args[2].sql})"
-    return pattern and value
+        return template.replace("{x}", f"try_to_timestamp({call.args[0].sql}, {pattern})")
 
-
-def _of_parsed(template: str) -> Rendering:
-    def rendering(call: Call) -> str | None:
-        parsed = _parsed(call)
-        return parsed and template.replace("{x}", parsed)
-
-    return rendering
-
-
-_parse_millis = _of_parsed("unix_millis({x})")
-_parse_date = _of_parsed("CAST({x} AS DATE)")
-_parse_days = _of_parsed("unix_date(CAST({x} AS DATE))")
-_parse_time = _of_parsed(f"CAST(pmod(unix_millis({{x}}), {_DAY_MS}) AS INT)")
+    return fn(signature, either(spark, py(name)), py(name))
 
 
 def _shifted(call: Call, sign: str) -> str | None:
@@ -238,29 +245,29 @@ def _shifts(name: str, sign: str, type_name: str) -> Overload:
     return fn(f"{name}(UNIT, INTEGER, {type_name}) -> {type_name}", rendering, rendering)
 
 
+_DAY_LETTERS = set("yuMLdDE")
+_CLOCK_LETTERS = set("HkKhmsSa")
+_DAY_DIGITS, _CLOCK_DIGITS = set("yMd"), set("HmsS")
+_MOMENTS = _DAY_DIGITS | _CLOCK_DIGITS
+
 TIME: tuple[Overload, ...] = (
-    fn(
-        "CONVERT_TZ(TIMESTAMP, STRING, STRING) -> TIMESTAMP",
-        literal_only(
-            "from_utc_timestamp(to_utc_timestamp({0}, {1}), {2})",
-            source=lambda call: _known_zone(call.constant(1)),
-            target=lambda call: _known_zone(call.constant(2)),
-        ),
-    ),
+    fn("CONVERT_TZ(TIMESTAMP, STRING, STRING) -> TIMESTAMP", py("CONVERT_TZ"), py("CONVERT_TZ")),
     _shifts("DATEADD", "+", "DATE"),
     _shifts("DATESUB", "-", "DATE"),
     _shifts("TIMEADD", "+", "TIME"),
     _shifts("TIMESUB", "-", "TIME"),
     _shifts("TIMESTAMPADD", "+", "TIMESTAMP"),
     _shifts("TIMESTAMPSUB", "-", "TIMESTAMP"),
-    fn("DATETOSTRING(INTEGER, STRING) -> STRING", _format_days, _format_days),
-    fn("FORMAT_DATE(DATE, STRING) -> STRING", _format_timestamp, _format_timestamp),
-    fn("FORMAT_TIME(TIME, STRING) -> STRING", _format_millis, _format_millis),
-    fn("FORMAT_TIMESTAMP(TIMESTAMP, STRING) -> STRING", _format_timestamp, _format_timestamp),
-    fn(
-        "FORMAT_TIMESTAMP(TIMESTAMP, STRING, STRING) -> STRING",
-        _format_timestamp,
-        _format_timestamp,
+    _formats("DATETOSTRING(INTEGER, STRING) -> STRING", _format_days, "FORMAT_DATE"),
+    _formats("FORMAT_DATE(DATE, STRING) -> STRING", _format_timestamp, "FORMAT_DATE"),
+    _formats("FORMAT_TIME(TIME, STRING) -> STRING", _format_millis, "FORMAT_TIME"),
+    *(
+        _formats(f"{name}({first}, {rest}) -> STRING", rendering, "FORMAT_TIMESTAMP")
+        for name, first, rendering in (
+            ("FORMAT_TIMESTAMP", "TIMESTAMP", _format_timestamp),
+            ("TIMESTAMPTOSTRING", "BIGINT", _format_millis),
+        )
+        for rest in ("STRING", "STRING, STRING")
     ),
     fn(
         "FROM_DAYS(INTEGER) -> DATE",
@@ -268,22 +275,40 @@ TIME: tuple[Overload, ...] = (
         "(DATE '1970-01-01' + {0})",
     ),
     fn("FROM_UNIXTIME(BIGINT) -> TIMESTAMP", _millis("{0}"), "make_timestamp_ms({0})"),
-    fn("PARSE_DATE(STRING, STRING) -> DATE", _parse_date),
-    fn("PARSE_TIME(STRING, STRING) -> TIME", _parse_time),
-    fn("PARSE_TIMESTAMP(STRING, STRING) -> TIMESTAMP", _parsed),
-    fn("PARSE_TIMESTAMP(STRING, STRING, STRING) -> TIMESTAMP", _parsed),
-    fn("STRINGTODATE(STRING, STRING) -> INTEGER", _parse_days),
-    fn("STRINGTOTIMESTAMP(STRING, STRING) -> BIGINT", _parse_millis),
-    fn("STRINGTOTIMESTAMP(STRING, STRING, STRING) -> BIGINT", _parse_millis),
-    fn("TIMESTAMPTOSTRING(BIGINT, STRING) -> STRING", _format_millis, _format_millis),
-    fn("TIMESTAMPTOSTRING(BIGINT, STRING, STRING) -> STRING", _format_millis, _format_millis),
-    fn("UNIX_DATE() -> INTEGER", "unix_date(current_date())"),
+    fn("PARSE_DATE(STRING, STRING) -> DATE", py("PARSE_DATE"), py("PARSE_DATE")),
+    _parses(
+        "PARSE_TIME(STRING, STRING) -> TIME",
+        f"CAST(pmod(unix_millis({{x}}), {_DAY_MS}) AS INT)",
+        _CLOCK_DIGITS,
+        "PARSE_TIME",
+    ),
+    _parses("PARSE_TIMESTAMP(STRING, STRING) -> TIMESTAMP", "{x}", _MOMENTS, "PARSE_TIMESTAMP"),
+    _parses(
+        "STRINGTOTIMESTAMP(STRING, STRING) -> BIGINT",
+        "unix_millis({x})",
+        _MOMENTS,
+        "PARSE_TIMESTAMP",
+    ),
+    *(
+        fn(
+            f"{name}(STRING, STRING, STRING) -> {result}",
+            py("PARSE_TIMESTAMP"),
+            py("PARSE_TIMESTAMP"),
+        )
+        for name, result in (("PARSE_TIMESTAMP", "TIMESTAMP"), ("STRINGTOTIMESTAMP", "BIGINT"))
+    ),
+    fn("STRINGTODATE(STRING, STRING) -> INTEGER", py("STRINGTODATE"), py("STRINGTODATE")),
+    fn(
+        "UNIX_DATE() -> INTEGER",
+        "unix_date(current_date())",
+        "CAST(epoch_ms(now()) // 86400000 AS INTEGER)",
+    ),
     fn(
         "UNIX_DATE(DATE) -> INTEGER",
         "unix_date({0})",
         "CAST(date_diff('day', DATE '1970-01-01', {0}) AS INTEGER)",
     ),
-    fn("UNIX_TIMESTAMP() -> BIGINT", "unix_millis(current_timestamp())"),
+    fn("UNIX_TIMESTAMP() -> BIGINT", "unix_millis(current_timestamp())", "epoch_ms(now())"),
     fn("UNIX_TIMESTAMP(TIMESTAMP) -> BIGINT", "unix_millis({0})", "epoch_ms({0})"),
     # Spark's own, by its names.
     *(

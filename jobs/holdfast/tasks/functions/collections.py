@@ -90,6 +90,23 @@ def _series(start: int, end: int, step: int | None = None) -> list[int]:
 
 _SERIES_MAX = 1_000_000
 
+
+def _java_entries(map_: dict[str, Any]) -> list[dict[str, Any]]:
+    """A map's entries in the order of Java's HashMap of this many entries."""
+    slots = 1
+    while slots * 0.75 < len(map_):
+        slots *= 2
+    keys = sorted(map_, key=lambda k: _java_hash(k) & (slots - 1))
+    return [{"key": k, "value": map_[k]} for k in keys]
+
+
+def _java_hash(text: str) -> int:
+    code = 0
+    for unit in memoryview(text.encode("utf-16-le")).cast("H"):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return code ^ code >> 16
+
+
 COLLECTIONS = (
     PythonFunction("ARRAY_DISTINCT", _distinct),
     PythonFunction("ARRAY_EXCEPT", _except),
@@ -98,5 +115,6 @@ COLLECTIONS = (
     PythonFunction("ARRAY_UNION", _union),
     PythonFunction("CUBE", _cube),
     PythonFunction("GENERATE_SERIES", _series),
+    PythonFunction("JAVA_ENTRIES", _java_entries),
     PythonFunction("SPLIT_TO_MAP", _split_to_map),
 )
