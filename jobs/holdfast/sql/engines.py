@@ -361,7 +361,7 @@ class _DuckDb(Engine):
         if wanted.base is Base.DATE:
             text = f"(nullif({text}, '') || {_rest(_DATE, text)})"
         elif wanted.base is Base.TIME:
-            time = f"TRY_CAST(({text} || {_rest(_TIME, text)}) AS TIME)"
+            time = f"TRY_CAST((nullif({text}, '') || {_rest(_TIME, text)}) AS TIME)"
             return f"CAST(epoch_ms(DATE '1970-01-01' + {time}) AS INTEGER)"
         found = f"TRY_CAST({text} AS {self.type_name(wanted)})"
         return self._infinite_is_null(found) if wanted == DOUBLE else found

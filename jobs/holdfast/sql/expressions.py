@@ -26,8 +26,9 @@ from holdfast.sql.engines import Engine
 from holdfast.sql.literals import literal
 from holdfast.sql.scope import Scope, call_name
 from holdfast.sql.script import Script, resolve_identifier, start_of
+from holdfast.sql.type_rules import converts_to
 from holdfast.sql.typed import Typed, describe
-from holdfast.types.schema import BOOLEAN, STRING, Base, SqlType
+from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Base, SqlType
 
 __all__ = ["Scope", "Translator", "call_name"]
 
@@ -142,25 +143,26 @@ class Translator:
 
     def _subscript(self, node: exp.Bracket) -> Typed:
         base = self.translate(node.this)
-        if len(node.expressions) != 1:
-            raise self.script.invalid(start_of(node), "[ ] takes one index or key")
         index = self.translate(node.expressions[0])
-        kind = base.type.base if base.type else None
         if base.type is not None and base.type.element is not None:
-            if kind is Base.ARRAY and index.type and index.type.base in (Base.INTEGER, Base.BIGINT):
-                return Typed(base.type.element, self.engine.element(base.sql, index.sql))
-            if kind is Base.MAP and index.type == STRING:
-                return Typed(base.type.element, self.engine.map_value(base.sql, index.sql))
+            element, key = base.type.element, base.type.map_key
+            if base.type.base is Base.MAP and converts_to(index.type, key):
+                index = self.coerce(index, key, node.expressions[0])
+                return Typed(element, self.engine.map_value(base.sql, index.sql))
+            if base.type.base is Base.ARRAY and index.type in (INTEGER, BIGINT):
+                return Typed(element, self.engine.element(base.sql, index.sql))
         raise self.script.invalid(
             start_of(node),
-            f"{describe(base.type)}[{describe(index.type)}] is not possible: an ARRAY takes a "
-            "whole number (the first element is 1), a MAP takes a STRING",
+            f"Subscript expression ({self.script.excerpt(node)}) do not apply to "
+            f"{describe(base.type)}, by a {describe(index.type)}",
+            action="an ARRAY takes a whole number (the first element is 1), a MAP a key; "
+            "the fields of a STRUCT follow ->",
         )
 
     def _logical(self, node: exp.Binary) -> Typed:
         word = "AND" if isinstance(node, exp.And) else "OR"
         left, right = self.boolean(node.this), self.boolean(node.expression)
-        return Typed(BOOLEAN, f"({left.sql} {word} {right.sql})")
+        return Typed(BOOLEAN, self.scope.logical(word, left.sql, right.sql))
 
     def _not(self, node: exp.Not) -> Typed:
         if isinstance(node.this, exp.Is):
