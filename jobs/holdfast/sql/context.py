@@ -18,9 +18,12 @@ class Context:
     Attributes:
         sink: the name of the stream or table it makes, for messages.
         emit: when changes are written, as the properties say.
+        new_planner: ksql.new.query.planner.enabled: a stream's key columns are those that are
+            selected, in the SELECT's order.
     """
 
     script: Script
     functions: Functions
     sink: str
     emit: Emit = Emit.BATCH
+    new_planner: bool = False

@@ -131,8 +131,11 @@ def mentioned(select: Select, relation: Relation) -> tuple[Field, ...]:
         if isinstance(c.this, exp.Identifier)
     }
     star = any(i.expression is None for i in select.items)
+    partitioned = select.partition_by is not None
     return tuple(
-        f for f in relation.fields if f.name in names or (star and f.kind is not FieldKind.PSEUDO)
+        f
+        for f in relation.fields
+        if f.name in names or (star and (partitioned or f.kind is not FieldKind.PSEUDO))
     )
 
 

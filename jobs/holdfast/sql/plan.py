@@ -110,9 +110,13 @@ class _Planner:
             text=statement.text,
             options=options,
             properties=self._properties,
+            partitioned=bool(partition_by),
             partition_by_null=any(isinstance(n, exp.Null) for n in partition_by),
         )
-        context = Context(script, self._functions, name.text, self._emit())
+        planner = self._properties.get("ksql.new.query.planner.enabled", "false")
+        context = Context(
+            script, self._functions, name.text, self._emit(), planner.lower() == "true"
+        )
         queries = plan_select(context, self._catalog, target, statement.select)
         for source in {s.name: s for q in queries for s in q.sources}.values():
             if queries[-1].sink.topic == source.topic:

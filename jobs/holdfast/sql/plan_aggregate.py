@@ -9,7 +9,7 @@ from sqlglot import exp
 from holdfast.errors import InvalidStatement
 from holdfast.sql.context import Context
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.expressions import Translator
+from holdfast.sql.expressions import Translator, call_name
 from holdfast.sql.keys import check_key_type, missing_key
 from holdfast.sql.plan_explode import refuse_table_functions
 from holdfast.sql.plan_window import plan_window
@@ -51,14 +51,15 @@ class _Planner:
         self._script = context.script
         self._select = select
         self._relation = relation
-        self._windowed = select.window is not None
+        # ksqlDB knows no window bounds over a join.
+        self._bounds = select.window is not None and not relation.joined
         self._grouping = self._translator("GROUP BY")
         self._before = self._translator("SELECT")
         self._items, _ = expand(context.script, select, relation, self._before)
 
     def _translator(self, clause: str) -> Translator:
         return relation_translator(
-            self._script, self._relation, self._context.functions, clause, windowed=self._windowed
+            self._script, self._relation, self._context.functions, clause, windowed=self._bounds
         )
 
     def plan(self) -> AggregateStep:
@@ -88,7 +89,7 @@ class _Planner:
         calls: Sequence[AggregateCall],
     ) -> tuple[AggregateScope, tuple[OutputColumn, ...], str | None]:
         scope = AggregateScope(
-            self._script, self._before, keys, self._context.functions, self._windowed, calls
+            self._script, self._before, keys, self._context.functions, self._bounds, calls
         )
         after = Translator(self._script, DUCKDB, scope)
         outputs = tuple(self._output(after, item) for item in values)
@@ -174,10 +175,15 @@ class _Planner:
 
     def _before_text(self, item: Item) -> str | None:
         """The item as Spark SQL when it could be a grouping expression."""
-        literal = isinstance(item.expression, exp.Literal | exp.Boolean)
-        if not literal and not could_be_key(item.expression, self._context.functions):
+        node = item.expression
+        if call_name(node) == "AS_VALUE":
+            text = self._script.excerpt(node).upper()
+            grouped = (self._script.excerpt(n).upper() for n in self._select.group_by)
+            return self._before.translate(node).sql if text in grouped else None
+        literal = isinstance(node, exp.Literal | exp.Boolean)
+        if not literal and not could_be_key(node, self._context.functions):
             return None
-        return self._before.translate(item.expression).sql
+        return self._before.translate(node).sql
 
     def _refuse_second_key(self, item: Item, first: Item) -> None:
         raise self._script.invalid(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from holdfast.sql.context import Context
-from holdfast.sql.expressions import Translator
+from holdfast.sql.expressions import Translator, call_name
 from holdfast.sql.keys import Wanted, check_key_type, missing_key, split
 from holdfast.sql.plan_explode import Exploded, explode
 from holdfast.sql.projection import ColumnNames, Item, expand, plain_column
@@ -68,7 +68,7 @@ class _Planner:
         return ProjectStep((*keys, *window_keys(self._relation)), outputs, exploded.arrays)
 
     def _source_keys(self, items: list[Item]) -> tuple[list[KeyExpression], list[Item]]:
-        fields = self._relation.keys
+        fields = self._selected() if self._context.new_planner else self._relation.keys
         wanted = [Wanted(f.name, is_field(self._relation, f)) for f in fields]
         found, values = split(self._script, items, wanted)
         keys: list[KeyExpression] = []
@@ -80,6 +80,19 @@ class _Planner:
                 )
             keys.append(KeyExpression(field.spark, Column(item.name, field.column.type)))
         return keys, values
+
+    def _selected(self) -> tuple[Field, ...]:
+        """The key columns that are selected, in the SELECT's order."""
+        relation, select = self._relation, self._select
+        if self._has_star() or relation.source.kind == "TABLE":
+            return relation.keys
+        order = [
+            f
+            for i in select.items
+            for f in relation.keys
+            if i.expression is not None and is_field(relation, f)(Item(i.expression, "", i.at))
+        ]
+        return tuple(dict.fromkeys(order))
 
     def _partition_keys(
         self, items: list[Item], names: ColumnNames, exploded: Exploded
@@ -101,12 +114,15 @@ class _Planner:
         )
         typed = [before.translate(n) for n in nodes]
         wanted = [
-            Wanted(self._script.excerpt(n), same_text(self._context, self._before, t.sql))
+            Wanted(
+                self._script.excerpt(n),
+                same_text(self._context, self._before, t.sql, copy=call_name(n) == "AS_VALUE"),
+            )
             for n, t in zip(nodes, typed, strict=True)
         ]
         found, values = split(self._script, items, wanted)
         if self._has_star():
-            found = [f or Item(n, names.of(n), start_of(n))
+            found = [f or Item(n, self._name(n, names), start_of(n))
                      for f, n in zip(found, nodes, strict=True)]  # fmt: skip
         if any(f is None for f in found):
             raise missing_key(
@@ -114,6 +130,10 @@ class _Planner:
                 [self._qualified(n) for n in nodes],
             )  # fmt: skip
         return [self._key(t, f) for t, f in zip(typed, found, strict=True) if f], values
+
+    def _name(self, node: exp.Expr, names: ColumnNames) -> str:
+        column = plain_column(node)
+        return names.of(node) if column is None else resolve_identifier(column.this)
 
     def _qualified(self, node: exp.Expr) -> str:
         column = plain_column(node)
@@ -135,15 +155,18 @@ class _Planner:
         return KeyExpression(typed.sql, value_column(self._context, item, typed))
 
 
-def same_text(context: Context, before: Translator, wanted: str) -> Callable[[Item], bool]:
-    """Whether an item is the expression whose text is `wanted`."""
+def same_text(
+    context: Context, before: Translator, wanted: str, *, copy: bool
+) -> Callable[[Item], bool]:
+    """Whether an item is the expression whose text is `wanted`; `copy`: of AS_VALUE."""
 
     def matches(item: Item) -> bool:
         node = item.expression
         while isinstance(node, exp.Paren):
             node = node.this
         literal = isinstance(node, exp.Literal | exp.Boolean)
-        if not literal and not could_be_key(node, context.functions):
+        copied = call_name(node) == "AS_VALUE"
+        if copied is not copy or not (copied or literal or could_be_key(node, context.functions)):
             return False
         return before.translate(node).sql == wanted
 

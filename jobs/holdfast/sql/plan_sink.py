@@ -45,6 +45,7 @@ class Target:
         id: the query's id.
         at: where messages about it point to.
         partition_by_null: the key was taken away.
+        partitioned: PARTITION BY made the key.
         existing: of INSERT INTO, what is written to.
     """
 
@@ -56,6 +57,7 @@ class Target:
     options: Options
     properties: Mapping[str, str]
     partition_by_null: bool = False
+    partitioned: bool = False
     existing: Source | None = None
 
 
@@ -90,6 +92,7 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         delimiter=delimiter_of(script, options.value_delimiter, value_format, inherited),
         key_delimiter=delimiter_of(script, options.key_delimiter, key_format, key_inherited),
         timestamp=timestamp_of(script, options, (*shape.keys, *shape.values)),
+        always_keyed=target.partitioned,
     )
 
 

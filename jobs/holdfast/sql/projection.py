@@ -111,7 +111,12 @@ def expand(
     names = ColumnNames(f.name for f in relation.fields)
     items: list[Item] = []
     for item in select.items:
-        for found in _of_item(script, relation, before, item, names):
+        made = (
+            _star(script, relation, item, partitioned=select.partition_by is not None)
+            if item.expression is None
+            else _of_item(script, relation, before, item, item.expression, names)
+        )
+        for found in made:
             check_column_name(script, found.at, found.name)
             _refuse_reserved(script, found)
             if any(found.name == other.name for other in items):
@@ -141,23 +146,31 @@ def _refuse_reserved(script: Script, item: Item) -> None:
     )
 
 
-def _of_item(
-    script: Script, relation: Relation, before: Translator, item: SelectItem, names: ColumnNames
+def _star(
+    script: Script, relation: Relation, item: SelectItem, *, partitioned: bool
 ) -> Iterator[Item]:
-    node = item.expression
-    if node is None:
-        owner = item.qualifier.text if item.qualifier else None
-        known = [*relation.owners, *(other for other, _ in relation.names)]
-        if owner is not None and owner not in known:
-            raise script.invalid(
-                item.at,
-                f"'{owner}' is not a valid stream/table name or alias.",
-                action=f"known are: {', '.join(known)}",
-            )
-        for field in relation.star(owner):
-            name = field.column.name if relation.joined else field.name
-            yield Item(reference(field, item.at), name, item.at)
-    elif isinstance(node, exp.Dot) and _is_star(node.expression):
+    owner = item.qualifier.text if item.qualifier else None
+    known = [*relation.owners, *(other for other, _ in relation.names)]
+    if owner is not None and owner not in known:
+        raise script.invalid(
+            item.at,
+            f"'{owner}' is not a valid stream/table name or alias.",
+            action=f"known are: {', '.join(known)}",
+        )
+    for field in relation.star(owner, partitioned=partitioned):
+        name = field.column.name if relation.joined else field.name
+        yield Item(reference(field, item.at), name, item.at)
+
+
+def _of_item(
+    script: Script,
+    relation: Relation,
+    before: Translator,
+    item: SelectItem,
+    node: exp.Expr,
+    names: ColumnNames,
+) -> Iterator[Item]:
+    if isinstance(node, exp.Dot) and _is_star(node.expression):
         yield from _fields(script, before, node, item.at)
     else:
         yield Item(node, item.alias.text if item.alias else _name(node, relation, names), item.at)

@@ -102,16 +102,26 @@ class Relation:
         """Whether more than one source has a column of that name."""
         return sum(f.name == name for f in self.fields) > 1
 
-    def star(self, owner: str | None) -> list[Field]:
-        """What `*` or `owner.*` stands for."""
+    def star(self, owner: str | None, *, partitioned: bool = False) -> list[Field]:
+        """What `*` or `owner.*` stands for.
+
+        `partitioned`: PARTITION BY puts the old key behind the value, and after a join all the
+        columns that ksqlDB adds are part of it, too.
+        """
         wanted = None if owner is None else dict(self.names).get(owner, owner)
+        owned = [f for f in self.fields if wanted in (None, f.owner)]
+        if not partitioned:
+            return [f for f in owned if f.kind is not FieldKind.PSEUDO and self._shown(f)]
         return [
             f
-            for f in self.fields
-            if wanted in (None, f.owner)
-            and f.kind is not FieldKind.PSEUDO
-            and (self.joined or f.kind is not FieldKind.BOUND)
+            for each in dict.fromkeys(f.owner for f in owned)
+            for kind in (FieldKind.VALUE, FieldKind.PSEUDO, FieldKind.KEY, FieldKind.BOUND)
+            for f in owned
+            if (f.owner, f.kind) == (each, kind) and self._shown(f)
         ]
+
+    def _shown(self, field: Field) -> bool:
+        return self.joined or field.kind in (FieldKind.KEY, FieldKind.VALUE)
 
     def all_names(self) -> list[str]:
         """Every column's name, without its source."""

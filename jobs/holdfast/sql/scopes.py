@@ -286,7 +286,7 @@ def _whole(node: exp.Expr) -> bool:
     if isinstance(node, exp.Column):
         return not isinstance(node.this, exp.Star)
     return not any(isinstance(n, exp.Lambda) for n in node.walk()) and (
-        call_name(node) is None or bool(lookup_function(call_name(node) or ""))
+        call_name(node) in (None, "STRUCT", "MAP") or bool(lookup_function(call_name(node) or ""))
     )
 
 

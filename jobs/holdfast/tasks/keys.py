@@ -139,9 +139,17 @@ def sink_keys(
 
 
 def encode_keys(
-    columns: Sequence[Column], arrays: Sequence[pa.Array], form: Format, delimiter: str = ","
+    columns: Sequence[Column],
+    arrays: Sequence[pa.Array],
+    form: Format,
+    delimiter: str = ",",
+    *,
+    always: bool = False,
 ) -> list[bytes | None]:
-    """Record keys from key columns; a row whose every part is null has none."""
+    """Record keys from key columns.
+
+    A row whose every part is null has none, unless the key has several parts and `always` is set.
+    """
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)
     if len(columns) == 1 and form is not Format.DELIMITED:
@@ -151,5 +159,7 @@ def encode_keys(
     else:
         ready = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
         encoded = delimited_rows(ready, delimiter)
+    if always and len(columns) > 1:
+        return list(encoded)
     parts = zip(*(a.is_valid().to_pylist() for a in arrays), strict=True)
     return [k if any(there) else None for k, there in zip(encoded, parts, strict=True)]

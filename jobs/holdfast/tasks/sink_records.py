@@ -34,7 +34,13 @@ class SinkRecords:
     def keys(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
         """Record keys from the key columns, without windows; None where no part has a value."""
         sink = self._sink
-        return encode_keys(sink.key_columns, arrays, sink.key_format, sink.key_delimiter)
+        return encode_keys(
+            sink.key_columns,
+            arrays,
+            sink.key_format,
+            sink.key_delimiter,
+            always=sink.always_keyed,
+        )
 
     def windowed(
         self, keys: Sequence[bytes | None], starts: Sequence[int], ends: Sequence[int]

@@ -133,5 +133,7 @@ class Sink:
     delimiter: str = ","
     key_delimiter: str = ","
     timestamp: TimestampSpec | None = None  # the value column that record timestamps come from
+    # PARTITION BY several expressions: a key is there even when every part of it is null.
+    always_keyed: bool = False
     # Between two steps of one statement: no user declared it, and no one else reads it.
     internal: bool = False
