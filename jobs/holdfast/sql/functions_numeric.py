@@ -55,7 +55,7 @@ def _trunc(call: Call) -> str | None:
 
 
 _DOUBLE_TO_DOUBLE = (
-    "ACOS", "ASIN", "ATAN", "CBRT", "COS", "COSH", "COT", "DEGREES", "EXP", "RADIANS", "SIN",
+    "ACOS", "ASIN", "ATAN", "CBRT", "COS", "COSH", "COT", "DEGREES", "RADIANS", "SIN",
     "SINH", "SQRT", "TAN", "TANH",
 )  # fmt: skip
 _HALF_CHORD = (
@@ -135,9 +135,11 @@ NUMERIC: tuple[Overload, ...] = (
         for name in ("GREATEST", "LEAST")
         for kind in _COMPARED
     ),
-    fn("LN(DOUBLE) -> DOUBLE", _LN_0, _LN_0),
-    fn("LOG(DOUBLE) -> DOUBLE", _LN_0, _LN_0),
-    fn("LOG(DOUBLE, DOUBLE) -> DOUBLE", _LOG, _LOG),
+    # Spark's are strict ones, which differ from Java's ordinary ones in the last digit.
+    fn("EXP(DOUBLE) -> DOUBLE", py("EXP"), "exp({0})"),
+    fn("LN(DOUBLE) -> DOUBLE", py("LOG"), _LN_0),
+    fn("LOG(DOUBLE) -> DOUBLE", py("LOG"), _LN_0),
+    fn("LOG(DOUBLE, DOUBLE) -> DOUBLE", py("LOG_OF"), _LOG),
     fn("PI() -> DOUBLE", "pi()", "pi()"),
     fn("POWER(DOUBLE, DOUBLE) -> DOUBLE", "power({0}, {1})", py("POWER")),
     fn("RANDOM() -> DOUBLE", "rand()"),

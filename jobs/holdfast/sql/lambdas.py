@@ -91,6 +91,11 @@ class _Parameters(Scope):
             return self._names[name]
         return self._outer.column(node, name, qualifier)
 
+    def logical(self, word: str, left: str, right: str) -> str:
+        # An error on the right side counts only where the left one does not decide.
+        decided = f"{right} ELSE FALSE" if word == "AND" else f"TRUE ELSE {right}"
+        return f"CASE WHEN {left} THEN {decided} END"
+
     def arithmetic(self, sql: str, type_name: str) -> str:
         return _or_fail(sql, type_name)
 

@@ -40,6 +40,10 @@ class Scope(ABC):
     def function_names(self) -> Sequence[str]:
         """Further function names for "did you mean"."""
 
+    def logical(self, word: str, left: str, right: str) -> str:
+        """The text of AND or OR."""
+        return f"({left} {word} {right})"
+
     def arithmetic(self, sql: str, type_name: str) -> str:
         """The text of an arithmetic operation, whose result may be NULL."""
         return sql

@@ -43,7 +43,27 @@ def _power(base: float, exponent: float) -> float:
         return math.inf if base == 0 else math.nan
 
 
+def _exp(value: float) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _log(value: float) -> float:
+    if value > 0:
+        return math.log(value)
+    return -math.inf if value == 0 else math.nan
+
+
+def _log_of(base: float, value: float) -> float:
+    return math.nan if base <= 0 or base == 1 else _log(value) / math.log(base)
+
+
 NUMBERS = (
+    PythonFunction("EXP", _exp),
+    PythonFunction("LOG", _log),
+    PythonFunction("LOG_OF", _log_of),
     PythonFunction("POWER", _power),
     PythonFunction("ROUND", _round),
     PythonFunction("TRUNC", _trunc),

@@ -1,0 +1,36 @@
+"""Table functions: rows out of arrays, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import col, expr
+
+from holdfast.types.schema import Base, SqlType
+from holdfast.types.topology import KeyExpression
+
+__all__ = ["exploded"]
+
+_ROW = "__exploded"
+
+
+def exploded(frame: DataFrame, arrays: Sequence[KeyExpression]) -> DataFrame:
+    """One row per element of the longest array, with a column for each; shorter ones end in nulls.
+
+    A record whose arrays are all empty or NULL makes no row.  Rows stay in their order.
+    """
+    if not arrays:
+        return frame
+    names = [f"{_ROW}_{i}" for i in range(len(arrays))]
+    made = {n: expr(_present(a)) for n, a in zip(names, arrays, strict=True)}
+    zipped = frame.withColumns(made).withColumn(
+        _ROW, expr(f"explode(arrays_zip({', '.join(names)}))")
+    )
+    columns = {a.column.name: col(f"{_ROW}.{n}") for n, a in zip(names, arrays, strict=True)}
+    return zipped.withColumns(columns)
+
+
+def _present(array: KeyExpression) -> str:
+    whole = SqlType(Base.ARRAY, element=array.column.type)
+    return f"coalesce(CAST({array.spark} AS {whole.spark()}), CAST(array() AS {whole.spark()}))"
