@@ -7,6 +7,7 @@ import re
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
 
+from holdfast.runtime.exploded import exploded
 from holdfast.runtime.functions import register_functions
 from holdfast.runtime.row_frames import row_frame, side_frame
 from holdfast.tasks.keys import state_key_sql
@@ -136,7 +137,7 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     if query.source.kind == "TABLE":
         return _table_rows(frame, query).select(*columns, *meta)
     source = frame if query.filter is None else _filtered(frame, query)
-    return source.select(*columns, *meta)
+    return exploded(source, step.explode).select(*columns, *meta)
 
 
 def _table_rows(frame: DataFrame, query: Query) -> DataFrame:
