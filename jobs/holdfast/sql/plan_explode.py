@@ -13,7 +13,8 @@ from holdfast.sql.projection import Item, reference
 from holdfast.sql.relation import Field, FieldKind, Relation
 from holdfast.sql.scopes import relation_translator
 from holdfast.sql.statements import Select
-from holdfast.types.schema import Base, Column
+from holdfast.sql.table_functions import is_table_function, table_array
+from holdfast.types.schema import Column
 from holdfast.types.topology import KeyExpression
 
 __all__ = ["Exploded", "explode", "has_table_functions", "refuse_table_functions"]
@@ -57,7 +58,7 @@ def explode(context: Context, select: Select, relation: Relation) -> Exploded:
     for item in select.items:
         for call in _calls(item.expression) if item.expression is not None else []:
             _check(context, call)
-            column, text = _array(context, before, call, len(arrays))
+            column, text = _array(before, call, len(arrays))
             arrays.append(KeyExpression(text, column))
             field = Field("", column.name, column, FieldKind.PSEUDO, f"`{column.name}`")
             calls.append((call, field))
@@ -85,7 +86,7 @@ def _calls(node: exp.Expr) -> list[exp.Anonymous]:
 
 
 def _is_table(node: exp.Expr) -> bool:
-    return (call_name(node) or "") == "EXPLODE"
+    return is_table_function(call_name(node) or "")
 
 
 def _check(context: Context, call: exp.Anonymous) -> None:
@@ -99,15 +100,6 @@ def _check(context: Context, call: exp.Anonymous) -> None:
         raise context.script.invalid(at, f"Table functions cannot be used in CASE: {name}")
 
 
-def _array(
-    context: Context, before: Translator, call: exp.Anonymous, number: int
-) -> tuple[Column, str]:
-    typed = [before.translate(a) for a in call.expressions]
-    array = typed[0].type if len(typed) == 1 else None
-    if array is None or array.base is not Base.ARRAY or array.element is None:
-        given = ", ".join(str(t.type) for t in typed)
-        raise context.script.invalid(
-            call.meta.get("start", 0),
-            f"Function 'explode' does not accept parameters ({given}). Valid is one ARRAY",
-        )
-    return Column(f"{_COLUMN}{number}", array.element), typed[0].sql
+def _array(before: Translator, call: exp.Anonymous, number: int) -> tuple[Column, str]:
+    element, text = table_array(before, call)
+    return Column(f"{_COLUMN}{number}", element), text
