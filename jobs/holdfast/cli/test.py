@@ -30,6 +30,11 @@ _FILE = click.Path(path_type=Path)
     show_default=True,
     help="Every record's change, as ksqlDB with its cache off, or the last one of each key.",
 )
+@click.option(
+    "--broker",
+    metavar="BOOTSTRAP",
+    help="Run each case as a job on this broker, in topics made for it and deleted afterwards.",
+)
 @click.option("--junit", "junit_file", type=_FILE, help="Write the results as JUnit XML.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def command(
@@ -40,6 +45,7 @@ def command(
     text: str,
     exitfirst: bool,
     emit: str,
+    broker: str | None,
     junit_file: Path | None,
     as_json: bool,
 ) -> int:
@@ -64,7 +70,7 @@ def command(
     if not cases:
         raise InvalidTestCase(f"No case has {text!r} in its name or its file's.")
     console, results = Console(stderr=as_json), list[Result]()
-    runner = Runner(Emit(emit))
+    runner = Runner(Emit(emit), broker=broker)
     try:
         with record_bar("cases", len(cases)) as done:
             for result in runner.run(cases):

@@ -21,6 +21,7 @@ from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.projected import Projected
 from holdfast.testing.bytes_of import Headers, RawRecord
+from holdfast.testing.emit import with_emit
 from holdfast.testing.topics import Piped, Topics, statements_of
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
@@ -29,7 +30,6 @@ from holdfast.types.topology import (
     SEQUENCE,
     AggregateStep,
     Emit,
-    JoinStep,
     Query,
     Topology,
 )
@@ -69,7 +69,7 @@ class Engine:
                     table, bad = _decoded(query, side, piped[source.topic])
                     tables.append(table)
                     left_out |= dict.fromkeys(bad)
-                emitted = self._emitted(_with_emit(query, self._emit), tables, piped)
+                emitted = self._emitted(with_emit(query, self._emit), tables, piped)
                 if query.sink.internal:
                     piped[query.sink.topic] = Piped(
                         [e.record for e in emitted], [e.order for e in emitted]
@@ -118,14 +118,6 @@ class Engine:
             changes.sink_keys, changes.sink_values, changes.sink_timestamps, order, strict=True
         )
         return [_Emitted(RawRecord(k, v, t), o) for k, v, t, o in rows]
-
-
-def _with_emit(query: Query, emit: Emit) -> Query:
-    """The query, with every record's change emitted if that is asked for."""
-    step = query.step
-    if not isinstance(step, AggregateStep | JoinStep) or step.emit is not Emit.BATCH:
-        return query
-    return replace(query, step=replace(step, emit=emit))
 
 
 def _headers(read: Iterable[Piped]) -> dict[int, Headers]:

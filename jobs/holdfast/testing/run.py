@@ -9,16 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.runtime.small_session import SmallSession
 from holdfast.sql import compile_text
+from holdfast.testing.broker import BrokerEngine
 from holdfast.testing.cases import Case, Spec
 from holdfast.testing.compare import Difference, compare
 from holdfast.testing.engine import Engine
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
-from holdfast.types.topology import Emit
+from holdfast.types.topology import Emit, Topology
 
 __all__ = ["Outcome", "Result", "Runner"]
 
@@ -56,17 +58,31 @@ class Result:
     trace: str = ""
 
 
-class Runner:
-    """Runs cases, two at a time, in one Spark session."""
+class _Engine(Protocol):
+    """Runs a Topology over the records of its topics."""
 
-    def __init__(self, emit: Emit = Emit.RECORD, *, threads: int = 2) -> None:
-        """Spark starts with the first case that needs it."""
+    def run(self, topology: Topology, topics: Topics) -> list[str]:
+        """Adds what queries write; returns which records were left out, and why."""
+
+
+class Runner:
+    """Runs cases: two at a time in one Spark session, or one after the other on a broker."""
+
+    def __init__(
+        self, emit: Emit = Emit.RECORD, *, threads: int = 2, broker: str | None = None
+    ) -> None:
+        """Spark starts with the first cases.  `broker`: its bootstrap servers."""
         self._emit = emit
         self._threads = threads
+        self._broker = broker
         self._session: SmallSession | None = None
 
     def run(self, cases: Sequence[Case]) -> Iterator[Result]:
         """The results, in the order of the cases."""
+        if self._broker is not None:
+            job = BrokerEngine(self._broker, self._emit)
+            yield from (_run(case, job) for case in cases)
+            return
         session = self._session = self._session or SmallSession(self._threads)
         engine = Engine(session, self._emit)
         with ThreadPoolExecutor(self._threads) as pool:
@@ -82,7 +98,7 @@ class Runner:
             self._session = None
 
 
-def _run(case: Case, engine: Engine) -> Result:
+def _run(case: Case, engine: _Engine) -> Result:
     skipped = _why_skipped(case)
     if skipped:
         return Result(case, Outcome.SKIPPED, skipped)
@@ -100,7 +116,7 @@ def _why_skipped(case: Case) -> str:
     return f"format {', '.join(later)} comes later" if later else ""
 
 
-def _judged(case: Case, engine: Engine) -> Result:
+def _judged(case: Case, engine: _Engine) -> Result:
     try:
         verdict = _verdict(case, engine)
     except HoldfastError as error:
@@ -152,7 +168,7 @@ def _words(message: str) -> str:
     return " ".join(_PLACE.sub("", message).lower().split())
 
 
-def _verdict(case: Case, engine: Engine) -> _Verdict:
+def _verdict(case: Case, engine: _Engine) -> _Verdict:
     topology = compile_text(_settings(case.properties) + case.statements)
     topics = Topics(topology, case.inputs)
     left_out = engine.run(topology, topics)

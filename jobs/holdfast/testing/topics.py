@@ -33,7 +33,7 @@ class Topics:
         self._codecs = _codecs(topology)
         self._logs: dict[str, list[RawRecord]] = {}
         self._inputs = [(spec.topic, self.codec(spec.topic).encode(spec)) for spec in inputs]
-        self._given = {topic for topic, _ in self._inputs}
+        self._input_topics = {topic for topic, _ in self._inputs}
         for topic, record in self._inputs:
             self.append(topic, record)
 
@@ -50,6 +50,15 @@ class Topics:
     def append(self, topic: str, record: RawRecord) -> None:
         """Adds a record at a topic's end."""
         self._logs.setdefault(topic, []).append(record)
+
+    @property
+    def given(self) -> Sequence[tuple[str, RawRecord]]:
+        """The case's inputs, in their order."""
+        return tuple(self._inputs)
+
+    def count(self, topic: str) -> int:
+        """How many records a topic has."""
+        return len(self._logs.get(topic, ()))
 
     def decoded(self, topic: str) -> list[Spec]:
         """All records of a topic.
@@ -72,7 +81,7 @@ class Topics:
         for topic, record in self._inputs:
             if topic in piped:
                 order = _pipe(piped[topic], record, order)
-        for topic in _hash_order(t for t in wanted if t not in self._given):
+        for topic in _hash_order(t for t in wanted if t not in self._input_topics):
             for record in self._logs.get(topic, []):
                 order = _pipe(piped[topic], record, order)
         return piped

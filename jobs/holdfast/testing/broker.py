@@ -1,0 +1,124 @@
+"""Runs a Topology over a case's records as a job on a real broker, in topics of its own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from tempfile import TemporaryDirectory
+
+from holdfast.config.settings import PlacementSettings, Settings, StateSettings
+from holdfast.errors import InvalidTestCase
+from holdfast.ingest.source import KafkaDataSource
+from holdfast.runtime.job import run
+from holdfast.runtime.topics import plan_topics
+from holdfast.testing.bytes_of import RawRecord
+from holdfast.testing.emit import with_emit
+from holdfast.testing.topics import Topics
+from holdfast.transport.admin import Admin
+from holdfast.transport.plain import Producer
+from holdfast.transport.reader import PartitionReader
+from holdfast.types.topology import Emit, Topology
+
+__all__ = ["BrokerEngine"]
+
+_READY_S = 30.0
+# To Kafka's clients 0 is "now": a record of that time is written, and read back, as this one.
+_FIRST_MS = 1
+
+
+class BrokerEngine:
+    """Every case is a job that starts, catches up and stops; its topics are deleted afterwards.
+
+    Records of several topics are processed by their timestamps, as in any job.
+    """
+
+    def __init__(self, bootstrap: str, emit: Emit) -> None:
+        self._bootstrap = bootstrap
+        self._emit = emit
+
+    def run(self, topology: Topology, topics: Topics) -> list[str]:
+        """Runs all queries until they have read everything; adds what they wrote to the topics.
+
+        Raises:
+            InvalidTestCase: one of the case's topics exists.
+            HoldfastError: the job cannot start or go on.
+        """
+        queries = tuple(with_emit(query, self._emit) for query in topology.queries)
+        wanted = replace(topology, queries=queries)
+        with TemporaryDirectory(prefix="holdfast-test-") as home:
+            settings = _settings(self._bootstrap, home)
+            admin = Admin(settings.client())
+            admin.wait_ready(_READY_S)
+            with _topics_of(admin, settings, wanted):
+                _write(settings, topics)
+                run(wanted, settings, data_source=KafkaDataSource, stop_when_caught_up=True)
+                for sink in {q.sink.topic: None for q in queries if not q.sink.internal}:
+                    already = topics.count(sink)
+                    for record in _read(settings, sink)[already:]:
+                        topics.append(sink, record)
+        return []
+
+
+def _settings(bootstrap: str, home: str) -> Settings:
+    return Settings(
+        application_id=f"holdfast-test-{uuid.uuid4().hex[:12]}",
+        bootstrap_servers=bootstrap,
+        home=home,
+        state=StateSettings(backend="memory", partitions=1),
+        placement=PlacementSettings(executors=1),
+    )
+
+
+@contextmanager
+def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator[None]:
+    """Makes the topics that are read, one partition each; deletes them and what the job made."""
+    read = {s.topic for q in topology.queries for s in q.sources}
+    known = read | {q.sink.topic for q in topology.queries}
+    there = sorted(topic for topic in known if admin.describe(topic) is not None)
+    if there:
+        raise InvalidTestCase(
+            f"The broker has the topic {', '.join(there)} already.",
+            cause="another case runs there, or somebody's data is in it",
+            action="use a broker that has none of the case's topics",
+        )
+    try:
+        for topic in sorted(read):
+            admin.ensure_topic(topic, 1)
+        yield
+    finally:
+        # Asked again, for its own topics are only known by name to the job.
+        for query in topology.queries:
+            known |= {plan.name for plan in plan_topics(admin, settings, query)}
+        for topic in sorted(known):
+            if admin.describe(topic) is not None:
+                admin.delete_topic(topic)
+
+
+def _write(settings: Settings, topics: Topics) -> None:
+    producer = Producer(settings.client())
+    try:
+        for topic, record in topics.given:
+            time = record.timestamp or _FIRST_MS
+            headers = dict(record.headers)
+            producer.send(topic, record.key, record.value, time, 0, headers=headers)
+        producer.flush()
+    finally:
+        producer.close()
+
+
+def _read(settings: Settings, topic: str) -> list[RawRecord]:
+    """All records of a topic's only partition."""
+    reader = PartitionReader(settings.client(), topic, 0, headers=True)
+    try:
+        start, end = reader.bounds()
+        records = []
+        for chunk in reader.read(start, end):
+            rows = zip(chunk.keys, chunk.values, chunk.timestamps, chunk.headers, strict=True)
+            records += [
+                RawRecord(k, v, 0 if t == _FIRST_MS else t, tuple(h)) for k, v, t, h in rows
+            ]
+        return records
+    finally:
+        reader.close()

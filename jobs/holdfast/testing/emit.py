@@ -1,0 +1,17 @@
+"""When the queries of a test case emit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from holdfast.types.topology import AggregateStep, Emit, JoinStep, Query
+
+__all__ = ["with_emit"]
+
+
+def with_emit(query: Query, emit: Emit) -> Query:
+    """The query as it is, but for when it emits; EMIT FINAL stays what it is."""
+    step = query.step
+    if not isinstance(step, AggregateStep | JoinStep) or step.emit is Emit.FINAL:
+        return query
+    return replace(query, step=replace(step, emit=emit))
