@@ -35,7 +35,13 @@ from holdfast.types.topology import (
     WindowKind,
 )
 
-__all__ = ["aggregate_frame", "project_frame", "row_frame", "side_frame", "used_columns"]
+__all__ = [
+    "aggregate_frame",
+    "project_frame",
+    "row_frame",
+    "side_frame",
+    "used_columns",
+]
 
 
 def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
@@ -127,7 +133,7 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     if not isinstance(step, ProjectStep):
         raise TypeError(f"{query.id} is not stateless")
     register_functions(frame.sparkSession, query)
-    columns = [expr(k.spark).alias(f"k{i}") for i, k in enumerate(step.keys)]
+    columns = [expr(_of_key(query, k.spark)).alias(f"k{i}") for i, k in enumerate(step.keys)]
     columns += [expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
     meta = [TIMESTAMP, TOMBSTONE]
     if query.sink.window is not None:
@@ -138,6 +144,14 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
         return _table_rows(frame, query).select(*columns, *meta)
     source = frame if query.filter is None else _filtered(frame, query)
     return exploded(source, step.explode).select(*columns, *meta)
+
+
+def _of_key(query: Query, spark: str) -> str:
+    """A part of the key; of a record without a value only its own key's columns are known."""
+    named = set(re.findall(r"`([^`]+)`", spark))
+    if named <= {c.name for c in query.source.key_columns}:
+        return spark
+    return f"CASE WHEN NOT `{TOMBSTONE}` THEN {spark} END"
 
 
 def _table_rows(frame: DataFrame, query: Query) -> DataFrame:
