@@ -26,6 +26,14 @@ class Catalog:
         """The source of that name, if there is one."""
         return self._sources.get(name)
 
+    def names(self) -> list[str]:
+        """Every stream and table."""
+        return list(self._sources)
+
+    def topics(self) -> list[str]:
+        """The topics that are read or written."""
+        return [s.topic for s in self._sources.values()]
+
     def writer(self, name: str) -> Query | None:
         """The query that made the stream or table of that name, if one did."""
         return self._queries.get(name)

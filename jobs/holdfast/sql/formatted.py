@@ -24,8 +24,8 @@ def formatted(script: Script, node: exp.Expr, relation: Relation) -> str:
     def text(inner: exp.Expr) -> str:
         return formatted(script, inner, relation)
 
-    if isinstance(node, exp.Paren):
-        return text(node.this)
+    while isinstance(node, exp.Paren):
+        node = node.this
     if type(node) in _OPERATORS and isinstance(node, exp.Binary):
         return f"({text(node.this)} {_OPERATORS[type(node)]} {text(node.expression)})"
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
@@ -34,11 +34,7 @@ def formatted(script: Script, node: exp.Expr, relation: Relation) -> str:
         return f"{call_name(node)}({', '.join(text(a) for a in node.expressions)})"
     if isinstance(node, exp.Cast) and SQL_TYPE in node.meta:
         return f"CAST({text(node.this)} AS {node.meta[SQL_TYPE]})"
-    if isinstance(node, exp.Null):
-        return "null"
-    if isinstance(node, exp.Literal):
-        return f"'{node.this}'" if node.is_string else str(node.this)
-    return script.excerpt(node)
+    return "null" if isinstance(node, exp.Null) else script.excerpt(node)
 
 
 def _column(node: exp.Column, relation: Relation) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from holdfast.sql.context import Context
 from holdfast.sql.join_condition import Condition, field_of
 from holdfast.sql.relation import Relation
@@ -99,9 +101,9 @@ def _check_windowed_key(
             )  # fmt: skip
 
 
-def _is_key(relation: Relation, source: Source, node: object) -> bool:
+def _is_key(relation: Relation, source: Source, node: exp.Expr) -> bool:
     """Whether an expression is the one key column of the source it is over."""
-    field = field_of(relation, node)  # type: ignore[arg-type]
+    field = field_of(relation, node)
     names = [c.name for c in source.key_columns]
     return field is not None and names == [field.name]
 

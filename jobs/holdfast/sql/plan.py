@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -11,20 +12,47 @@ from holdfast.sql.context import Context
 from holdfast.sql.later import DONE_BY_PARSER, refused_kind
 from holdfast.sql.options import check_topic, read_options
 from holdfast.sql.parse import parse
+from holdfast.sql.plan_changes import (
+    altered,
+    belongs,
+    check_source,
+    check_topic_there,
+    dropped,
+    expectation,
+    terminated,
+)
+from holdfast.sql.plan_insert import insertion, target_of
 from holdfast.sql.plan_select import plan_select
 from holdfast.sql.plan_sink import Target
 from holdfast.sql.plan_source import plan_source
 from holdfast.sql.scopes import Functions
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
+    AlterSource,
+    AssertSource,
+    AssertTombstone,
+    AssertTopic,
+    AssertValues,
     CreateAs,
     CreateSource,
+    DropSource,
+    InsertSelect,
+    InsertValues,
+    Name,
     SetProperty,
     Statement,
+    Steer,
     UnsetProperty,
 )
 from holdfast.tasks.aggregates.base import AggregateFunction
-from holdfast.types.topology import Emit, Query, Source, Topology
+from holdfast.types.topology import (
+    Emit,
+    Expectation,
+    Insertion,
+    Query,
+    Source,
+    Topology,
+)
 
 __all__ = ["compile_text"]
 
@@ -59,11 +87,19 @@ class _Planner:
         self._sources: list[Source] = []
         self._queries: list[Query] = []
         self._properties: dict[str, str] = {}
+        self._insertions: list[Insertion] = []
+        self._expectations: list[Expectation] = []
 
     def plan(self) -> Topology:
         for statement in parse(self._script):
             self._add(statement)
-        return Topology(tuple(self._queries), tuple(self._sources), tuple(self._properties.items()))
+        return Topology(
+            queries=tuple(self._queries),
+            sources=tuple(self._sources),
+            properties=tuple(self._properties.items()),
+            insertions=tuple(self._insertions),
+            expectations=tuple(self._expectations),
+        )
 
     def _add(self, statement: Statement) -> None:
         if isinstance(statement, SetProperty):
@@ -72,21 +108,63 @@ class _Planner:
             self._properties.pop(statement.key, None)
         elif isinstance(statement, CreateSource | CreateAs):
             self._create(statement)
+        elif isinstance(statement, InsertSelect):
+            self._insert(statement)
+        elif isinstance(statement, InsertValues):
+            made = insertion(self._context(statement.target), self._catalog, statement)
+            self._insertions.append(made)
+        elif isinstance(statement, DropSource | AlterSource | Steer):
+            self._change(statement)
+        elif isinstance(statement, AssertSource | AssertTopic | AssertValues | AssertTombstone):
+            self._assert(statement)
         elif not isinstance(statement, DONE_BY_PARSER):
             later = refused_kind(statement)
             raise self._script.unsupported(statement.at, later.fact, action=later.action)
 
+    def _change(self, statement: DropSource | AlterSource | Steer) -> None:
+        if isinstance(statement, Steer):
+            self._queries = terminated(self._script, statement, self._queries)
+        elif isinstance(statement, AlterSource):
+            source = altered(self._script, self._catalog, statement)
+            self._catalog.replace(source)
+            self._sources = [source if s.name == source.name else s for s in self._sources]
+        else:
+            gone = dropped(self._script, self._catalog, statement, self._queries)
+            if gone is not None:
+                self._catalog.remove(gone.name)
+                self._sources = [s for s in self._sources if s.name != gone.name]
+                self._remove_queries(gone.name)
+
+    def _remove_queries(self, name: str) -> None:
+        written = [q.id for q in self._queries if q.sink.name == name]
+        self._queries = [
+            q
+            for q in self._queries
+            if q.id not in written and not any(belongs(q, w) for w in written)
+        ]
+
+    def _assert(
+        self, statement: AssertSource | AssertTopic | AssertValues | AssertTombstone
+    ) -> None:
+        if isinstance(statement, AssertSource):
+            check_source(self._script, self._catalog, statement)
+        elif isinstance(statement, AssertTopic):
+            check_topic_there(self._script, self._catalog.topics(), statement)
+        else:
+            context = self._context(statement.target)
+            self._expectations.append(expectation(context, self._catalog, statement))
+
     def _create(self, statement: CreateSource | CreateAs) -> None:
         if statement.if_not_exists and statement.name.text in self._catalog:
             return
-        if isinstance(statement, CreateSource):
-            self._refuse_replacing(statement)
-            source = plan_source(self._script, statement, self._properties)
-            self._catalog.declare(source, statement)
-            self._sources = [s for s in self._sources if s.name != source.name]
-            self._sources.append(source)
-        else:
+        if isinstance(statement, CreateAs):
             self._add_query(statement)
+            return
+        self._refuse_replacing(statement)
+        source = plan_source(self._script, statement, self._properties)
+        self._catalog.declare(source, statement)
+        self._sources = [s for s in self._sources if s.name != source.name]
+        self._sources.append(source)
 
     def _refuse_replacing(self, statement: CreateSource) -> None:
         known = self._catalog.get(statement.name.text)
@@ -98,26 +176,38 @@ class _Planner:
                 f"{kind}s.",
             )
 
-    def _add_query(self, statement: CreateAs) -> None:
-        script, name = self._script, statement.name
-        options = read_options(script, statement.properties, sink=True)
+    def _context(self, name: Name) -> Context:
+        planner = self._properties.get("ksql.new.query.planner.enabled", "false")
+        record = self._properties.get("emit", "").lower() == "record"
+        return Context(
+            self._script,
+            self._functions,
+            name.text,
+            Emit.RECORD if record else Emit.BATCH,
+            planner.lower() == "true",
+        )
+
+    def _target(
+        self, statement: CreateAs | InsertSelect, name: Name, query_id: str, kind: str
+    ) -> Target:
         partition_by = statement.select.partition_by or ()
-        target = Target(
-            id=_query_id(script, statement),
-            kind=statement.kind,
+        return Target(
+            id=query_id,
+            kind=kind,
             name=name.text,
             at=name.at,
             text=statement.text,
-            options=options,
+            options=read_options(self._script, statement.properties, sink=True),
             properties=self._properties,
             partitioned=bool(partition_by),
             partition_by_null=any(isinstance(n, exp.Null) for n in partition_by),
         )
-        planner = self._properties.get("ksql.new.query.planner.enabled", "false")
-        context = Context(
-            script, self._functions, name.text, self._emit(), planner.lower() == "true"
-        )
-        queries = plan_select(context, self._catalog, target, statement.select)
+
+    def _add_query(self, statement: CreateAs) -> None:
+        script, name = self._script, statement.name
+        query_id = _query_id(script, statement)
+        target = self._target(statement, name, query_id, statement.kind)
+        queries = plan_select(self._context(name), self._catalog, target, statement.select)
         for source in {s.name: s for q in queries for s in q.sources}.values():
             if queries[-1].sink.topic == source.topic:
                 raise script.invalid(
@@ -125,15 +215,18 @@ class _Planner:
                     action="give it another KAFKA_TOPIC in its WITH clause",
                 )  # fmt: skip
         self._catalog.add_query(queries[-1], statement)
-        self._queries = [q for q in self._queries if not _replaces(queries[-1], q)]
+        if statement.or_replace:
+            self._remove_queries(name.text)
         self._queries += queries
 
-    def _emit(self) -> Emit:
-        return Emit.RECORD if self._properties.get("emit", "").lower() == "record" else Emit.BATCH
-
-
-def _replaces(new: Query, old: Query) -> bool:
-    return old.id == new.id or (old.id.startswith(f"{new.id}_") and old.sink.internal)
+    def _insert(self, statement: InsertSelect) -> None:
+        name = statement.target
+        existing = target_of(self._script, self._catalog, statement)
+        stem = f"insert_{name.text.lower()}"
+        count = sum(q.id.startswith(f"{stem}-") and not q.sink.internal for q in self._queries)
+        target = self._target(statement, name, f"{stem}-{count + 1}", "STREAM")
+        target = replace(target, existing=existing)
+        self._queries += plan_select(self._context(name), self._catalog, target, statement.select)
 
 
 def _query_id(script: Script, statement: CreateAs) -> str:

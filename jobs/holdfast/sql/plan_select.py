@@ -8,6 +8,7 @@ from holdfast.sql.catalog import Catalog
 from holdfast.sql.context import Context
 from holdfast.sql.plan_aggregate import plan_aggregate
 from holdfast.sql.plan_explode import has_table_functions
+from holdfast.sql.plan_insert import fitted, widened
 from holdfast.sql.plan_join import join_sources
 from holdfast.sql.plan_project import plan_project, refuse_aggregates
 from holdfast.sql.plan_sink import Shape, Target, make_sink, source_of
@@ -46,10 +47,9 @@ def plan_select(
     others = [catalog.source(j.source) for j in select.joins]
     _check_sources(context, select, [source, *others])
     planner = _Planner(context, target, select, source)
-    if select.joins:
-        return planner.joined(others)
     alias = select.source_alias.text if select.source_alias else None
-    return planner.over(relation_of(source, alias))
+    queries = planner.joined(others) if select.joins else planner.over(relation_of(source, alias))
+    return queries if target.existing is None else (*queries[:-1], widened(queries[-1]))
 
 
 def plain_keys(columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -185,8 +185,11 @@ class _Planner:
         window: Window | None,
     ) -> Sink:
         self._check_kind(kind)
+        target = self._target
+        if target.existing is not None:
+            return fitted(self._context.script, target.at, target.existing, keys, values)
         shape = Shape.of(keys, values, relation.source, window)
-        return make_sink(self._context.script, self._target, kind, shape, self._source)
+        return make_sink(self._context.script, target, kind, shape, self._source)
 
     def _check_kind(self, kind: str) -> None:
         if kind != self._target.kind:

@@ -52,7 +52,7 @@ def table_aggregate(
         for i, ((text, _), sql_type) in enumerate(arguments.items())
     ]
     names = {key: f"C{i}" for i, key in enumerate(arguments)}
-    changes = _changes(context, target, relation, groups, carried, filter_)
+    changes = _changes(target, relation, groups, carried, filter_)
     keys = tuple(
         KeyExpression(f"`{g.column.name}`", k.column)
         for g, k in zip(groups, step.keys, strict=True)
@@ -68,7 +68,6 @@ def _over(call: AggregateCall, names: dict[tuple[str, str], str], side: str) -> 
 
 
 def _changes(
-    context: Context,
     target: Target,
     relation: Relation,
     groups: list[KeyExpression],

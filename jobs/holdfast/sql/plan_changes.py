@@ -1,0 +1,203 @@
+"""DROP, ALTER, TERMINATE and ASSERT: statements about what other statements have made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from holdfast.sql.catalog import Catalog
+from holdfast.sql.context import Context
+from holdfast.sql.plan_insert import constants
+from holdfast.sql.script import Script, did_you_mean
+from holdfast.sql.statements import (
+    AlterSource,
+    AssertSource,
+    AssertTombstone,
+    AssertTopic,
+    AssertValues,
+    DropSource,
+    Steer,
+)
+from holdfast.types.schema import Column
+from holdfast.types.topology import Expectation, Query, Source
+
+__all__ = [
+    "altered",
+    "belongs",
+    "check_source",
+    "check_topic_there",
+    "dropped",
+    "expectation",
+    "terminated",
+]
+
+
+def dropped(
+    script: Script, catalog: Catalog, statement: DropSource, queries: Sequence[Query]
+) -> Source | None:
+    """What DROP removes; None: there is nothing, and IF EXISTS was written.
+
+    Raises:
+        InvalidStatement: it does not exist, is of the other kind, or is read by a query.
+    """
+    name, kind = statement.name, statement.kind
+    found = catalog.get(name.text)
+    if found is None:
+        if statement.if_exists:
+            return None
+        raise script.invalid(
+            name.at, f"{kind.capitalize()} {name.text} does not exist.",
+            action=did_you_mean(name.text, catalog.names()),
+        )  # fmt: skip
+    if found.kind != kind:
+        raise script.invalid(
+            name.at,
+            f"Incompatible data source type is {found.kind}, but statement was DROP {kind}",
+        )
+    if statement.delete_topic and found.read_only:
+        raise script.invalid(name.at, f"Cannot delete topic for read-only source: {found.name}")
+    readers = [q.sink.name for q in queries if any(s.name == found.name for s in q.sources)]
+    if readers:
+        raise script.invalid(
+            name.at,
+            f"Cannot drop {found.name}. The following streams and/or tables read from this "
+            f"source: [{', '.join(readers)}].",
+            action="drop them first",
+        )
+    return found
+
+
+def altered(script: Script, catalog: Catalog, statement: AlterSource) -> Source:
+    """A declared stream or table with further value columns.
+
+    Raises:
+        InvalidStatement: it is not declared, made by a query, or has the column already.
+    """
+    name, kind = statement.name, statement.kind.lower()
+    found = catalog.source(name)
+    if found.kind != statement.kind:
+        raise script.invalid(
+            name.at,
+            f"Incompatible data source type is {found.kind}, but statement was ALTER "
+            f"{statement.kind}",
+        )
+    if found.read_only:
+        raise script.invalid(
+            name.at,
+            f"Cannot alter {kind} '{found.name}': ALTER operations are not supported on source "
+            f"{kind}s.",
+        )
+    if catalog.writer(name.text) is not None:
+        raise script.invalid(
+            name.at, "ALTER command is not supported for CREATE ... AS statements.",
+            action="use CREATE OR REPLACE",
+        )  # fmt: skip
+    added = tuple(Column(c.name.text, c.type) for c in statement.columns)
+    for place, column in enumerate(added):
+        if column.name in [c.name for c in (*found.columns, *added[:place])]:
+            raise script.invalid(
+                name.at,
+                f"Cannot add column `{column.name}` to schema. A column with the same name "
+                "already exists.",
+            )
+    return replace(found, value_columns=found.value_columns + added)
+
+
+def terminated(script: Script, statement: Steer, queries: Sequence[Query]) -> list[Query]:
+    """The queries that are left after TERMINATE.
+
+    Raises:
+        InvalidStatement: there is no such query.
+        Unsupported: the statement is PAUSE or RESUME.
+    """
+    if statement.verb != "TERMINATE":
+        raise script.unsupported(
+            statement.at,
+            f"{statement.verb} steers a running job and is no part of a file",
+            action="remove it",
+        )
+    if statement.query is None:
+        return []
+    wanted = statement.query.text.lower()
+    # ksqlDB's ids end in a number, CTAS_COUNTS_7, which says nothing here.
+    names = (wanted, re.sub(r"_\d+$", "", wanted))
+    made = [q for q in queries if q.id in names and not q.sink.internal]
+    if not made:
+        raise script.invalid(
+            statement.at, f"Unknown queryId: {statement.query.text}",
+            action=did_you_mean(wanted, [q.id for q in queries]),
+        )  # fmt: skip
+    gone = made[0].id
+    return [q for q in queries if q.id != gone and not belongs(q, gone)]
+
+
+def belongs(query: Query, query_id: str) -> bool:
+    """Whether a query is one of the steps before the query of that id."""
+    return query.sink.internal and query.id.startswith(f"{query_id}_")
+
+
+def check_source(script: Script, catalog: Catalog, statement: AssertSource) -> None:
+    """ASSERT STREAM / TABLE.
+
+    Raises:
+        InvalidStatement: it does not exist, or looks different.
+    """
+    found = catalog.source(statement.name)
+    if found.kind != statement.kind:
+        raise script.invalid(
+            statement.at, f"Expected {statement.name.text} to be a {statement.kind}, but it is a "
+            f"{found.kind}",
+        )  # fmt: skip
+    wanted = [(c.name.text, c.type, "KEY" in c.constraint) for c in statement.columns]
+    keys = {c.name for c in found.key_columns}
+    actual = [(c.name, c.type, c.name in keys) for c in found.columns]
+    if wanted and sorted(wanted, key=str) != sorted(actual, key=str):
+        raise script.invalid(
+            statement.at,
+            f"Expected schema does not match actual for {found.name}: it is "
+            + ", ".join(f"{n} {t}{' KEY' if k else ''}" for n, t, k in actual),
+        )
+    for item in statement.properties:
+        if item.key == "KAFKA_TOPIC" and item.value != found.topic:
+            raise script.invalid(
+                item.at, f"Expected kafka topic does not match actual for {found.name}: "
+                f"{found.topic}",
+            )  # fmt: skip
+        if item.key == "VALUE_FORMAT" and str(item.value).upper() != found.value_format:
+            raise script.invalid(
+                item.at, f"Expected value format does not match actual for {found.name}: "
+                f"{found.value_format}",
+            )  # fmt: skip
+
+
+def check_topic_there(script: Script, topics: Sequence[str], statement: AssertTopic) -> None:
+    """ASSERT TOPIC, as far as the statements before it tell.
+
+    Raises:
+        InvalidStatement: no statement names the topic, or one does and NOT EXISTS was written.
+    """
+    there = statement.topic in topics
+    if there is not statement.exists:
+        word = "does not exist" if statement.exists else "exists"
+        raise script.invalid(
+            statement.at, f"Topic {statement.topic} {word}.",
+            action=did_you_mean(statement.topic, topics) if statement.exists else "",
+        )  # fmt: skip
+
+
+def expectation(
+    context: Context, catalog: Catalog, statement: AssertValues | AssertTombstone
+) -> Expectation:
+    """What ASSERT VALUES and ASSERT NULL VALUES expect.
+
+    Raises:
+        InvalidStatement: there is no such stream or table, or the values do not fit it.
+    """
+    source = catalog.source(statement.target)
+    values, timestamp = constants(
+        context, source, statement.columns, statement.values, statement.at
+    )
+    line, _ = context.script.place(statement.at)
+    tombstone = isinstance(statement, AssertTombstone)
+    return Expectation(source, tuple(values), timestamp, tombstone, line)
