@@ -85,7 +85,11 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     """
     _need_queries(topology)
     admin = _admin(settings)
-    plans = {query.id: plan_topics(admin, settings, query) for query in topology.queries}
+    plans: dict[str, list[TopicPlan]] = {}
+    made: dict[str, int] = {}
+    for query in topology.queries:
+        plans[query.id] = plan_topics(admin, settings, query, made)
+        made |= {p.name: p.partitions for p in plans[query.id] if p.role is Role.SINK}
     found = tuple(_check_query(admin, settings, q, plans[q.id]) for q in topology.queries)
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
     return Preflight(settings.application_id, found, topics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from holdfast.runtime.start_streams import start_streams
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watch import Watch
 from holdfast.transport.admin import Admin
+from holdfast.types.ids import Place
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
 
@@ -122,13 +123,28 @@ def _drive(
             keep_going.check()
             watch.observe(runs)
             _show_progress(runs)
-            if stop_when_caught_up and all(r.caught_up(targets[r.query.id]) for r in runs):
+            if stop_when_caught_up and _level(runs, targets, watch):
                 _LOG.info("Caught up with every topic as it was at the start")
                 return
     finally:
         health.phase("stopping")
         _stop_streams(runs, services)
         _show_progress(runs)
+
+
+def _level(
+    runs: Sequence[QueryRun], targets: Mapping[str, Mapping[Place, int]], watch: Watch
+) -> bool:
+    """Has every query read what was there at the start, and what others have made of it?
+
+    A query comes after those whose results it reads, so that these have been looked at before.
+    """
+    made = {run_.query.sink.topic for run_ in runs}
+    return all(
+        run_.caught_up(targets[run_.query.id])
+        and run_.caught_up(watch.written(made.intersection(run_.source_topics)))
+        for run_ in runs
+    )
 
 
 def _show_progress(runs: list[QueryRun]) -> None:

@@ -68,15 +68,20 @@ def dead_letters(settings: Settings) -> str:
     return settings.ingest.dead_letter_topic or dead_letter_topic(settings.application_id)
 
 
-def plan_topics(admin: Admin, settings: Settings, query: Query) -> list[TopicPlan]:
+def plan_topics(
+    admin: Admin, settings: Settings, query: Query, made: Mapping[str, int] | None = None
+) -> list[TopicPlan]:
     """The topics of a query, existing ones checked; nothing is created.
+
+    Args:
+        made: partitions of topics that queries before it would create.
 
     Raises:
         TopicMissing: a source topic does not exist and its statement gives no PARTITIONS.
         IncompatibleStatement: the changelog has another number of partitions, or forgets rows.
     """
     read = {source.topic: source for source in query.sources}
-    sources = [_source(admin, source) for source in read.values()]
+    sources = [_source(admin, source, made or {}) for source in read.values()]
     sink, source = query.sink, sources[0]
     plans = [
         *sources,
@@ -127,9 +132,10 @@ def _sink_config(sink: Sink) -> Mapping[str, str]:
     return _TABLE_SINK if sink.kind == "TABLE" else {}
 
 
-def _source(admin: Admin, source: Source) -> TopicPlan:
+def _source(admin: Admin, source: Source, made: Mapping[str, int]) -> TopicPlan:
     found = admin.describe(source.topic)
-    partitions = found.partitions if found is not None else source.partitions
+    planned = made.get(source.topic, source.partitions)
+    partitions = found.partitions if found is not None else planned
     if partitions is None:
         raise TopicMissing(
             f"The topic {source.topic} of {source.name} does not exist.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,6 +46,11 @@ class Watch:
         """Read-committed end offsets of the query's source topics."""
         topics = run_.source_topics
         return {(t, p): end for t in topics for p, (_, end) in self._admin.bounds(t).items()}
+
+    def written(self, topics: Iterable[str]) -> dict[Place, int]:
+        """Ends of topics, open transactions included: nothing that was sent is beyond them."""
+        ends = {topic: self._admin.high_watermarks(topic) for topic in topics}
+        return {(topic, p): end for topic, of in ends.items() for p, end in of.items()}
 
     def observe(self, runs: list[QueryRun]) -> None:
         """Called at every turn of the main loop."""
