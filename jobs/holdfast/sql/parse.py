@@ -22,7 +22,7 @@ from holdfast.sql.statements import (
 from holdfast.sql.variables import Substituted
 from holdfast.types.schema import SqlType
 
-__all__ = ["Definitions", "parse"]
+__all__ = ["Definitions", "ends_statement", "parse", "statement_places"]
 
 _SUBSTITUTION = "ksql.variable.substitution.enable"
 
@@ -69,6 +69,23 @@ def parse(
         raise script.invalid(
             0, "a statement is too large to parse", cause="too many nested expressions"
         ) from None
+
+
+def statement_places(text: str) -> list[tuple[int, int]]:
+    """Start and end of each statement, its semicolon included; of what is not closed, all of it."""
+    try:
+        return [(t[0].start, t[-2].end) for t in _split(tokenize(text))]
+    except UnclosedError:
+        return [(0, len(text))]
+
+
+def ends_statement(text: str) -> bool:
+    """Whether the last statement of a text has its semicolon, so that it can be carried out."""
+    try:
+        tokens = tokenize(text)
+    except UnclosedError:
+        return False
+    return len(tokens) > 1 and tokens[-2].upper == ";"
 
 
 def _with_place(script: Script, error: MisplacedError) -> InvalidStatement:

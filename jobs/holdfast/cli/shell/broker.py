@@ -1,0 +1,170 @@
+"""What a session asks the broker: which topics there are, and what is in one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from rich.table import Table
+
+from holdfast.cli.shell.show import catalog, grid
+from holdfast.errors import InvalidTestCase
+from holdfast.sql.script import Script
+from holdfast.sql.statements import AssertTopic, Print
+from holdfast.testing.bytes_of import RawRecord, TopicCodec
+from holdfast.testing.json_text import dumps
+from holdfast.transport.admin import Admin
+from holdfast.transport.cluster_view import ClusterView
+from holdfast.transport.reader import Chunk, PartitionReader
+from holdfast.types.topology import Topology
+
+__all__ = ["Broker"]
+
+_POLL_S = 0.2  # between two looks for new records
+_CHUNK = 500
+
+
+class Broker:
+    """Asks only; nothing is sent before the first question."""
+
+    def __init__(self, client: Mapping[str, str], *, timeout_s: float = 10.0) -> None:
+        self._client = dict(client)
+        self._timeout_s = timeout_s
+
+    def topics(self, *, everything: bool, extended: bool) -> Table:
+        """SHOW TOPICS; without `everything` those whose names start with _ are left out.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
+        view = ClusterView(self._client, self._timeout_s)
+        _, names = view.cluster()
+        shown = [n for n in names if everything or not n.startswith("_")]
+        table = grid("topic", "partitions", "replicas", *(["records"] if extended else []))
+        states = view.topics(shown)
+        for name in shown:
+            partitions = states[name].partitions
+            replicas = str(min((len(p.replicas) for p in partitions), default=0))
+            counts = [self._count(name)] if extended else []
+            table.add_row(name, str(len(partitions)), replicas, *counts)
+        return table
+
+    def _count(self, topic: str) -> str:
+        bounds = Admin(self._client, self._timeout_s).bounds(topic)
+        return f"{sum(end - start for start, end in bounds.values()):,}"
+
+    def assert_topic(self, statement: AssertTopic, script: Script) -> None:
+        """ASSERT TOPIC: asked again until it holds or its time is over.
+
+        Raises:
+            InvalidStatement: it does not hold.
+            KafkaUnavailable: no broker answered in time.
+        """
+        deadline = time.monotonic() + (statement.timeout_ms or 0) / 1000
+        admin = Admin(self._client, self._timeout_s)
+        while True:
+            wrong = _wrong(statement, admin)
+            if not wrong:
+                return
+            if time.monotonic() >= deadline:
+                raise script.invalid(statement.at, wrong)
+            time.sleep(_POLL_S)
+
+    def records(self, statement: Print, topology: Topology) -> Iterator[str]:
+        """PRINT: a line per record, until LIMIT or an interrupt.
+
+        Raises:
+            TopicMissing: there is no such topic.
+            KafkaUnavailable: no broker answered in time.
+        """
+        show = _printer(statement.topic, topology)
+        every, shown = statement.interval or 1, 0
+        for index, line in enumerate(self._lines(statement, show)):
+            if index % every:
+                continue
+            yield line
+            shown += 1
+            if shown == statement.limit:
+                return
+
+    def _lines(self, statement: Print, show: Callable[[RawRecord], str]) -> Iterator[str]:
+        topic = statement.topic
+        bounds = Admin(self._client, self._timeout_s).bounds(topic)
+        at = {p: start if statement.from_beginning else end for p, (start, end) in bounds.items()}
+        readers = {p: PartitionReader(self._client, topic, p) for p in at}
+        try:
+            while statement.limit != 0:
+                idle = True
+                for partition, reader in readers.items():
+                    for chunk in self._new(reader, at[partition]):
+                        at[partition], idle = chunk.position, False
+                        for record in _records(chunk):
+                            yield f"{show(record)}, partition: {partition}"
+                if idle:
+                    time.sleep(_POLL_S)
+        finally:
+            for reader in readers.values():
+                reader.close()
+
+    def _new(self, reader: PartitionReader, start: int) -> Iterator[Chunk]:
+        _, end = reader.bounds()
+        return reader.read(start, end, _CHUNK) if end > start else iter(())
+
+
+def _wrong(statement: AssertTopic, admin: Admin) -> str:
+    found = admin.describe(statement.topic)
+    if found is None:
+        return f"Topic {statement.topic} does not exist" if statement.exists else ""
+    if not statement.exists:
+        return f"Topic {statement.topic} exists"
+    actual = {"PARTITIONS": found.partitions, "REPLICAS": found.replicas}
+    for wanted in statement.properties:
+        there = actual.get(wanted.key)
+        if there is None:
+            return f"Cannot assert unknown topic property: {wanted.key}"
+        if there != wanted.value:
+            return f"Topic {statement.topic} has {there} {wanted.key}, not {wanted.value}"
+    return ""
+
+
+def _records(chunk: Chunk) -> Iterator[RawRecord]:
+    for key, value, timestamp in zip(chunk.keys, chunk.values, chunk.timestamps, strict=True):
+        yield RawRecord(key, value, timestamp)
+
+
+def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
+    """By the formats of the stream or table over the topic; by its looks where there is none."""
+    of = next((s for s in catalog(topology).values() if s.topic == topic), None)
+    codec = None if of is None else TopicCodec(of)
+
+    def show(record: RawRecord) -> str:
+        key, value = _guess(record.key), _guess(record.value)
+        if codec is not None:
+            try:
+                spec = codec.decode(record)
+            except (InvalidTestCase, UnicodeDecodeError):
+                pass  # not in its formats: as it looks
+            else:
+                key, value = _text(spec.key), _text(spec.value)
+                window = spec.window
+                key += f" [{window.start}, {window.end})" if window is not None else ""
+        at = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+        when = at.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
+        return f"rowtime: {when}, key: {key}, value: {value}"
+
+    return show
+
+
+def _text(value: object) -> str:
+    return "<null>" if value is None else value if isinstance(value, str) else dumps(value)
+
+
+def _guess(data: bytes | None) -> str:
+    if data is None:
+        return "<null>"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return f"0x{data.hex()}"
+    return text if text.isprintable() else f"0x{data.hex()}"

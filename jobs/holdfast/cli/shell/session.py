@@ -1,0 +1,235 @@
+"""A session: its script so far, what the script means, and each statement carried out.
+
+Nothing runs in a session.  CREATE, INSERT INTO … SELECT, DROP, SET and their like are planned by
+the real planner and, when they are right, kept: together they are a file for `holdfast run`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from holdfast.cli.shell.broker import Broker
+from holdfast.cli.shell.show import Shown
+from holdfast.errors import InvalidStatement
+from holdfast.sql import compile_text, explain
+from holdfast.sql.parse import Definitions, parse, statement_places
+from holdfast.sql.script import Script
+from holdfast.sql.statements import (
+    AlterSource,
+    AssertSchema,
+    AssertSource,
+    AssertTombstone,
+    AssertTopic,
+    AssertValues,
+    CreateAs,
+    CreateSource,
+    CreateType,
+    Define,
+    Describe,
+    DropSource,
+    DropType,
+    Explain,
+    InsertSelect,
+    InsertValues,
+    Print,
+    RunScript,
+    SetProperty,
+    Show,
+    Statement,
+    Steer,
+    Undefine,
+    UnsetProperty,
+)
+from holdfast.tasks.aggregates.base import AggregateFunction
+from holdfast.types.topology import Topology
+
+__all__ = ["Session"]
+
+_PLACE = re.compile(r"line \d+, column \d+: ")
+_SCRIPTS_DEEP = 20  # a script that runs itself is stopped here
+_KEPT = (
+    AlterSource, CreateAs, CreateSource, CreateType, Define, DropSource, DropType, InsertSelect,
+    InsertValues, SetProperty, Undefine, UnsetProperty,
+)  # fmt: skip
+
+
+@dataclass
+class _State:
+    kept: list[str] = field(default_factory=list)
+    topology: Topology = field(default_factory=lambda: Topology(()))
+    definitions: Definitions = field(default_factory=Definitions)
+
+
+class Session:
+    """Carries out statements; what they show goes to a console."""
+
+    def __init__(
+        self,
+        console: Console,
+        broker: Broker,
+        functions: Mapping[str, AggregateFunction],
+        properties: Mapping[str, object],
+    ) -> None:
+        self._console = console
+        self._broker = broker
+        self._functions = functions
+        self._given = properties
+        self._state = _State()
+        self._depth = 0
+        self._handlers: dict[type, Callable[..., None]] = {
+            Show: self._show,
+            Describe: self._describe,
+            Explain: self._explain,
+            Print: self._print,
+            RunScript: self._run_script,
+            Steer: self._steer,
+            AssertTopic: self._assert_topic,
+        }
+
+    @property
+    def script(self) -> str:
+        """The statements kept so far, as a file of them."""
+        return "".join(f"{text}\n" for text in self._state.kept)
+
+    @property
+    def topology(self) -> Topology:
+        """What the script means."""
+        return self._state.topology
+
+    def run(self, text: str) -> None:
+        """Carry out statements one after the other.
+
+        Raises:
+            HoldfastError: one of them is refused; those before it are done.
+        """
+        for start, end in statement_places(text):
+            # What stands before it becomes blank, so that errors point into the whole text.
+            self._one(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
+
+    def _one(self, text: str) -> None:
+        known = deepcopy(self._state.definitions)
+        script = Script(text)
+        found = parse(script, known, session=True)
+        statement = found[0] if found else None  # None: about the substitution of variables
+        handler = self._handlers.get(type(statement))
+        if handler is not None:
+            handler(statement, text)
+        elif statement is None or isinstance(statement, _KEPT):
+            self._keep(text)
+            self._state.definitions = known
+            self._tell(_done(statement))
+        else:
+            self._refuse(script, statement)
+
+    def _keep(self, text: str) -> None:
+        self._state.topology = self._planned(text)
+        kept = text.strip()
+        self._state.kept.append(kept if kept.endswith(";") else f"{kept};")
+
+    def _planned(self, text: str) -> Topology:
+        """The script with `text` after it."""
+        before = self.script
+        try:
+            return compile_text(before + text, extra_aggregates=self._functions)
+        except InvalidStatement as error:
+            raise _placed_in(error, before.count("\n")) from None
+
+    def _refuse(self, script: Script, statement: Statement) -> None:
+        what = "a stream's or table's schema" if isinstance(statement, AssertSource) else "records"
+        what = "a schema registry" if isinstance(statement, AssertSchema) else what
+        assert isinstance(statement, AssertSource | AssertSchema | AssertValues | AssertTombstone)
+        raise script.unsupported(
+            statement.at,
+            f"a session does not assert {what}",
+            action="test statements with `holdfast test`",
+        )
+
+    def _steer(self, statement: Steer, text: str) -> None:
+        raise Script(text).unsupported(
+            statement.at,
+            f"{statement.verb} cannot reach a running job: a job takes no orders",
+            cause="jobs are files, run by `holdfast run FILE.sql`",
+            action="stop the job with Ctrl-C or SIGTERM and run it again to resume, exactly once; "
+            "to end one query, take its statement out of the file first",
+        )
+
+    def _show(self, statement: Show, text: str) -> None:
+        if statement.what == "TOPICS":
+            self._tell(self._broker.topics(everything=statement.all, extended=statement.extended))
+            return
+        self._tell(*self._shown().show(statement))
+
+    def _describe(self, statement: Describe, text: str) -> None:
+        self._tell(*self._shown().describe(statement, Script(text)))
+
+    def _shown(self) -> Shown:
+        state = self._state
+        return Shown(state.topology, state.definitions, self._functions, self._given)
+
+    def _explain(self, statement: Explain, text: str) -> None:
+        if statement.query is not None:
+            self._tell(self._shown().plan_of(statement.query, Script(text)))
+            return
+        before = {q.id for q in self.topology.queries}
+        inner = re.sub(r"\bEXPLAIN\b", " " * len("EXPLAIN"), text, count=1, flags=re.IGNORECASE)
+        planned = self._planned(inner)
+        new = tuple(q for q in planned.queries if q.id not in before)
+        self._tell(explain(Topology(new or planned.queries, planned.sources)))
+
+    def _print(self, statement: Print, text: str) -> None:
+        for line in self._broker.records(statement, self.topology):
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _run_script(self, statement: RunScript, text: str) -> None:
+        script = Script(text)
+        if self._depth >= _SCRIPTS_DEEP:
+            raise script.invalid(statement.at, f"scripts run each other {_SCRIPTS_DEEP} deep")
+        try:
+            found = Path(statement.path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise script.invalid(
+                statement.at, f"{statement.path} cannot be read: {error}",
+                action="give the path of a file of statements",
+            ) from error  # fmt: skip
+        self._depth += 1
+        try:
+            self.run(found)
+        finally:
+            self._depth -= 1
+
+    def _assert_topic(self, statement: AssertTopic, text: str) -> None:
+        self._broker.assert_topic(statement, Script(text))
+        self._tell(f"Topic {statement.topic} is {'there' if statement.exists else 'not there'}.")
+
+    def _tell(self, *parts: RenderableType) -> None:
+        for part in parts:
+            self._console.print(part, markup=False, highlight=False)
+
+
+def _placed_in(error: InvalidStatement, lines_before: int) -> InvalidStatement:
+    """The error with its place in the statement, not in the whole script."""
+    return type(error)(
+        _PLACE.sub("", error.fact, count=1),
+        cause=error.cause,
+        action=error.action,
+        line=max(1, error.line - lines_before),
+        column=error.column,
+    )
+
+
+def _done(statement: Statement | None) -> str:
+    if isinstance(statement, CreateSource | CreateAs):
+        return f"{statement.kind.capitalize()} {statement.name.text} is in the script."
+    if isinstance(statement, InsertSelect):
+        return f"The query into {statement.target.text} is in the script."
+    if isinstance(statement, DropSource):
+        return f"{statement.kind.capitalize()} {statement.name.text} is dropped from the script."
+    if isinstance(statement, CreateType):
+        return f"Type {statement.name.text} is {statement.type}."
+    return "Done."

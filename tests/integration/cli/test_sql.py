@@ -1,0 +1,69 @@
+"""`holdfast sql` against a real broker: which topics there are, and what is in one."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.local.broker import BrokerStatus
+from holdfast.transport.admin import Admin
+from holdfast.transport.plain import Producer
+
+Name = Callable[[str], str]
+
+
+@pytest.fixture
+def client(kafka: BrokerStatus) -> dict[str, str]:
+    return {"bootstrap.servers": kafka.bootstrap_servers}
+
+
+@pytest.fixture
+def sql(client: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Callable[[str], str]:
+    """Carries out statements in a session; returns what it shows, or the error."""
+
+    def run(text: str) -> str:
+        servers = f"bootstrap.servers={client['bootstrap.servers']}"
+        status = main(["sql", "-e", text, "--set", servers])
+        shown = capsys.readouterr()
+        assert status == (2 if shown.err else 0)
+        return shown.err or shown.out
+
+    return run
+
+
+def test_topics_are_listed_and_asserted(
+    sql: Callable[[str], str], client: dict[str, str], kafka_topic_name: Name
+) -> None:
+    topic = kafka_topic_name("shown")
+    assert f"Topic {topic} is not there." in sql(f"ASSERT NOT EXISTS TOPIC '{topic}';")
+    Admin(client).ensure_topic(topic, 3)
+    (row,) = [line.split() for line in sql("SHOW TOPICS EXTENDED;").splitlines() if topic in line]
+    assert row == [topic, "3", "1", "0"]
+    assert "is there." in sql(f"ASSERT TOPIC '{topic}' WITH (PARTITIONS=3) TIMEOUT 5 SECONDS;")
+    assert "has 3 PARTITIONS, not 4" in sql(f"ASSERT TOPIC '{topic}' WITH (PARTITIONS=4);")
+
+
+def test_records_are_printed_by_their_formats(
+    sql: Callable[[str], str], client: dict[str, str], kafka_topic_name: Name
+) -> None:
+    topic = kafka_topic_name("printed")
+    Admin(client).ensure_topic(topic, 1)
+    producer = Producer(client)
+    for n in (7, 8, 9):
+        producer.send(topic, struct.pack(">i", n), b'{"V":%d}' % n, n * 1000)
+    producer.flush()
+    producer.close()
+
+    lines = sql(f"PRINT '{topic}' FROM BEGINNING LIMIT 2;").splitlines()
+    assert lines[0] == (
+        'rowtime: 1970-01-01 00:00:07.000, key: 0x00000007, value: {"V":7}, partition: 0'
+    )
+    assert len(lines) == 2
+    declared = (
+        f"CREATE STREAM s (k INT KEY, v INT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');"
+    )
+    lines = sql(f"{declared} PRINT '{topic}' FROM BEGINNING INTERVAL 2 LIMIT 2;").splitlines()
+    assert [line.split(", ")[1] for line in lines[1:]] == ["key: 7", "key: 9"]
