@@ -209,11 +209,11 @@ _DISTINCT = f"coalesce(list(DISTINCT {{0}}) {_PRESENT}, [])"
 _AGGREGATES = {
     "COUNT": "count({0})",
     "SUM": "coalesce(sum({0}), 0)",
-    "AVG": "avg(CAST({0} AS DOUBLE))",
+    "AVG": "coalesce(avg(CAST({0} AS DOUBLE)), 0)",
     "MIN": "min({0})",
     "MAX": "max({0})",
     "COUNT_DISTINCT": "count(DISTINCT {0})",
-    "COLLECT_SET": _DISTINCT,
+    "COLLECT_SET": "list(DISTINCT {0})",  # a null is a value
     "TOPK": f"list_slice(coalesce(list({{0}} ORDER BY {{0}} DESC) {_PRESENT}, []), 1, {{1}})",
     "TOPKDISTINCT": f"list_slice(list_reverse_sort({_DISTINCT}), 1, {{1}})",
     "COLLECT_LIST": "",

@@ -9,15 +9,24 @@ partial columns as Spark SQL and the rest works on Arrow arrays.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.types.schema import SqlType
+from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import OFFSET, PARTITION, AggregateCall
 
-__all__ = ["ORDER", "Aggregate", "AggregateFunction", "Literal", "Partial"]
+__all__ = [
+    "ORDER",
+    "Aggregate",
+    "AggregateFunction",
+    "Literal",
+    "Partial",
+    "has_map",
+    "not_accepted",
+    "ordered_list",
+]
 
 Literal = str | int | float | bool | None
 
@@ -75,6 +84,15 @@ class AggregateFunction(ABC):
 
     name: str
     undoable = False  # whether it can be computed over a table, whose rows change
+    plain = False  # whether ksqlDB keeps no array, map or struct for it: DELIMITED can
+
+    def columns(self, count: int) -> int:
+        """How many of `count` arguments are columns; those that follow are constants."""
+        return min(count, 1)
+
+    def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
+        """What the statement's properties add to a call's constants; `bind` finds it last."""
+        return ()
 
     @abstractmethod
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
@@ -87,3 +105,36 @@ class AggregateFunction(ABC):
     @abstractmethod
     def bind(self, call: AggregateCall) -> Aggregate:
         """The aggregate for one call."""
+
+
+def not_accepted(
+    name: str, args: Sequence[SqlType], literals: Sequence[Literal] = ()
+) -> ValueError:
+    """That a function has no variant for these arguments."""
+    given = [str(a) for a in args] + [repr(v) for v in literals]
+    return ValueError(f"Function '{name.lower()}' does not accept parameters ({', '.join(given)})")
+
+
+def ordered_list(argument: str, kind: SqlType, where: str | None = None) -> str:
+    """Spark SQL of a batch's values in order of arrival, as an array."""
+    only = "" if where is None else f" FILTER (WHERE {where})"
+    collected = f"collect_list(struct({ORDER}, {argument} AS v)){only}"
+    # Spark puts structs in order by all their fields, and does not know how to compare maps.
+    ordered = f"array_sort({collected}{_BY_PLACE})" if has_map(kind) else f"array_sort({collected})"
+    return f"transform({ordered}, e -> e.v)"
+
+
+_BY_PLACE = (
+    f", (l, r) -> CASE WHEN l.`{OFFSET}` < r.`{OFFSET}` THEN -1"
+    f" WHEN l.`{OFFSET}` > r.`{OFFSET}` THEN 1"
+    f" WHEN l.`{PARTITION}` < r.`{PARTITION}` THEN -1 ELSE 1 END"
+)
+
+
+def has_map(kind: SqlType) -> bool:
+    """Whether a MAP is in it, however deep."""
+    if kind.base is Base.MAP:
+        return True
+    if kind.element is not None:
+        return has_map(kind.element)
+    return any(has_map(f.type) for f in kind.fields)

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.aggregates.base import ORDER, Aggregate, AggregateFunction, Literal, Partial
+from holdfast.tasks.aggregates.base import (
+    ORDER,
+    Aggregate,
+    AggregateFunction,
+    Literal,
+    Partial,
+    not_accepted,
+    ordered_list,
+)
 from holdfast.tasks.aggregates.lists import ListAggregate
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
@@ -34,7 +42,7 @@ class _SingleCall(Aggregate):
 
     def __init__(self, call: AggregateCall, *, latest: bool, ignore_nulls: bool) -> None:
         argument = call.args[0]
-        only = f" FILTER (WHERE {argument} IS NOT NULL)" if ignore_nulls else ""
+        only = f" FILTER (WHERE ({argument}) IS NOT NULL)" if ignore_nulls else ""
         function = "max_by" if latest else "min_by"
         self._latest = latest
         self._type = call.type.arrow()
@@ -67,7 +75,7 @@ class _ByOffset(AggregateFunction):
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 1:
-            raise ValueError(f"{self.name} takes one column, not {len(args)}")
+            raise not_accepted(self.name, args, literals)
         count, _ = _options(self.name, literals)
         return args[0] if count is None else SqlType(Base.ARRAY, element=args[0])
 
@@ -82,7 +90,9 @@ class _ManyCall(ListAggregate):
     def __init__(
         self, call: AggregateCall, count: int, *, latest: bool, ignore_nulls: bool
     ) -> None:
-        super().__init__(call, skip_nulls=ignore_nulls)
+        argument, kind = call.args[0], call.arg_types[0]
+        only = f"({argument}) IS NOT NULL" if ignore_nulls else None
+        super().__init__(ordered_list(argument, kind, only), kind)
         self._count = count
         self._latest = latest
 

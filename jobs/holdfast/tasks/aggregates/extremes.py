@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction, Literal, Partial
+from holdfast.tasks.aggregates.base import (
+    Aggregate,
+    AggregateFunction,
+    Literal,
+    Partial,
+    not_accepted,
+)
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -41,10 +47,11 @@ class _ExtremeCall(Aggregate):
 
 
 class _Extreme(AggregateFunction):
+    plain = True
+
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
-        if len(args) != 1 or args[0].base not in _ORDERED:
-            given = ", ".join(str(a) for a in args) or "nothing"
-            raise ValueError(f"{self.name} takes one number, text or time, not {given}")
+        if len(args) != 1 or literals or args[0].base not in _ORDERED:
+            raise not_accepted(self.name, args, literals)
         return args[0]
 
 

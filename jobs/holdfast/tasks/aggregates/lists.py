@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from holdfast.tasks.aggregates.base import ORDER, Aggregate, AggregateFunction, Literal, Partial
-from holdfast.types.schema import BIGINT, Base, SqlType
+from holdfast.tasks.aggregates.base import (
+    Aggregate,
+    AggregateFunction,
+    Literal,
+    Partial,
+    has_map,
+    not_accepted,
+    ordered_list,
+)
+from holdfast.types.schema import BIGINT, Base, Column, SqlType
 from holdfast.types.topology import AggregateCall
 
 __all__ = [
@@ -20,19 +28,24 @@ __all__ = [
     "ListAggregate",
     "TopK",
     "TopKDistinct",
+    "hashable",
 ]
 
-COLLECT_LIMIT = 1000  # ksqlDB's default of ksql.functions.collect_list.limit
+COLLECT_LIMIT = 1000  # elements, where no property says otherwise
+_UNSORTED = (Base.ARRAY, Base.MAP, Base.STRUCT, Base.BOOLEAN)
 
 
 class ListAggregate(Aggregate):
-    """Keeps a list per key; `kept` says which elements stay."""
+    """Keeps a list per key; `kept` says which elements stay.
 
-    def __init__(self, call: AggregateCall, *, skip_nulls: bool, distinct: bool = False) -> None:
-        argument = call.args[0]
-        element = call.arg_types[0].arrow()
-        self._type = pa.list_(element)
-        self._partials = (Partial(_spark_list(argument, skip_nulls, distinct), self._type),)
+    Args:
+        spark: a batch's elements, in order of arrival.
+        element: their type.
+    """
+
+    def __init__(self, spark: str, element: SqlType) -> None:
+        self._type = pa.list_(element.arrow())
+        self._partials = (Partial(spark, self._type),)
 
     @property
     def partials(self) -> tuple[Partial, ...]:
@@ -54,79 +67,90 @@ class ListAggregate(Aggregate):
         return state[0]
 
 
-def _spark_list(argument: str, skip_nulls: bool, distinct: bool) -> str:
-    if distinct:
-        return f"collect_set({argument})"
-    only = f" FILTER (WHERE {argument} IS NOT NULL)" if skip_nulls else ""
-    ordered = f"array_sort(collect_list(struct({ORDER}, {argument} AS v)){only})"
-    return f"transform({ordered}, e -> e.v)"
-
-
-def _hashable(value: Any) -> Any:
-    """A stand-in for `value` that can be a member of a set."""
+def hashable(value: Any) -> Any:
+    """A stand-in for an element that can be a member of a set; equal where the elements are."""
     if isinstance(value, list):
-        return tuple(_hashable(v) for v in value)
+        pairs = all(isinstance(v, tuple) for v in value)  # a map, whose entries have no order
+        return frozenset(map(hashable, value)) if value and pairs else tuple(map(hashable, value))
+    if isinstance(value, tuple):
+        return tuple(map(hashable, value))
     if isinstance(value, dict):
-        return tuple((k, _hashable(v)) for k, v in value.items())
+        return tuple((k, hashable(v)) for k, v in value.items())
     return value
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    return list({_hashable(v): v for v in reversed(values)}.values())[::-1]
+    return list({hashable(v): v for v in reversed(values)}.values())[::-1]
 
 
-class _CollectListCall(ListAggregate):
+class _CollectCall(ListAggregate):
+    def __init__(self, call: AggregateCall, *, distinct: bool) -> None:
+        super().__init__(ordered_list(call.args[0], call.arg_types[0]), call.arg_types[0])
+        limit = int(str(call.literals[0])) if call.literals else COLLECT_LIMIT
+        self._limit = limit if limit >= 0 else None
+        self._distinct = distinct
+
     def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
-        return (old + new)[:COLLECT_LIMIT]
+        both = old + new
+        return (_distinct(both) if self._distinct else both)[: self._limit]
+
+    def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        pairs = zip(state[0].to_pylist(), partial[0].to_pylist(), strict=True)
+        return (pa.array([_without(a or [], b or []) for a, b in pairs], self._type),)
 
 
-class _CollectSetCall(ListAggregate):
-    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
-        return _distinct(old + new)[:COLLECT_LIMIT]
+def _without(values: list[Any], gone: list[Any]) -> list[Any]:
+    """Without the last of each value that goes; one that the limit kept out is not there."""
+    for value in map(hashable, gone):
+        at = next((i for i in reversed(range(len(values))) if hashable(values[i]) == value), None)
+        if at is not None:
+            values.pop(at)
+    return values
+
+
+class _Collect(AggregateFunction):
+    distinct: bool
+
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        if len(args) != 1 or literals:
+            raise not_accepted(self.name, args, literals)
+        return SqlType(Base.ARRAY, element=args[0])
+
+    def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
+        """The limit of `ksql.functions.<name>.limit`; a negative one is none."""
+        limit = properties.get(f"ksql.functions.{self.name.lower()}.limit")
+        return () if limit is None else (int(limit),)
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _CollectCall(call, distinct=self.distinct)
+
+
+class CollectList(_Collect):
+    """Every value in order of arrival, nulls included, at most the first 1000 (or the limit)."""
+
+    name = "COLLECT_LIST"
+    undoable = True
+    distinct = False
+
+
+class CollectSet(_Collect):
+    """Every distinct value in order of first arrival, null included; as many as COLLECT_LIST."""
+
+    name = "COLLECT_SET"
+    distinct = True
 
 
 class _CountDistinctCall(ListAggregate):
+    def __init__(self, call: AggregateCall) -> None:
+        argument, kind = call.args[0], call.arg_types[0]
+        collected = "collect_list" if has_map(kind) else "collect_set"
+        super().__init__(f"{collected}({argument})", kind)
+
     def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
         return _distinct(old + new)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return pa.array([len(v) if v else 0 for v in state[0].to_pylist()], pa.int64())
-
-
-class _TopKCall(ListAggregate):
-    def __init__(self, call: AggregateCall, count: int, *, distinct: bool) -> None:
-        super().__init__(call, skip_nulls=True, distinct=distinct)
-        self._count = count
-        self._distinct = distinct
-
-    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
-        both = _distinct(old + new) if self._distinct else old + new
-        return sorted(both, reverse=True)[: self._count]
-
-
-class _ListFunction(AggregateFunction):
-    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
-        if len(args) != 1 or literals:
-            raise ValueError(f"{self.name} takes one column")
-        return SqlType(Base.ARRAY, element=args[0])
-
-
-class CollectList(_ListFunction):
-    """Every value in order of arrival, nulls included, at most the first 1000."""
-
-    name = "COLLECT_LIST"
-
-    def bind(self, call: AggregateCall) -> Aggregate:
-        return _CollectListCall(call, skip_nulls=False)
-
-
-class CollectSet(_ListFunction):
-    """Every distinct value in order of first arrival, at most the first 1000."""
-
-    name = "COLLECT_SET"
-
-    def bind(self, call: AggregateCall) -> Aggregate:
-        return _CollectSetCall(call, skip_nulls=True)
 
 
 class CountDistinct(AggregateFunction):
@@ -139,29 +163,72 @@ class CountDistinct(AggregateFunction):
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 1 or literals:
-            raise ValueError("COUNT_DISTINCT takes one column")
+            raise not_accepted(self.name, args, literals)
         return BIGINT
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _CountDistinctCall(call, skip_nulls=True, distinct=True)
+        return _CountDistinctCall(call)
+
+
+class _TopKCall(ListAggregate):
+    """Of several columns the first says which records are the largest."""
+
+    def __init__(self, call: AggregateCall, *, distinct: bool) -> None:
+        element = call.type.element
+        assert element is not None
+        first = call.args[0]
+        self._struct = len(call.args) > 1
+        if self._struct:
+            named = zip(element.fields, call.args, strict=True)
+            first = f"named_struct({', '.join(_field(f.name, a) for f, a in named)})"
+        only = f"({call.args[0]}) IS NOT NULL"
+        super().__init__(ordered_list(first, element, only), element)
+        self._count = int(str(call.literals[0]))
+        self._distinct = distinct
+
+    def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
+        both = _distinct(old + new) if self._distinct else old + new
+        return sorted(both, key=self._rank, reverse=True)[: self._count]
+
+    def _rank(self, value: Any) -> Any:
+        return value[_SORTED] if self._struct else value
+
+
+_SORTED = "sort_col"
+
+
+def _field(name: str, spark: str) -> str:
+    return f"'{name}', {spark}"
 
 
 class TopK(AggregateFunction):
-    """The k largest values, largest first; nulls are ignored."""
+    """The k largest values, largest first; nulls are ignored.
+
+    With more columns, the records that have them, as structs of `sort_col`, `col0`, `col1` …
+    """
 
     name = "TOPK"
     distinct = False
+    several = True
+
+    def columns(self, count: int) -> int:
+        return max(count - 1, 1)
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         k = literals[0] if len(literals) == 1 else None
-        if len(args) != 1 or not isinstance(k, int) or isinstance(k, bool) or k < 1:
-            raise ValueError(f"{self.name}(column, k) takes one column and a whole number k >= 1")
-        if args[0].base in (Base.ARRAY, Base.MAP, Base.STRUCT, Base.BOOLEAN):
-            raise ValueError(f"{self.name} needs values that can be ordered, not {args[0]}")
-        return SqlType(Base.ARRAY, element=args[0])
+        fits = bool(args) and args[0].base not in _UNSORTED and (self.several or len(args) == 1)
+        if not fits or not isinstance(k, int) or isinstance(k, bool):
+            raise not_accepted(self.name, args, literals)
+        if k < 1:
+            raise ValueError(f"{self.name} needs k >= 1, not {k}")
+        if len(args) == 1:
+            return SqlType(Base.ARRAY, element=args[0])
+        names = [_SORTED, *(f"col{i}" for i in range(len(args) - 1))]
+        fields = tuple(Column(n, a) for n, a in zip(names, args, strict=True))
+        return SqlType(Base.ARRAY, element=SqlType(Base.STRUCT, fields=fields))
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _TopKCall(call, int(str(call.literals[0])), distinct=self.distinct)
+        return _TopKCall(call, distinct=self.distinct)
 
 
 class TopKDistinct(TopK):
@@ -169,3 +236,4 @@ class TopKDistinct(TopK):
 
     name = "TOPKDISTINCT"
     distinct = True
+    several = False

@@ -1,4 +1,4 @@
-"""COUNT, SUM and AVG: fixed-width state, merged by addition."""
+"""COUNT, SUM, SUM_LIST and AVG: fixed-width state, merged by addition."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction, Literal, Partial
+from holdfast.errors import FunctionFailed
+from holdfast.tasks.aggregates.base import (
+    Aggregate,
+    AggregateFunction,
+    Literal,
+    Partial,
+    not_accepted,
+)
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
 from holdfast.types.topology import AggregateCall
 
-__all__ = ["Avg", "Count", "Sum"]
+__all__ = ["Avg", "Count", "Sum", "SumList"]
+
+_SUMMED = (Base.INTEGER, Base.BIGINT, Base.DOUBLE)
 
 
-def _add(old: pa.Array, new: pa.Array, zero: object) -> pa.Array:
-    """`old + new`, where null stands for "no value yet"."""
-    return pc.add(pc.fill_null(old, zero), pc.fill_null(new, zero))
+class _Added(Aggregate):
+    """State is added to and taken from, column by column; null stands for zero."""
 
-
-class _CountCall(Aggregate):
-    def __init__(self, call: AggregateCall) -> None:
-        argument = call.args[0] if call.args else "1"
-        self._partials = (Partial(f"count({argument})", pa.int64()),)
+    def __init__(self, *partials: Partial) -> None:
+        self._partials = partials
+        self._zeros = [pa.scalar(0, pa.int64()).cast(p.type) for p in partials]
 
     @property
     def partials(self) -> tuple[Partial, ...]:
@@ -30,10 +36,30 @@ class _CountCall(Aggregate):
 
     @property
     def state(self) -> tuple[pa.DataType, ...]:
-        return (pa.int64(),)
+        return tuple(p.type for p in self._partials)
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        return (_add(old[0], partial[0], 0),)
+        return tuple(
+            _fitted(pc.add(pc.fill_null(a, zero), pc.fill_null(b, zero)), a.type)
+            for a, b, zero in zip(old, partial, self._zeros, strict=True)
+        )
+
+    def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return tuple(
+            _fitted(pc.subtract(pc.fill_null(a, zero), pc.fill_null(b, zero)), a.type)
+            for a, b, zero in zip(state, partial, self._zeros, strict=True)
+        )
+
+
+def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Arrow widens decimals when it adds them."""
+    return array if array.type == kind else array.cast(kind, safe=False)
+
+
+class _CountCall(_Added):
+    def __init__(self, call: AggregateCall) -> None:
+        argument = call.args[0] if call.args else "1"
+        super().__init__(Partial(f"count({argument})", pa.int64()))
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return pc.fill_null(state[0], 0)
@@ -43,102 +69,121 @@ class Count(AggregateFunction):
     """COUNT(*) counts records, COUNT(x) those whose x is not null."""
 
     name = "COUNT"
+    undoable = True
+    plain = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
-        if len(args) > 1:
-            raise ValueError(f"COUNT takes * or one argument, not {len(args)}")
+        if len(args) > 1 or literals:
+            raise not_accepted(self.name, args, literals)
         return BIGINT
 
     def bind(self, call: AggregateCall) -> Aggregate:
         return _CountCall(call)
 
 
-class _SumCall(Aggregate):
-    def __init__(self, call: AggregateCall) -> None:
+class _SumCall(_Added):
+    """Sums of whole numbers wrap at their type's bounds, as Java's do; decimals must not."""
+
+    def __init__(self, call: AggregateCall, summed: str) -> None:
+        self._sql_type = call.type
         self._type = call.type.arrow()
         if call.type.base is Base.DECIMAL:
-            self._state: pa.DataType = pa.decimal128(38, call.type.scale)
-            spark = f"CAST(sum({call.args[0]}) AS DECIMAL(38,{call.type.scale}))"
+            kind: pa.DataType = pa.decimal128(38, call.type.scale)
+            summed = f"CAST({summed} AS DECIMAL(38,{call.type.scale}))"
         else:
-            self._state = self._type
-            spark = f"sum({call.args[0]})"
-        self._partials = (Partial(spark, self._state),)
-        self._zero = pa.scalar(0, pa.int64()).cast(self._state)
-
-    @property
-    def partials(self) -> tuple[Partial, ...]:
-        return self._partials
-
-    @property
-    def state(self) -> tuple[pa.DataType, ...]:
-        return (self._state,)
-
-    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        total = _add(old[0], partial[0], self._zero)
-        return (total if total.type == self._state else total.cast(self._state, safe=False),)
+            kind = pa.int64() if call.type.base is Base.INTEGER else self._type
+        super().__init__(Partial(summed, kind))
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
-        total = pc.fill_null(state[0], self._zero)
-        return total if total.type == self._type else total.cast(self._type)
+        total = pc.fill_null(state[0], self._zeros[0])
+        if self._sql_type.base is Base.INTEGER:
+            return _wrapped(total)
+        if self._sql_type.base is Base.DECIMAL:
+            self._refuse_overflow(total)
+        return total.cast(self._type)
+
+    def _refuse_overflow(self, total: pa.Array) -> None:
+        kind = self._sql_type
+        digits = kind.precision - kind.scale
+        least = pc.min_max(pc.abs(total))["max"].as_py()
+        if least is not None and least >= 10**digits:
+            raise FunctionFailed(
+                f"Numeric field overflow: a SUM of precision {kind.precision} and scale "
+                f"{kind.scale} must be less than 10^{digits}, and is {least}.",
+                cause="a SUM of DECIMAL has the type of its argument",
+                action="sum a wider type: SUM(CAST(x AS DECIMAL(38, s)))",
+            )
+
+
+def _wrapped(total: pa.Array) -> pa.Array:
+    """BIGINT to INTEGER, keeping the low 32 bits."""
+    low = pc.shift_right(pc.shift_left(total, 32), 32)
+    return low.cast(pa.int32())
 
 
 class Sum(AggregateFunction):
-    """SUM ignores nulls and is 0 when all were null, as in ksqlDB.
-
-    SUM(INTEGER) is BIGINT here (ksqlDB: INTEGER, which wraps at 2^31), SUM(DECIMAL(p, s)) is
-    DECIMAL(min(38, p + 10), s) as in Spark.
-    """
+    """SUM ignores nulls, is 0 when all were null, and has its argument's type, as in ksqlDB."""
 
     name = "SUM"
+    undoable = True
+    plain = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
-        if len(args) != 1 or not args[0].numeric:
-            given = ", ".join(str(a) for a in args) or "nothing"
-            raise ValueError(f"SUM takes one number, not {given}")
-        if args[0].base is Base.INTEGER:
-            return BIGINT
-        if args[0].base is Base.DECIMAL:
-            return SqlType(Base.DECIMAL, min(38, args[0].precision + 10), args[0].scale)
+        if len(args) != 1 or literals or not args[0].numeric:
+            raise not_accepted(self.name, args, literals)
         return args[0]
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _SumCall(call)
+        return _SumCall(call, f"sum({call.args[0]})")
 
 
-class _AvgCall(Aggregate):
+class SumList(AggregateFunction):
+    """The sum of the numbers in all the arrays."""
+
+    name = "SUM_LIST"
+    undoable = True
+    plain = True
+
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        element = args[0].element if len(args) == 1 and args[0].base is Base.ARRAY else None
+        if element is None or element.base not in _SUMMED or literals:
+            raise not_accepted(self.name, args, literals)
+        return element
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        kind = "BIGINT" if call.type.base is Base.INTEGER else call.type.spark()
+        present = f"filter({call.args[0]}, e -> e IS NOT NULL)"
+        summed = f"aggregate({present}, CAST(0 AS {kind}), (s, e) -> s + CAST(e AS {kind}))"
+        return _SumCall(call, f"sum({summed})")
+
+
+class _AvgCall(_Added):
     def __init__(self, call: AggregateCall) -> None:
         argument = call.args[0]
-        self._partials = (
-            Partial(f"sum(CAST({argument} AS DOUBLE))", pa.float64()),
+        whole = call.arg_types[0].base in (Base.INTEGER, Base.BIGINT)
+        summed = f"sum(CAST({argument} AS {'BIGINT' if whole else 'DOUBLE'}))"
+        super().__init__(
+            Partial(summed, pa.int64() if whole else pa.float64()),
             Partial(f"count({argument})", pa.int64()),
         )
 
-    @property
-    def partials(self) -> tuple[Partial, ...]:
-        return self._partials
-
-    @property
-    def state(self) -> tuple[pa.DataType, ...]:
-        return (pa.float64(), pa.int64())
-
-    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        return _add(old[0], partial[0], 0.0), _add(old[1], partial[1], 0)
-
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         count = pc.fill_null(state[1], 0)
-        divisor = pc.if_else(pc.equal(count, 0), pa.scalar(None, pa.int64()), count)
-        return pc.divide(state[0], divisor.cast(pa.float64()))
+        total = pc.fill_null(state[0], self._zeros[0]).cast(pa.float64(), safe=False)
+        none = pc.equal(count, 0)
+        divisor = pc.if_else(none, 1, count).cast(pa.float64(), safe=False)
+        return pc.if_else(none, 0.0, pc.divide(total, divisor))
 
 
 class Avg(AggregateFunction):
-    """AVG is a DOUBLE; null while every argument was null."""
+    """AVG is a DOUBLE; 0 while every argument was null, as in ksqlDB."""
 
     name = "AVG"
+    undoable = True
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
-        if len(args) != 1 or not args[0].numeric:
-            given = ", ".join(str(a) for a in args) or "nothing"
-            raise ValueError(f"AVG takes one number, not {given}")
+        if len(args) != 1 or literals or not args[0].numeric:
+            raise not_accepted(self.name, args, literals)
         return DOUBLE
 
     def bind(self, call: AggregateCall) -> Aggregate:

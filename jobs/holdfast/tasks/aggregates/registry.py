@@ -12,7 +12,9 @@ from holdfast.tasks.aggregates.lists import (
     TopK,
     TopKDistinct,
 )
-from holdfast.tasks.aggregates.numeric import Avg, Count, Sum
+from holdfast.tasks.aggregates.numeric import Avg, Count, Sum, SumList
+from holdfast.tasks.aggregates.statistics import Correlation, StddevSamp, StddevSample
+from holdfast.tasks.aggregates.tallies import Attr, Histogram
 from holdfast.tasks.aggregates.user import registered
 from holdfast.types.topology import AggregateCall
 
@@ -22,7 +24,8 @@ _BUILT_IN: dict[str, AggregateFunction] = {
     f.name: f
     for f in (
         Count(), Sum(), Avg(), Min(), Max(), EarliestByOffset(), LatestByOffset(),
-        CollectList(), CollectSet(), TopK(), TopKDistinct(), CountDistinct(),
+        CollectList(), CollectSet(), TopK(), TopKDistinct(), CountDistinct(), SumList(),
+        StddevSample(), StddevSamp(), Correlation(), Histogram(), Attr(),
     )
 }  # fmt: skip
 

@@ -77,6 +77,21 @@ class _UserCall(Aggregate):
         except Exception as error:
             raise self._failed(error) from error
 
+    def combine(
+        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
+    ) -> tuple[pa.Array, ...]:
+        pairs = zip(first[0].to_pylist(), second[0].to_pylist(), strict=True)
+        return (pa.array([self._combine_one(a, b) for a, b in pairs], pa.binary()),)
+
+    def _combine_one(self, first: bytes | None, second: bytes | None) -> bytes | None:
+        if first is None or second is None:
+            return first if second is None else second
+        try:
+            merged = self._body.merge(msgpack.unpackb(first), msgpack.unpackb(second))
+            return bytes(msgpack.packb(merged))
+        except Exception as error:
+            raise self._failed(error) from error
+
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         try:
             values = [
@@ -106,6 +121,9 @@ class UserFunction(AggregateFunction):
         self._args = args
         self._returns = returns
         self._body = body
+
+    def columns(self, count: int) -> int:
+        return count
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if tuple(args) != self._args:

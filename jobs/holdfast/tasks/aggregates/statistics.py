@@ -1,0 +1,173 @@
+"""STDDEV_SAMPLE, STDDEV_SAMP and CORRELATION: moments in fixed-width state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.tasks.aggregates.base import (
+    Aggregate,
+    AggregateFunction,
+    Literal,
+    Partial,
+    not_accepted,
+)
+from holdfast.types.schema import DOUBLE, Base, SqlType
+from holdfast.types.topology import AggregateCall
+
+__all__ = ["Correlation", "StddevSamp", "StddevSample"]
+
+Numbers = npt.NDArray[Any]
+
+
+def _numbers(array: pa.Array) -> Numbers:
+    numbers: Numbers = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+class _MomentsCall(Aggregate):
+    """State: how many, their sum, and the sum of squared distances from their mean.
+
+    One value is taken in by the Youngs-Cramer update, which is how ksqlDB adds it, so that the
+    last digits are the same; many at once are combined.
+    """
+
+    def __init__(self, call: AggregateCall, *, root: bool) -> None:
+        argument = call.args[0]
+        whole = call.arg_types[0].base in (Base.INTEGER, Base.BIGINT)
+        self._sum = pa.int64() if whole else pa.float64()
+        self._root = root
+        kind = "BIGINT" if whole else "DOUBLE"
+        squares = f"coalesce(var_pop(CAST({argument} AS DOUBLE)) * count({argument}), 0D)"
+        self._partials = (
+            Partial(f"count({argument})", pa.int64()),
+            Partial(f"sum(CAST({argument} AS {kind}))", self._sum),
+            Partial(squares, pa.float64()),
+        )
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return self._partials
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return pa.int64(), self._sum, pa.float64()
+
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        (n, total, squares), (m, more, others) = map(_arrays, (old, partial))
+        with np.errstate(all="ignore"):
+            delta = (more * (n + 1) - (total + more)).astype(np.float64)
+            one = delta * delta / ((n + 1) * n)
+            inner = total / n - more / m
+            many = n * m * inner * inner / (n + m)
+        added = np.where((n == 0) | (m == 0), 0.0, np.where(m == 1, one, many))
+        return self._columns(n + m, total + more, added + squares + others)
+
+    def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        (n, total, squares), (m, gone, _) = map(_arrays, (state, partial))
+        left = n - 1
+        with np.errstate(all="ignore"):
+            delta = (gone * (n + 1) - (total + gone)).astype(np.float64)
+            lost = np.where(left > 0, delta * delta / (left * (left + 1)), 0.0)
+        there = m > 0
+        return self._columns(
+            np.where(there, left, n),
+            np.where(there, total - gone, total),
+            np.where(there, squares - lost, squares),
+        )
+
+    def _columns(self, count: Numbers, total: Numbers, squares: Numbers) -> tuple[pa.Array, ...]:
+        return pa.array(count, pa.int64()), pa.array(total, self._sum), pa.array(squares)
+
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        count, _, squares = _arrays(state)
+        with np.errstate(all="ignore"):
+            variance = np.where(count < 2, 0.0, squares / (count - 1))
+            return pa.array(np.sqrt(variance) if self._root else variance)
+
+
+def _arrays(columns: Sequence[pa.Array]) -> list[Numbers]:
+    return [_numbers(c) for c in columns]
+
+
+class _Stddev(AggregateFunction):
+    undoable = True
+    root: bool
+
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        if len(args) != 1 or literals or not args[0].numeric:
+            raise not_accepted(self.name, args, literals)
+        return DOUBLE
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _MomentsCall(call, root=self.root)
+
+
+class StddevSample(_Stddev):
+    """The standard deviation of a sample; 0 of fewer than two values."""
+
+    name = "STDDEV_SAMPLE"
+    root = True
+
+
+class StddevSamp(_Stddev):
+    """The variance of a sample: ksqlDB's STDDEV_SAMP never took the root."""
+
+    name = "STDDEV_SAMP"
+    root = False
+
+
+class _CorrelationCall(Aggregate):
+    """State: sums of x, y, their squares and their product, and how many pairs."""
+
+    def __init__(self, call: AggregateCall) -> None:
+        x, y = (f"CAST({a} AS DOUBLE)" for a in call.args)
+        pairs = f"FILTER (WHERE ({call.args[0]}) IS NOT NULL AND ({call.args[1]}) IS NOT NULL)"
+        terms = (x, y, f"{x} * {x}", f"{y} * {y}", f"{x} * {y}")
+        sums = [Partial(f"sum({term}) {pairs}", pa.float64()) for term in terms]
+        self._partials = (*sums, Partial(f"count(1) {pairs}", pa.int64()))
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return self._partials
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return tuple(p.type for p in self._partials)
+
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        pairs = zip(_arrays(old), _arrays(partial), strict=True)
+        return tuple(pa.array(a + b) for a, b in pairs)
+
+    def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        pairs = zip(_arrays(state), _arrays(partial), strict=True)
+        return tuple(pa.array(a - b) for a, b in pairs)
+
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        x, y, xx, yy, xy, n = _arrays(state)
+        with np.errstate(all="ignore"):
+            spread = np.sqrt((n * xx - x * x) * (n * yy - y * y))
+            return pa.array((n * xy - x * y) / spread, from_pandas=False)
+
+
+class Correlation(AggregateFunction):
+    """Pearson's coefficient of the pairs without nulls; not a number where one does not vary."""
+
+    name = "CORRELATION"
+    undoable = True
+
+    def columns(self, count: int) -> int:
+        return count
+
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        if len(args) != 2 or not all(a.numeric for a in args):
+            raise not_accepted(self.name, args, literals)
+        return DOUBLE
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _CorrelationCall(call)

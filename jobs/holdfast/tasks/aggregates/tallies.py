@@ -1,0 +1,127 @@
+"""HISTOGRAM and ATTR: how often each value is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.tasks.aggregates.base import (
+    Aggregate,
+    AggregateFunction,
+    Literal,
+    Partial,
+    not_accepted,
+    ordered_list,
+)
+from holdfast.tasks.aggregates.lists import hashable
+from holdfast.types.schema import BIGINT, STRING, Base, SqlType
+from holdfast.types.topology import AggregateCall
+
+__all__ = ["Attr", "Histogram"]
+
+_LIMIT = 1000  # entries of a HISTOGRAM
+Tally = list[dict[str, Any]]
+
+
+class _TallyCall(Aggregate):
+    """State: values with their counts, in order of first arrival.  `most`: how many values."""
+
+    def __init__(
+        self,
+        call: AggregateCall,
+        where: str | None,
+        finish: Callable[[Tally], Any],
+        most: int | None,
+    ) -> None:
+        value = call.arg_types[0]
+        spark = ordered_list(call.args[0], value, where)
+        self._partials = (Partial(spark, pa.list_(value.arrow())),)
+        self._state = pa.list_(pa.struct([("v", value.arrow()), ("n", pa.int64())]))
+        self._type = call.type.arrow()
+        self._finish = finish
+        self._most = most
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return self._partials
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (self._state,)
+
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return self._each(old, partial, lambda values: ((v, 1) for v in values))
+
+    def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return self._each(state, partial, lambda values: ((v, -1) for v in values))
+
+    def combine(
+        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
+    ) -> tuple[pa.Array, ...]:
+        return self._each(first, second, lambda tally: ((e["v"], e["n"]) for e in tally))
+
+    def _each(
+        self,
+        old: Sequence[pa.Array],
+        new: Sequence[pa.Array],
+        changes: Callable[[list[Any]], Iterable[tuple[Any, int]]],
+    ) -> tuple[pa.Array, ...]:
+        pairs = zip(old[0].to_pylist(), new[0].to_pylist(), strict=True)
+        return (
+            pa.array([self._counted(a or [], changes(b or [])) for a, b in pairs], self._state),
+        )
+
+    def _counted(self, tally: Tally, changes: Iterable[tuple[Any, int]]) -> Tally:
+        places = {hashable(entry["v"]): entry for entry in tally}
+        for value, change in changes:
+            entry = places.get(hashable(value))
+            if entry is not None:
+                entry["n"] = max(0, entry["n"] + change)
+                if not entry["n"]:
+                    del places[hashable(value)]
+            elif change > 0 and (self._most is None or len(places) < self._most):
+                places[hashable(value)] = {"v": value, "n": change}
+        return list(places.values())
+
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        return pa.array([self._finish(tally or []) for tally in state[0].to_pylist()], self._type)
+
+
+def _counts(tally: Tally) -> list[tuple[str, int]]:
+    return [(entry["v"], entry["n"]) for entry in tally]
+
+
+def _only(tally: Tally) -> Any:
+    return tally[0]["v"] if len(tally) == 1 else None
+
+
+class Histogram(AggregateFunction):
+    """How often each text occurs, as a map of at most 1000 entries; nulls do not count."""
+
+    name = "HISTOGRAM"
+    undoable = True
+
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        if len(args) != 1 or args[0] != STRING or literals:
+            raise not_accepted(self.name, args, literals)
+        return SqlType(Base.MAP, element=BIGINT)
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _TallyCall(call, f"({call.args[0]}) IS NOT NULL", _counts, _LIMIT)
+
+
+class Attr(AggregateFunction):
+    """The value that all records have; null as soon as there are two, null being one."""
+
+    name = "ATTR"
+    undoable = True
+
+    def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
+        if len(args) != 1 or literals:
+            raise not_accepted(self.name, args, literals)
+        return args[0]
+
+    def bind(self, call: AggregateCall) -> Aggregate:
+        return _TallyCall(call, None, _only, None)
