@@ -149,7 +149,7 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
 def _of_key(query: Query, spark: str) -> str:
     """A part of the key; of a record without a value only its own key's columns are known."""
     named = set(re.findall(r"`([^`]+)`", spark))
-    if named <= {c.name for c in query.source.key_columns}:
+    if named <= {c.name for c in query.source.key_columns} or spark in map("`{}`".format, named):
         return spark
     return f"CASE WHEN NOT `{TOMBSTONE}` THEN {spark} END"
 
