@@ -47,7 +47,8 @@ class MemoryStore:
         order, rows = self._sorted(), self._rows
         first = bisect_left(order, start)
         last = len(order) if end is None else bisect_left(order, end)
-        found = ((key, rows.get(key)) for key in islice(order, first, last))
+        # By place: islice would walk through all keys before the first.
+        found = ((key, rows.get(key)) for key in map(order.__getitem__, range(first, last)))
         living = ((key, value) for key, value in found if value is not None)
         return islice(living, limit)
 
