@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, either, fn, py
+from holdfast.sql.functions import Call, Overload, either, fill, fn, py
 from holdfast.sql.typed import Typed
 from holdfast.types.schema import STRING, Base, Column, SqlType
 
@@ -87,14 +87,13 @@ _FROM, _TO = "coalesce({1}, 1)", "coalesce({2}, size({0}))"
 _INSIDE = f"{_FROM} >= 1 AND {_TO} <= size({{0}}) AND {_FROM} <= {_TO} + 1"
 
 
-def _set_of(name: str) -> Callable[[Call], str]:
-    """Spark's own function of the name, where Spark can tell the elements apart."""
+def _unless_maps(template: str, name: str) -> Callable[[Call], str]:
+    """Spark's own way, where Spark can tell the elements apart: maps it cannot."""
 
     def rendering(call: Call) -> str:
         element = call.args[0].type and call.args[0].type.element
-        if element is None or "MAP" in str(element):
-            return py(name)(call)
-        return f"{name.lower()}({', '.join(a.sql for a in call.args)})"
+        maps = element is None or "MAP" in str(element)
+        return py(name)(call) if maps else fill(template, call)
 
     return rendering
 
@@ -107,11 +106,11 @@ COLLECTIONS: tuple[Overload, ...] = (
     ),
     fn(
         "ARRAY_CONTAINS(ARRAY<T>, T) -> BOOLEAN",
-        "coalesce(exists({0}, e -> e <=> {1}), false)",
+        _unless_maps("coalesce(exists({0}, e -> e <=> {1}), false)", "ARRAY_CONTAINS"),
         "coalesce(len(list_filter({0}, lambda e: e IS NOT DISTINCT FROM {1})) > 0, false)",
     ),
     *(
-        fn(f"{name}({params}) -> ARRAY<T>", _set_of(name), py(name))
+        fn(f"{name}({params}) -> ARRAY<T>", _unless_maps(name.lower() + "({*})", name), py(name))
         for name, params in (
             ("ARRAY_DISTINCT", "ARRAY<T>"),
             ("ARRAY_EXCEPT", "ARRAY<T>, ARRAY<T>"),
@@ -130,7 +129,7 @@ COLLECTIONS: tuple[Overload, ...] = (
     fn("ARRAY_MIN(ARRAY<T>) -> T", "array_min({0})", "list_min({0})"),
     fn(
         "ARRAY_REMOVE(ARRAY<T>, T) -> ARRAY<T>",
-        "filter({0}, e -> NOT (e <=> {1}))",
+        _unless_maps("filter({0}, e -> NOT (e <=> {1}))", "ARRAY_REMOVE"),
         "list_filter({0}, lambda e: e IS DISTINCT FROM {1})",
     ),
     fn("ARRAY_SORT(ARRAY<T>) -> ARRAY<T>", _sort, _sort),

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.errors import HoldfastError
+from holdfast.runtime.functions import register_functions
 from holdfast.sql import compile_text
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateStep, Query
@@ -44,6 +45,7 @@ def in_spark(spark: SparkSession) -> Iterator[dict[str, Any]]:
     for expression, query in zip(expressions, queries, strict=True):
         try:
             output = query.step.outputs[0]
+            register_functions(spark, query)
             frame.selectExpr(output.spark)  # Spark analyses eagerly
             outputs[expression] = output
         except Exception as error:  # noqa: BLE001 -- shown by the expression's own test

@@ -115,13 +115,31 @@ INVALID = [
     ("v AND f", "a condition must be BOOLEAN, but this is STRING", 0),
     ("CASE WHEN i THEN 1 END", "a condition must be BOOLEAN, but this is INTEGER", 10),
     ("CASE WHEN f THEN 1 ELSE 'x' END", "the results of CASE must be of one type", 17),
-    ("COALESCE(v, 1)", "COALESCE does not take (STRING, INTEGER); it is COALESCE(T...)", 0),
-    ("UCASE(i)", "UCASE does not take (INTEGER); it is UCASE(STRING)", 0),
-    ("UCASE()", "UCASE does not take (); it is UCASE(STRING)", 0),
-    ("UCASES(v)", "unknown function UCASES\nWhat to do: did you mean UCASE?", 0),
+    (
+        "COALESCE(v, 1)",
+        (
+            "Function 'COALESCE' does not accept parameters (STRING, INTEGER). Valid alternatives "
+            "are: COALESCE(T...)"
+        ),
+        0,
+    ),
+    (
+        "UCASE(i)",
+        (
+            "Function 'ucase' does not accept parameters (INTEGER). Valid alternatives are: "
+            "UCASE(STRING)"
+        ),
+        0,
+    ),
+    ("UCASE()", "Function 'ucase' does not accept parameters ()", 0),
+    (
+        "UCASES(v)",
+        "Can't find any functions with the name 'UCASES'\nWhat to do: did you mean UCASE?",
+        0,
+    ),
     ("SUMM(i)", "did you mean SUM?", 0),
     ("COALESCE(NULL)", "the type of COALESCE over NULL is not known", 0),
-    ("DATEADD(DAYZ, 1, dt)", "unknown unit of time DAYZ", 8),
+    ("DATEADD(DAYZ, 1, dt)", "column 'DAYZ' cannot be resolved", 8),
     ("CAST(a AS STRING)", "TO_JSON_STRING makes text of it", 0),
     ("CAST(f AS INT)", "cannot cast BOOLEAN to INTEGER", 0),
     ("a['x']", "an ARRAY takes a whole number", 0),

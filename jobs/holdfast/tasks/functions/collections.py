@@ -107,11 +107,21 @@ def _java_hash(text: str) -> int:
     return code ^ code >> 16
 
 
+def _contains(values: list[Any] | None, value: Any) -> bool:
+    return values is not None and _key(value) in {_key(v) for v in values}
+
+
+def _remove(values: list[Any] | None, value: Any) -> list[Any] | None:
+    return None if values is None else [v for v in values if _key(v) != _key(value)]
+
+
 COLLECTIONS = (
+    PythonFunction("ARRAY_CONTAINS", _contains, nulls=True),
     PythonFunction("ARRAY_DISTINCT", _distinct),
     PythonFunction("ARRAY_EXCEPT", _except),
     PythonFunction("ARRAY_INTERSECT", _intersect),
     PythonFunction("ARRAY_JOIN", lambda a, d: None if a is None else _join(a, d), nulls=True),
+    PythonFunction("ARRAY_REMOVE", _remove, nulls=True),
     PythonFunction("ARRAY_UNION", _union),
     PythonFunction("CUBE", _cube),
     PythonFunction("GENERATE_SERIES", _series),
