@@ -27,13 +27,31 @@ class Bench:
         self.kafka = FakeKafka(self.clock, rng)
         self.settings = settings_of(rng, 1, 2)
         self.ordinal = 0
-        disk = Disk(rng)
+        self._disk = disk = Disk(rng)
         injector = Injector(())
         self._spark = FakeSpark(2, self.clock, rng, self.kafka, disk, injector)
         install(patch, self.clock, self.kafka, disk, self._spark, injector.step)
-        self._executors = [Executor(Known(str(n), "host"), FakeVolume(disk, n)) for n in range(2)]
+        self._executors = [self._new(n) for n in range(2)]
 
     def on(self, executor: int) -> None:
         """From here on this executor's worker runs."""
         self.ordinal = executor
         self._spark._enter(self._executors[executor], None)
+
+    def kill(self) -> None:
+        """The executor that runs is gone; its successor on the same volume is new."""
+        self._executors[self.ordinal].alive = False
+        self._executors[self.ordinal] = self._new(self.ordinal)
+
+    def renew(self) -> None:
+        """The executor that runs has been started again: its stores are closed."""
+        self.kill()
+        self.on(self.ordinal)
+
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """Of the store that the executor that runs has open."""
+        (task,) = self._executors[self.ordinal].state_tasks.values()
+        return list(task._opened()[1].scan())
+
+    def _new(self, ordinal: int) -> Executor:
+        return Executor(Known(str(ordinal), "host"), FakeVolume(self._disk, ordinal))

@@ -1,0 +1,123 @@
+"""One statement per kind of processor, its batches, and the payloads that real Spark makes of them.
+
+There is one state partition, and one topic partition per source.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.ingest.records import RecordDecoder
+from holdfast.runtime.frames import aggregate_frame, row_frame, used_columns
+from holdfast.runtime.spark_internals import payload
+from holdfast.sql.plan import compile_text
+from holdfast.transport.reader import Chunk
+from holdfast.types.ids import OffsetRange
+from holdfast.types.ingest import IngestOptions
+from holdfast.types.topology import Query, Topology
+
+__all__ = ["BATCHES", "KINDS", "Sent", "payload_of", "range_of", "sent", "topology"]
+
+BATCHES = 4
+_SOURCES = """
+CREATE STREAM a (k VARCHAR KEY, v BIGINT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON', PARTITIONS=1);
+CREATE STREAM b (k VARCHAR KEY, w BIGINT) WITH (KAFKA_TOPIC='b', VALUE_FORMAT='JSON', PARTITIONS=1);
+CREATE TABLE t (k VARCHAR PRIMARY KEY, x BIGINT, f VARCHAR)
+  WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON', PARTITIONS=1);
+CREATE TABLE u (k VARCHAR PRIMARY KEY, y BIGINT)
+  WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSON', PARTITIONS=1);
+"""
+_HOURLY = "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 5 SECONDS)"
+_WITHIN = "WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS"
+KINDS = {
+    "stream-stream": f"CREATE STREAM s AS SELECT ROWKEY AS k, v, w FROM a FULL JOIN b {_WITHIN} "
+    "ON a.k = b.k EMIT CHANGES;",
+    "stream-table": "CREATE STREAM s AS SELECT a.k, v, x FROM a LEFT JOIN t ON a.k = t.k "
+    "EMIT CHANGES;",
+    "table-table": "CREATE TABLE s AS SELECT ROWKEY AS k, x, y FROM t FULL JOIN u ON t.k = u.k "
+    "EMIT CHANGES;",
+    "foreign-key": "CREATE TABLE s AS SELECT t.k, x, y FROM t LEFT JOIN u ON t.f = u.k "
+    "EMIT CHANGES;",
+    "table-where": "CREATE TABLE s AS SELECT k, x FROM t WHERE x > 4 EMIT CHANGES;",
+    "table-aggregate": "CREATE TABLE s AS SELECT f, COUNT(*) AS n, SUM(x) AS total FROM t "
+    "GROUP BY f EMIT CHANGES;",
+    "sessions": "CREATE TABLE s AS SELECT k, COUNT(*) AS n FROM a WINDOW SESSION (2 SECONDS) "
+    "GROUP BY k EMIT CHANGES;",
+    "final": f"CREATE TABLE s AS SELECT k, COUNT(*) AS n FROM a {_HOURLY} GROUP BY k EMIT FINAL;",
+    "record": "SET 'emit' = 'record'; CREATE TABLE s AS SELECT k, COUNT(*) AS n, SUM(v) AS total "
+    "FROM a GROUP BY k EMIT CHANGES;",
+}
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record of a topic."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+def topology(kind: str) -> Topology:
+    """What the statement of a kind means."""
+    return compile_text(_SOURCES + KINDS[kind])
+
+
+def sent(batch: int) -> dict[str, list[Sent]]:
+    """What the four declared topics get in one batch; times overlap with those of the last."""
+    rng = random.Random(batch)
+    found: dict[str, list[Sent]] = {}
+    for topic, value in (("a", "v"), ("b", "w"), ("t", "x"), ("u", "y")):
+        records = []
+        for _ in range(14):
+            at = 1_000_000 + batch * 9_000 + rng.randrange(12_000)
+            row = {value: rng.randrange(10), "f": f"k{rng.randrange(6)}"}
+            dead = topic in "tu" and rng.random() < 0.2
+            data = None if dead else json.dumps(row).encode()
+            records.append(Sent(b"k%d" % rng.randrange(6), data, at))
+        found[topic] = records
+    return found
+
+
+def range_of(query: Query, batch: int, lengths: Mapping[str, Sequence[int]]) -> OffsetRange:
+    """The source offsets of a batch; `lengths`: how many records each batch of a topic has."""
+    topics = [source.topic for source in query.sources]
+    upto = {(t, 0): sum(lengths[t][: batch + 1]) for t in topics}
+    since = {(t, 0): sum(lengths[t][:batch]) for t in topics}
+    return OffsetRange.over(topics, since, upto)
+
+
+def payload_of(
+    spark: SparkSession, query: Query, records: Mapping[str, Sequence[Sent]], since: OffsetRange
+) -> list[bytes]:
+    """The shuffled payload of the one state partition."""
+    starts = since.start_places()
+    frames = [
+        _frame(spark, query, side, records[s.topic], starts[s.topic, 0])
+        for side, s in enumerate(query.sources)
+    ]
+    frame = row_frame(frames, query, 1) if query.inputs else aggregate_frame(frames[0], query, 1)
+    parts: list[list[bytes]] = payload(frame).collect()
+    return parts[0] if parts else []
+
+
+def _frame(
+    spark: SparkSession, query: Query, side: int, records: Sequence[Sent], first: int
+) -> DataFrame:
+    options = IngestOptions(query.sources[side], {}, used_columns(query, side))
+    chunk = Chunk(
+        keys=[r.key for r in records],
+        values=[r.value for r in records],
+        offsets=list(range(first, first + len(records))),
+        timestamps=[r.timestamp_ms for r in records],
+        position=first + len(records),
+    )
+    batch, bad = RecordDecoder(options).decode(chunk, 0)
+    assert not bad
+    return spark.createDataFrame(pa.Table.from_batches([batch]))

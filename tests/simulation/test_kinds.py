@@ -1,0 +1,159 @@
+"""Every kind of processor, killed after every step of a commit: as if nothing had happened.
+
+The engine's state task runs on the fakes of the simulation, over payloads of real Spark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+from pyspark.sql import SparkSession
+
+from holdfast.state.changelog import DATA_PREFIX
+from holdfast.tasks import worker
+from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
+from holdfast.tasks.steps import Step, observe
+from holdfast.types.ids import OffsetRange, changelog_topic
+from holdfast.types.topology import Query
+from tests.simulation.bench import Bench
+from tests.simulation.fake_spark import Crash
+from tests.simulation.kinds import (
+    BATCHES,
+    KINDS,
+    Sent,
+    payload_of,
+    range_of,
+    sent,
+    topology,
+)
+
+STEPS = [step for step in Step if step is not Step.RESTORING]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A query of a statement: its batches with their payloads, and what must come of them."""
+
+    query: Query
+    batches: list[tuple[OffsetRange, list[bytes]]]
+    results: list[list[Sent]]  # by batch
+
+
+class Run:
+    """One state partition of a query on the fakes."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, query: Query) -> None:
+        self.bench = Bench(patch)
+        self._query = query
+        changelog = changelog_topic(self.bench.settings.application_id, query.id)
+        topic = self.bench.kafka.make_topic(changelog, 1, {"cleanup.policy": "compact"})
+        self.bench.kafka.make_topic(query.sink.topic, 1, {})
+        self._plan = QueryPlan(self.bench.settings, query, changelog, topic.topic_id, 1, "state")
+        self.bench.on(0)
+
+    def apply(self, number: int, source: OffsetRange, payload: list[bytes]) -> TaskReport:
+        batch = Batch(number, source)
+        answer = worker.process_partition(self._plan, 0, self.bench.ordinal, batch, payload)
+        assert isinstance(answer, TaskReport), answer
+        return answer
+
+    def results(self) -> list[Sent]:
+        self.bench.kafka.settle()
+        log = self.bench.kafka.log(self._query.sink.topic, 0)
+        entries = log.visible(0, log.stable_end, 1 << 30)
+        return [Sent(e.key, e.value, e.timestamp_ms) for e in entries]
+
+    def changelog(self) -> dict[bytes, bytes]:
+        log = self.bench.kafka.log(self._plan.changelog, 0)
+        last = {e.key: e.value for e in log.visible(0, log.stable_end, 1 << 30)}
+        return {k: v for k, v in last.items() if k and k[:1] == DATA_PREFIX and v is not None}
+
+    def rows(self) -> dict[bytes, bytes]:
+        return {DATA_PREFIX + key: row for key, row in self.bench.rows()}
+
+
+@cache
+def _prepared(spark: SparkSession, kind: str) -> list[Prepared]:
+    """The queries of a kind, each fed with what the ones before it have written."""
+    topics = {t: [sent(b)[t] for b in range(BATCHES)] for t in sent(0)}
+    found = []
+    for query in topology(kind).queries:
+        lengths = {s.topic: [len(b) for b in topics[s.topic]] for s in query.sources}
+        batches = []
+        for number in range(BATCHES):
+            source = range_of(query, number, lengths)
+            records = {s.topic: topics[s.topic][number] for s in query.sources}
+            batches.append((source, payload_of(spark, query, records, source)))
+        results = _results(query, batches)
+        topics[query.sink.topic] = results
+        found.append(Prepared(query, batches, results))
+    return found
+
+
+def _results(query: Query, batches: list[tuple[OffsetRange, list[bytes]]]) -> list[list[Sent]]:
+    """Of a run in which nothing happens."""
+    results = []
+    with pytest.MonkeyPatch.context() as patch:
+        run = Run(patch, query)
+        for number, (source, payload) in enumerate(batches):
+            before = len(run.results())
+            run.apply(number, source, payload)
+            results.append(run.results()[before:])
+        assert run.rows() == run.changelog()
+    return results
+
+
+@pytest.fixture
+def patch() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as found:
+        yield found
+
+
+def _crash_after(run: Run, step: Step) -> None:
+    """The executor dies right after `step`, once."""
+
+    def die(reached: Step, _query: str, _partition: int) -> None:
+        if reached is step:
+            observe(None)
+            run.bench.kill()
+            raise Crash
+
+    observe(die)
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["same-volume", "other-volume"])
+@pytest.mark.parametrize("step", STEPS, ids=lambda s: s.name.lower())
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kill_after_this_step_changes_nothing(
+    spark: SparkSession, patch: pytest.MonkeyPatch, kind: str, step: Step, *, elsewhere: bool
+) -> None:
+    stateful = [p for p in _prepared(spark, kind) if p.query.stateful]
+    assert stateful
+    for prepared in stateful:
+        run = Run(patch, prepared.query)
+        for number, (source, payload) in enumerate(prepared.batches):
+            if number == BATCHES - 2:
+                run.bench.renew()  # so that its store is opened in this batch
+                _crash_after(run, step)
+                with pytest.raises(Crash):
+                    run.apply(number, source, payload)
+                run.bench.on(1 if elsewhere else 0)
+            report = run.apply(number, source, payload)
+            if number == BATCHES - 2:
+                assert report.skipped == (step >= Step.COMMITTED)
+        assert run.results() == [r for batch in prepared.results for r in batch]
+        assert run.rows() == run.changelog()
+
+
+def test_the_batches_make_every_kind_do_something(spark: SparkSession) -> None:
+    made = Counter(
+        {kind: sum(len(b) for b in _prepared(spark, kind)[-1].results) for kind in KINDS}
+    )
+    assert min(made.values()) >= 8, made
+    ended = {kind: [r for b in _prepared(spark, kind)[-1].results for r in b] for kind in KINDS}
+    for kind in ("table-table", "foreign-key", "table-where", "sessions"):
+        assert any(r.value is None for r in ended[kind]), f"{kind} has no tombstone"
