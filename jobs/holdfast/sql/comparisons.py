@@ -166,7 +166,7 @@ class Comparisons:
         if moment is None:
             raise self._script.invalid(
                 start_of(at),
-                f"'{side.constant[0]}' is not a date or time",
+                f"Failed to parse timestamp '{side.constant[0]}'",
                 action="write it like '2024-01-31' or '2024-01-31T10:00:00'",
             )
         return Typed(BIGINT, str(moment))

@@ -20,7 +20,8 @@ __all__ = ["event_time_ms", "is_literal", "literal", "literal_text"]
 _INTEGER_MAX = 2**31 - 1
 _BIGINT_MAX = 2**63 - 1
 _PARTIAL = re.compile(
-    r"(\d{4}|\d{4}-\d{2}|\d{4}-\d{2}-\d{2}(?=T|$))(?:T([0-9:.]{0,12})(?:Z|([+-]\d{2}:?\d{2}))?)?"
+    r"(?P<part>\d{4}(?:-\d{2})?)"
+    r"|(?P<date>\d{4}-\d{2}-\d{2})(?:T(?P<time>[0-9:.]{0,12})(?:Z|(?P<zone>[+-]\d{2}:?\d{2}))?)?"
 )
 _DATE, _TIME = "0000-01-01", "00:00:00.000"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -89,7 +90,8 @@ def event_time_ms(text: str) -> int | None:
     found = _PARTIAL.fullmatch(text)
     if found is None:
         return None
-    date, time, zone = found.group(1), found.group(2) or "", found.group(3) or ""
+    date = found["date"] or found["part"]
+    time, zone = found["time"] or "", found["zone"] or ""
     full = f"{date}{_DATE[len(date) :]}T{time}{_TIME[len(time) :]}{zone}"
     try:
         moment = datetime.fromisoformat(full)
