@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.tasks.aggregates.user import aggregate
+    from holdfast.tasks.functions.user import function
 
-__all__ = ["__version__", "aggregate"]
+__all__ = ["__version__", "aggregate", "function"]
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Loads `aggregate` when it is asked for: it needs Arrow, `holdfast --version` does not."""
+    """Loads what needs Arrow when it is asked for: `holdfast --version` does not."""
     if name == "aggregate":
         from holdfast.tasks.aggregates.user import aggregate
 
         return aggregate
+    if name == "function":
+        from holdfast.tasks.functions.user import function
+
+        return function
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

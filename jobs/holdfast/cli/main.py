@@ -29,6 +29,7 @@ _COMMANDS = {
     "produce": "holdfast.cli.produce",
     "run": "holdfast.cli.run",
     "explain": "holdfast.cli.explain",
+    "functions": "holdfast.cli.functions",
     "sql": "holdfast.cli.sql",
     "test": "holdfast.cli.test",
     "inspect": "holdfast.cli.inspect",

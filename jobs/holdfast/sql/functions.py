@@ -69,6 +69,10 @@ class Pattern:
     word: str
     element: Pattern | None = None
 
+    def __str__(self) -> str:
+        key = "STRING, " if self.word == "MAP" else ""
+        return self.word if self.element is None else f"{self.word}<{key}{self.element}>"
+
     def bind(self, given: SqlType | None, bound: dict[str, SqlType | None]) -> bool:
         """Whether `given` fits; records what the variables stand for."""
         if given is None or self.word == "ANY":
@@ -123,6 +127,11 @@ class Overload:
     spark: Rendering
     duckdb: Rendering
     result: ResultType | None = field(default=None)
+
+    def shown(self) -> str:
+        """The signature with its result, for the reference."""
+        signature = self.signature.replace("MAP<", "MAP<STRING, ")
+        return f"{signature} -> {self.returns}"
 
     def accepts(self, count: int) -> bool:
         """Whether so many arguments fit."""

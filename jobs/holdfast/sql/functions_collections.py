@@ -141,7 +141,7 @@ COLLECTIONS: tuple[Overload, ...] = (
         "CASE WHEN {1} IS NOT NULL THEN map({0}, list_resize(list_slice({1}, 1, len({0})), "
         "len({0}))) END",
     ),
-    fn("ENTRIES(MAP<T>, BOOLEAN) -> ARRAY<T>", _entries, _entries, _entries_type),
+    fn("ENTRIES(MAP<T>, BOOLEAN) -> ARRAY<STRUCT>", _entries, _entries, _entries_type),
     fn("GENERATE_SERIES(INTEGER, INTEGER) -> ARRAY<INTEGER>", _series, _series),
     fn("GENERATE_SERIES(BIGINT, BIGINT) -> ARRAY<BIGINT>", _series, _series),
     fn("GENERATE_SERIES(INTEGER, INTEGER, INTEGER) -> ARRAY<INTEGER>", _series, _series),

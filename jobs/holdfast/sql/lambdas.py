@@ -24,7 +24,7 @@ from holdfast.types.schema import BOOLEAN, STRING, Base, Column, SqlType
 if TYPE_CHECKING:
     from holdfast.sql.expressions import Translator
 
-__all__ = ["LAMBDA_FUNCTIONS", "lambda_call"]
+__all__ = ["LAMBDA_FUNCTIONS", "LAMBDA_SIGNATURES", "lambda_call"]
 
 _FAILS = "CASE WHEN CAST('fails' AS INTEGER) = 0 THEN CAST(NULL AS {type}) END"
 
@@ -155,7 +155,7 @@ class _Call:
         return self._script.invalid(
             self._node.meta.get("start", 0),
             f"Function '{self._name.lower()}' does not accept parameters ({given}). "
-            f"Valid alternatives are: {'; '.join(_SIGNATURES[self._name])}",
+            f"Valid alternatives are: {'; '.join(LAMBDA_SIGNATURES[self._name])}",
         )
 
     def _element(self, collection: Typed) -> list[Typed]:
@@ -270,7 +270,7 @@ LAMBDA_FUNCTIONS: dict[str, Callable[[_Call, Typed], Typed]] = {
     "FILTER": _Call.filter,
     "REDUCE": _Call.reduce,
 }
-_SIGNATURES = {
+LAMBDA_SIGNATURES = {
     "TRANSFORM": ("TRANSFORM(ARRAY<T>, x => U)", "TRANSFORM(MAP<K, V>, (k, v) => R, (k, v) => U)"),
     "FILTER": ("FILTER(ARRAY<T>, x => BOOLEAN)", "FILTER(MAP<K, V>, (k, v) => BOOLEAN)"),
     "REDUCE": ("REDUCE(ARRAY<T>, S, (s, x) => S)", "REDUCE(MAP<K, V>, S, (s, k, v) => S)"),
