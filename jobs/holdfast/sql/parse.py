@@ -133,9 +133,9 @@ def _about_substitution(statement: Statement, known: Definitions) -> bool:
 
 def _define(script: Script, statement: Statement, known: Definitions) -> None:
     if isinstance(statement, Define):
-        known.variables[statement.name] = statement.value
+        known.variables[statement.name.lower()] = statement.value
     elif isinstance(statement, Undefine):
-        known.variables.pop(statement.name, None)
+        known.variables.pop(statement.name.lower(), None)
     elif isinstance(statement, CreateType):
         _create_type(script, statement, known.types)
     elif isinstance(statement, DropType):

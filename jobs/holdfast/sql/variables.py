@@ -1,5 +1,7 @@
 """Variables: DEFINE name = 'value', and ${name} wherever a name or a literal may stand.
 
+Their names do not tell A from a; they are kept in lower case.
+
 ksqlDB puts values in as text.  Here they go in among the tokens, which keeps every place in the
 file true: inside a string as they are, elsewhere as the one name or literal they must be.
 """
@@ -16,7 +18,7 @@ from holdfast.sql.script import did_you_mean
 
 __all__ = ["Substituted"]
 
-_IN_STRING = re.compile(r"\$\{([^{}]*)\}")
+_IN_STRING = re.compile(r"(\$?)\$\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_@]*")
 _LITERALS = (Kind.STRING, Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 
@@ -46,7 +48,7 @@ class Substituted:
 
     def _value(self, token: Token) -> Iterator[Token]:
         if token.kind is Kind.STRING:
-            text = _IN_STRING.sub(lambda m: self._variables.get(m[1], m[0]), token.text)
+            text = _IN_STRING.sub(self._inside, token.text)
             if text != token.text:
                 quoted = text.replace("'", "''")
                 self._changes.append((token, f"'{quoted}'"))
@@ -59,15 +61,21 @@ class Substituted:
         else:
             yield token
 
+    def _inside(self, found: re.Match[str]) -> str:
+        """`${name}` in a string; `$${name}` is the text ${name}, and so is an unknown one."""
+        if found[1]:
+            return found[0][1:]
+        return self._variables.get(found[2].lower(), found[0])
+
     def _known(self, token: Token) -> str:
-        if token.text not in self._variables:
+        if token.text.lower() not in self._variables:
             hint = did_you_mean(token.text, self._variables)
             raise MisplacedError(
                 f"Illegal argument: the variable {token.text} is not defined. "
                 f"Got: '${{{token.text}}}'\n{hint or 'write DEFINE name = ... before it'}",
                 token.start,
             )
-        return self._variables[token.text]
+        return self._variables[token.text.lower()]
 
     def _parts(self, token: Token, value: str) -> list[Token]:
         try:

@@ -14,7 +14,9 @@ TEXT = (
     "1 HOUR EMIT CHANGES PARTITION AS CREATE STREAM TABLE WITH CASE WHEN THEN ELSE END CAST ARRAY "
     "MAP STRUCT NULL NOT IS IN LIKE BETWEEN AND OR DISTINCT k i m s x COUNT SUM UCASE DATEADD "
     "DAYS KEY PRIMARY INTERVAL DATE TIMESTAMP LEFT JOIN ON VALUES OVER FILTER ORDER LIMIT IF "
-    "( ) [ ] , ; . * + - / % = <> < >= -> => := :: ? : @ # || 'a' '' 1.5 1e3 `q` \" ' /* -- {{"
+    "( ) [ ] , ; . * + - / % = <> < >= -> => := :: ? : @ # || 'a' '' 1.5 1e3 `q` \" ' /* -- {{ "
+    "INNER FULL OUTER WITHIN SESSION FINAL ESCAPE AT ZONE TRANSFORM EXPLODE INSERT INTO DROP "
+    "ALTER ADD COLUMN ASSERT TOPIC TYPE DEFINE ${v} SOURCE REPLACE HEADERS TERMINATE ALL 2nd"
 )
 WORDS = TEXT.split()
 PIECES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)

@@ -230,6 +230,13 @@ def test_variables_stand_for_names_and_literals() -> None:
     assert [p.value for p in source.properties] == ["in-orders-${other}", 3, "it's"]
 
 
+def test_names_of_variables_do_not_tell_cases_apart_and_two_dollars_are_one() -> None:
+    text = "DEFINE Name = 'x'; SET 'k' = '${NAME} $${name} ${other}';"
+    assert parse(Script(text))[-1] == SetProperty("k", "x ${name} ${other}")
+    with pytest.raises(InvalidStatement, match="the variable name is not defined"):
+        parse(Script(f"{text} UNDEFINE NAME; DROP TYPE ${{name}};"))
+
+
 def test_the_text_of_a_query_has_the_values_in_it() -> None:
     text = "DEFINE c = 'b'; DEFINE v = 'it''s'; CREATE STREAM o AS SELECT ${c}, '${v}' FROM s;"
     query = parse(Script(text))[-1]
