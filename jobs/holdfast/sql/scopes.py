@@ -10,7 +10,7 @@ from sqlglot import exp
 from holdfast.sql.engines import DUCKDB, SPARK, Engine
 from holdfast.sql.expressions import Scope, Translator, call_name
 from holdfast.sql.function_catalog import lookup_function
-from holdfast.sql.later import CLAUSES
+from holdfast.sql.lambdas import LAMBDA_FUNCTIONS
 from holdfast.sql.relation import WINDOW_BOUNDS, Field, Relation
 from holdfast.sql.script import Script, did_you_mean, start_of
 from holdfast.sql.typed import Constant, Typed
@@ -262,9 +262,6 @@ class AggregateScope(Scope):
                     node.meta.get("start", 0), f"{call_name(node)} takes a column, not *"
                 )
             return [], ()
-        for argument in nodes:
-            if isinstance(argument, exp.Lambda):
-                raise self._script.unsupported(start_of(argument), CLAUSES["LAMBDA"].fact)
         typed = [self._before.translate(n) for n in nodes]
         first = len(typed)
         while first > 1 and typed[first - 1].constant:
@@ -285,9 +282,10 @@ def _whole(node: exp.Expr) -> bool:
     """Whether the node is a value by itself: not a unit of time, a star or a field's name."""
     if isinstance(node, exp.Column):
         return not isinstance(node.this, exp.Star)
-    return not any(isinstance(n, exp.Lambda) for n in node.walk()) and (
-        call_name(node) in (None, "STRUCT", "MAP") or bool(lookup_function(call_name(node) or ""))
-    )
+    name = call_name(node)
+    if name is None or name in ("STRUCT", "MAP", *LAMBDA_FUNCTIONS):
+        return not isinstance(node, exp.Lambda)
+    return bool(lookup_function(name))
 
 
 def _names_window(node: exp.Expr) -> bool:
