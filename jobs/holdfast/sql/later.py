@@ -96,10 +96,6 @@ CLAUSES: dict[str, Later] = {
         "columns over record headers (HEADER, HEADERS) are not supported yet",
         "they come later, in holdfast.ingest; remove the column",
     ),
-    "LAMBDA": Later(
-        "lambda functions (x => ...) are not supported yet",
-        "they come later, in holdfast.sql's function catalog; use the ARRAY_ and MAP_ functions",
-    ),
     "TABLE AGGREGATION": Later(
         "aggregating a TABLE is not supported yet",
         "a table's old row must be taken back from the aggregate; this undo comes later in "
