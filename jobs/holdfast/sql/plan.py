@@ -181,7 +181,7 @@ class _Planner:
         record = self._properties.get("emit", "").lower() == "record"
         return Context(
             self._script,
-            self._functions,
+            self._functions.under(self._properties),
             name.text,
             Emit.RECORD if record else Emit.BATCH,
             planner.lower() == "true",

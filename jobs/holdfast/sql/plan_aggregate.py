@@ -24,6 +24,7 @@ from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
     Emit,
+    Format,
     KeyExpression,
     OutputColumn,
 )
@@ -219,11 +220,26 @@ class _Planner:
                 "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
                 action="add one, for example COUNT(*)",
             )
+        self._refuse_structured(scope.calls)
         if not outputs:
             raise self._script.invalid(
                 self._select.at, "The projection contains no value columns.",
                 action="select an aggregate or AS_VALUE(key)",
             )  # fmt: skip
+
+    def _refuse_structured(self, calls: Sequence[AggregateCall]) -> None:
+        """ksqlDB keeps the state of an aggregation in the format of what it reads."""
+        if self._relation.source.value_format is not Format.DELIMITED:
+            return
+        functions = [(c.function, self._context.functions.aggregate(c.function)) for c in calls]
+        names = sorted(name for name, found in functions if found is not None and not found.plain)
+        if names:
+            raise self._script.invalid(
+                self._select.at,
+                "One of the functions used in the statement has an intermediate type that the "
+                f"value format can not handle. Please remove the function or change the format: "
+                f"{', '.join(names)} over DELIMITED",
+            )
 
 
 def _order(call: AggregateCall) -> tuple[str, tuple[str, ...], str]:

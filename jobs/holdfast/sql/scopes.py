@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from sqlglot import exp
 
@@ -31,8 +32,21 @@ __all__ = [
 class Functions:
     """The aggregates one file may call: built in, registered, and those given to `compile_text`."""
 
-    def __init__(self, extra: Mapping[str, AggregateFunction]) -> None:
+    def __init__(
+        self,
+        extra: Mapping[str, AggregateFunction],
+        properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._extra = {name.upper(): function for name, function in extra.items()}
+        self._properties = dict(properties)
+
+    def under(self, properties: Mapping[str, str]) -> Functions:
+        """The same functions for a statement with these properties."""
+        return Functions(self._extra, properties)
+
+    def settings(self, function: AggregateFunction) -> tuple[Constant, ...]:
+        """The constants that the properties add to a call of this function."""
+        return function.settings(self._properties)
 
     def aggregate(self, name: str) -> AggregateFunction | None:
         """The aggregate `name` (upper-case), if it is one."""
@@ -223,7 +237,7 @@ class AggregateScope(Scope):
             raise self._script.invalid(
                 at, f"Aggregate functions can not be nested: {name}({call_name(nested[0])}())"
             )
-        args, literals = self._arguments(node)
+        args, literals = self._arguments(node, function)
         types = tuple(a.type for a in args if a.type is not None)
         if len(types) != len(args):
             raise self._script.invalid(at, f"{name}(NULL) has no type", action="use CAST")
@@ -233,7 +247,8 @@ class AggregateScope(Scope):
             fact = str(error) if str(error).startswith(name) else f"{name}: {error}"
             raise self._script.invalid(at, fact) from None
         texts = tuple(a.sql for a in args)
-        call = self._add(AggregateCall("", name, texts, types, literals, result))
+        constants = literals + self._functions.settings(function)
+        call = self._add(AggregateCall("", name, texts, types, constants, result))
         return Typed(call.type, _read(call.name, call.type), ref=call.name)
 
     def _add(self, call: AggregateCall) -> AggregateCall:
@@ -253,7 +268,9 @@ class AggregateScope(Scope):
                 "TOPKDISTINCT(x, k) see",
             )
 
-    def _arguments(self, node: exp.Anonymous) -> tuple[list[Typed], tuple[Constant, ...]]:
+    def _arguments(
+        self, node: exp.Anonymous, function: AggregateFunction
+    ) -> tuple[list[Typed], tuple[Constant, ...]]:
         """Columns and the constants after them; `*` is no argument at all."""
         nodes = list(node.expressions)
         if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
@@ -263,10 +280,15 @@ class AggregateScope(Scope):
                 )
             return [], ()
         typed = [self._before.translate(n) for n in nodes]
-        first = len(typed)
-        while first > 1 and typed[first - 1].constant:
-            first -= 1
-        return typed[:first], tuple(t.constant[0] for t in typed[first:])
+        columns = function.columns(len(typed))
+        for at, (argument, found) in enumerate(zip(nodes, typed, strict=True)):
+            if at >= columns and not found.constant:
+                raise self._script.invalid(
+                    start_of(argument),
+                    f"Parameter {at + 1} passed to function {call_name(node)} must be a literal "
+                    f"constant, but was expression: '{self._script.excerpt(argument)}'",
+                )
+        return typed[:columns], tuple(t.constant[0] for t in typed[columns:])
 
 
 def could_be_key(node: exp.Expr, functions: Functions) -> bool:

@@ -80,7 +80,10 @@ def hashable(value: Any) -> Any:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    return list({hashable(v): v for v in reversed(values)}.values())[::-1]
+    found: dict[Any, Any] = {}
+    for value in values:
+        found.setdefault(hashable(value), value)
+    return list(found.values())
 
 
 class _CollectCall(ListAggregate):
