@@ -18,6 +18,7 @@ from holdfast.sql.statements import Select
 from holdfast.sql.typed import Typed
 from holdfast.types.schema import BIGINT, Column
 from holdfast.types.topology import (
+    TOMBSTONE,
     WINDOW_END,
     WINDOW_START,
     KeyExpression,
@@ -148,7 +149,17 @@ class _Planner:
         if typed.type is None:
             raise self._script.invalid(item.at, "a key cannot be NULL", action="use a column")
         check_key_type(self._script, item.at, item.name, typed.type)
-        return KeyExpression(typed.sql, Column(item.name, typed.type))
+        return KeyExpression(self._null_of_nothing(typed, item), Column(item.name, typed.type))
+
+    def _null_of_nothing(self, typed: Typed, item: Item) -> str:
+        """A key that is no part of the old one is null where the record has no value."""
+        names = {resolve_identifier(c.this) for c in item.expression.find_all(exp.Column)
+                 if isinstance(c.this, exp.Identifier)}  # fmt: skip
+        if typed.ref in [c.name for c in self._relation.source.value_columns]:
+            return typed.sql
+        if names <= {f.name for f in self._relation.keys}:
+            return typed.sql
+        return f"CASE WHEN NOT `{TOMBSTONE}` THEN {typed.sql} END"
 
     def _value(self, item: Item) -> KeyExpression:
         typed = self._before.translate(item.expression)

@@ -14,7 +14,7 @@ __all__ = ["Shape", "Target", "internal_sink", "make_sink", "source_of"]
 
 KEY_FORMAT = "ksql.persistence.default.format.key"
 VALUE_FORMAT = "ksql.persistence.default.format.value"
-WRAP_SINGLE = "ksql.persistence.wrap.single.values"
+TOPIC_PREFIX = "ksql.output.topic.name.prefix"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
     value_format = options.value_format or source.value_format
     check_format(script, at, "key", shape.keys, key_format)
     check_format(script, at, "value", shape.values, value_format)
-    topic = options.topic or target.name
+    topic = options.topic or target.properties.get(TOPIC_PREFIX, "") + target.name
     check_topic(script, at, topic)
     inherited = source.delimiter if source.value_format is value_format else ","
     key_inherited = source.key_delimiter if source.key_format is key_format else ","

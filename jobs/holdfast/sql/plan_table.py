@@ -17,13 +17,7 @@ from holdfast.types.topology import (
     Query,
 )
 
-__all__ = ["UNDOABLE", "table_aggregate"]
-
-# The aggregates that can take a value back, as in ksqlDB.
-UNDOABLE = frozenset(
-    ("ATTR", "AVG", "COLLECT_LIST", "CORRELATION", "COUNT", "HISTOGRAM", "STDDEV_SAMP",
-     "STDDEV_SAMPLE", "SUM", "SUM_LIST")
-)  # fmt: skip
+__all__ = ["table_aggregate"]
 
 
 def table_aggregate(
@@ -97,7 +91,8 @@ def _check(context: Context, target: Target, step: AggregateStep) -> None:
             "WINDOW clause is only supported for stream sources.",
             cause="a table has one row per key, whenever it changed",
         )
-    refused = sorted({c.function for c in step.aggregates} - UNDOABLE)
+    called = {c.function: context.functions.aggregate(c.function) for c in step.aggregates}
+    refused = sorted(name for name, found in called.items() if found and not found.undoable)
     if refused:
         listed = refused[0]
         if len(refused) > 1:
