@@ -25,6 +25,7 @@ from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import FakeAdmin
 from tests.simulation.fake_kafka import FakeKafka
 from tests.simulation.fake_spark import Rdd
+from tests.simulation.pairs import pair_rows
 from tests.simulation.statements import decode, partials, projected
 
 __all__ = ["APPLICATION", "Job", "install_frames", "settings_of"]
@@ -50,6 +51,11 @@ class Frame:
         entries = self.kafka.log(self.source.topic, partition).visible(start, end, 1 << 30)
         return decode(partition, entries)
 
+    def by_topic(self) -> dict[str, list[Any]]:
+        """All records of every source topic."""
+        parts = {part.topic: Frame(self.kafka, part) for part in self.source.parts}
+        return {t: [r for p in f.source.ends() for r in f.records(p)] for t, f in parts.items()}
+
 
 def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
     records = [r for p in frame.source.ends() for r in frame.records(p)]
@@ -62,10 +68,15 @@ def _project_frame(frame: Frame, query: Query) -> Rdd:
     return Rdd([projected(query, frame.records(p)) for p in ranges])
 
 
+def _read_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
+    return Rdd(pair_rows(query, frame.by_topic(), partitions))
+
+
 def install_frames(patch: Any) -> None:
     """What Spark SQL would compute."""
     patch.setattr(micro_batch, "aggregate_frame", _aggregate_frame)
     patch.setattr(micro_batch, "project_frame", _project_frame)
+    patch.setattr(micro_batch, "read_frame", _read_frame)
     patch.setattr(micro_batch, "payload", lambda rdd: rdd)
 
 
@@ -99,8 +110,7 @@ class Job:
     ) -> None:  # fmt: skip
         self._kafka, self._admin = kafka, admin
         self._clock, self._rng = clock, rng
-        self._topic = query.source.topic
-        frames = cast("Any", Frame(kafka, OffsetRange.of(self._topic, {}, {})))
+        frames = cast("Any", Frame(kafka, OffsetRange.of(query.source.topic, {}, {})))
         any_admin = cast("Any", admin)
         services = Services(
             session=frames,
@@ -148,13 +158,13 @@ class Job:
 
     def _batch(self) -> bool:
         """One micro-batch; false when there is nothing to read."""
-        bounds = self._admin.bounds(self._topic)
-        done = self.run.done
-        start = {p: done.get((self._topic, p), low) for p, (low, _) in bounds.items()}
-        end = {p: self._upto(start[p], high) for p, (_, high) in bounds.items()}
+        topics, done = self.run.source_topics, self.run.done
+        bounds = {(t, p): found for t in topics for p, found in self._admin.bounds(t).items()}
+        start = {place: done.get(place, low) for place, (low, _) in bounds.items()}
+        end = {place: self._upto(start[place], high) for place, (_, high) in bounds.items()}
         if end == start:
             return not self.run.show_progress()
-        source = OffsetRange.of(self._topic, start, end)
+        source = OffsetRange.over(topics, start, end)
         frame = cast("DataFrame", Frame(self._kafka, source))
         self.run._guarded(frame, Batch(self.run.batch_id, source))
         return True

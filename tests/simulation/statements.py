@@ -91,7 +91,7 @@ _PARTIALS: dict[str, _Partial] = {
     "min(`V`)": _of_values(min),
     "max(`V`)": _of_values(max),
     "transform(array_sort(collect_list(struct(`__offset`, `__partition`, `V` AS v)) "
-    "FILTER (WHERE `V` IS NOT NULL)), e -> e.v)": lambda records: [
+    "FILTER (WHERE (`V`) IS NOT NULL)), e -> e.v)": lambda records: [
         r.value for r in records if r.value is not None
     ],
 }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.chaos.verdict import Verdict
 from tests.chaos.mutants import MUTANTS, patches
 from tests.simulation.finer_mutants import FINER
+from tests.simulation.pairs import PAIRS
 from tests.simulation.shrink import Failure, part_of, shrunk
 from tests.simulation.world import Mutate, history_of, simulate
 
@@ -29,6 +32,13 @@ def test_a_broken_engine_is_found(name: str) -> None:
         if verdict is not None and verdict.verdict is Verdict.INVALID:
             return
     pytest.fail(f"{name}: {_SEEDS} histories, and none was judged invalid")
+
+
+@pytest.mark.parametrize("name", [name for name in MUTANTS if name != "tombstone-ignored"])
+def test_a_join_finds_it_too(name: str) -> None:
+    """But for rows that come back: nothing of it is removed within a history."""
+    histories = (replace(history_of(seed), statement=PAIRS) for seed in range(_SEEDS))
+    assert any(simulate(h, _broken(name)).failure for h in histories), "no history finds it"
 
 
 @pytest.mark.parametrize("name", FINER)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from holdfast.tasks.steps import Step
 from tests.simulation.faults import Kind
+from tests.simulation.pairs import PAIRS
 from tests.simulation.shrink import part_of, shrunk
 from tests.simulation.summary import SUMMARY
 from tests.simulation.world import History, Outcome, history_of, simulate
@@ -91,6 +93,20 @@ def test_every_history_ends_with_a_valid_verdict(request: pytest.FixtureRequest)
         kinds = tally.kinds()
         assert all(kinds[kind] >= _KINDS_MIN for kind in Kind if kind is not Kind.KAFKA), kinds
         assert kinds["Fenced"] >= _KINDS_MIN, tally
+
+
+def test_every_history_of_a_join_ends_with_a_valid_verdict() -> None:
+    """Its batches and its commit markers are of two topics."""
+    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 4
+    tally, failed = _Tally(), {}
+    for seed in range(first, first + seeds):
+        outcome = simulate(replace(history_of(seed), statement=PAIRS))
+        tally.add(outcome)
+        if outcome.failure:
+            failed[seed] = outcome.failure
+    assert not failed, failed
+    if seeds >= _SEEDS // 4:
+        assert min(tally.crashes().values()) >= 2, tally
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

@@ -16,7 +16,6 @@ import pytest
 from holdfast.chaos.verdict import JobVerdict, Verdict
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.types.steps import Step
-from holdfast.types.topology import AggregateStep
 from tests.simulation import statements
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import clients
@@ -28,6 +27,7 @@ from tests.simulation.faults import Fault, Injector, schedule
 from tests.simulation.install import install
 from tests.simulation.job import Job, install_frames, settings_of
 from tests.simulation.judge import judged, opened_wrong, store_faults
+from tests.simulation.pairs import PAIRS, judged_pairs, pairs_topology
 
 __all__ = ["History", "Mutate", "Outcome", "World", "history_of", "simulate", "unchanged"]
 
@@ -101,9 +101,10 @@ class World:
         self._spark = self._new_spark()
         install(patch, self._clock, self._kafka, self._disk, self._spark, self._observe)
         install_frames(patch)
-        self._topology = statements.topology(history.statement)
+        pairs = history.statement == PAIRS
+        self._topology = pairs_topology() if pairs else statements.topology(history.statement)
         self._query = self._topology.queries[0]
-        self._stateful = isinstance(self._query.step, AggregateStep)
+        self._stateful = self._query.stateful
         self._settings = settings_of(rng, history.partitions, history.executors)
         self._admin = clients(self._kafka).admin({})
         self._wrong: list[str] = []
@@ -121,11 +122,12 @@ class World:
     # -- the run -----------------------------------------------------------------------------
 
     def run(self) -> Outcome:
-        self._kafka.make_topic(self._query.source.topic, 2, {})
+        for source in self._query.sources:
+            self._kafka.make_topic(source.topic, 2, {})
         try:
             self._live()
             self._heal()
-            verdict = judged(self._topology, self._spark.alive)
+            verdict = self._judged()
             failure = "" if verdict.verdict is Verdict.VALID else _told(verdict)
         except HoldfastError as error:
             verdict, failure = None, f"the engine gave up: {type(error).__name__}: {error}"
@@ -133,6 +135,11 @@ class World:
             verdict, failure = None, f"the engine broke: {type(error).__name__}: {error}"
         failure = "; ".join(filter(None, [failure, *self._wrong[:3], self._wrong_stores()]))
         return Outcome(failure, verdict, self._injector.visits, self._injector.hits)
+
+    def _judged(self) -> JobVerdict:
+        if self._history.statement == PAIRS:
+            return judged_pairs(self._topology, self._kafka)
+        return judged(self._topology, self._spark.alive)
 
     def _live(self) -> None:
         self._injector.armed = True
@@ -215,8 +222,9 @@ class World:
 
     def _write_input(self) -> None:
         rng, source = self._rng, self._query.source.topic
-        for _ in range(rng.randint(1, 14)):
-            log = self._kafka.log(source, rng.randrange(2))
+        topics = [source.topic for source in self._query.sources]
+        for n in range(rng.randint(1, 14)):
+            log = self._kafka.log(topics[n % len(topics)], rng.randrange(2))
             aborted = rng.random() < 0.05
             transaction = Transaction("workload", 0, self._clock.time(), 60.0) if aborted else None
             key = None if rng.random() < 0.03 else b"k%d" % min(rng.randrange(8), rng.randrange(8))
