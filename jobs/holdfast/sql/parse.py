@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.errors import InvalidStatement
 from holdfast.sql.cursor import MisplacedError
 from holdfast.sql.dialect import Kind, Token, UnclosedError, tokenize
-from holdfast.sql.parse_session import StatementParser
+from holdfast.sql.parse_session import Place, StatementParser
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
     CreateType,
@@ -22,7 +22,7 @@ from holdfast.sql.statements import (
 from holdfast.sql.variables import Substituted
 from holdfast.types.schema import SqlType
 
-__all__ = ["Definitions", "ends_statement", "parse", "statement_places"]
+__all__ = ["Definitions", "Place", "ends_statement", "parse", "statement_places"]
 
 _SUBSTITUTION = "ksql.variable.substitution.enable"
 
@@ -37,7 +37,7 @@ class Definitions:
 
 
 def parse(
-    script: Script, definitions: Definitions | None = None, *, session: bool = False
+    script: Script, definitions: Definitions | None = None, *, place: Place = Place.FILE
 ) -> tuple[Statement, ...]:
     """The statements of a file.
 
@@ -46,8 +46,7 @@ def parse(
     Args:
         script: the text.
         definitions: what an earlier text left behind; it is changed.
-        session: whether statements are allowed that look at or steer jobs and that test
-            (SHOW, DESCRIBE, EXPLAIN, PRINT, RUN SCRIPT, ASSERT VALUES).
+        place: where the statements stand; what may not stand there is refused.
 
     Raises:
         InvalidStatement: a syntax error, with its place.
@@ -55,7 +54,7 @@ def parse(
     """
     known = Definitions() if definitions is None else definitions
     try:
-        return tuple(_statements(script, known, session))
+        return tuple(_statements(script, known, place))
     except UnclosedError as error:
         opens = script.text[error.at : error.at + 1]
         raise script.invalid(
@@ -99,10 +98,10 @@ def _with_place(script: Script, error: MisplacedError) -> InvalidStatement:
     return script.invalid(error.at, f"Syntax Error: {fact}", cause=cause, action=action)
 
 
-def _statements(script: Script, known: Definitions, session: bool) -> Iterator[Statement]:
+def _statements(script: Script, known: Definitions, place: Place) -> Iterator[Statement]:
     for tokens in _split(tokenize(script.text)):
         ready = Substituted(script.text, tokens, known.variables if known.substitution else None)
-        parser = StatementParser(ready.tokens, known.types, ready.written, session=session)
+        parser = StatementParser(ready.tokens, known.types, ready.written, place=place)
         statement = parser.parse_statement()
         if not _about_substitution(statement, known):
             _define(script, statement, known)

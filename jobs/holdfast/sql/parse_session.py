@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum, auto
 from typing import NoReturn
 
 from holdfast.sql.dialect import Kind, Token
@@ -29,9 +30,17 @@ from holdfast.sql.statements import (
 )
 from holdfast.types.schema import SqlType
 
-__all__ = ["StatementParser"]
+__all__ = ["Place", "StatementParser"]
 
 _SHOWN = ("PROPERTIES", "TOPICS", "STREAMS", "TABLES", "FUNCTIONS", "TYPES", "VARIABLES", "QUERIES")
+
+
+class Place(Enum):
+    """Where statements stand, which decides what they may be."""
+
+    FILE = auto()
+    TEST = auto()  # also ASSERT VALUES
+    SESSION = auto()  # also SHOW, DESCRIBE, EXPLAIN, PRINT, RUN SCRIPT
 
 
 class StatementParser(SourceParser):
@@ -43,17 +52,17 @@ class StatementParser(SourceParser):
         types: Mapping[str, SqlType],
         written: Callable[[int, int], str],
         *,
-        session: bool,
+        place: Place,
     ) -> None:
         super().__init__(tokens, types)
         self.written = written
-        self._session = session
+        self._place = place
 
     def parse_statement(self) -> Statement:
         """The statement, up to its semicolon.
 
         Raises:
-            MisplacedError: it is none, or one that only a session knows and `session` is false.
+            MisplacedError: it is none, or none that may stand in this place.
         """
         statement = self._by_word()
         if self.token.kind is not Kind.END and not self.take(";"):
@@ -76,7 +85,7 @@ class StatementParser(SourceParser):
             "UNSET": self._unset,
             "DEFINE": self._define,
             "UNDEFINE": self._undefine,
-            **(self._of_a_session() if self._session else {}),
+            **(self._of_a_session() if self._place is Place.SESSION else {}),
         }
         word = self.token.upper
         if word not in parsers:
@@ -137,7 +146,7 @@ class StatementParser(SourceParser):
             kind = self.advance().upper
             name = self.source_name(f"the name of the {kind.lower()}")
             return AssertSource(kind, name, self._columns(), self._with(), start.start)
-        if self._session and (self.at("VALUES") or self.at("NULL", "VALUES")):
+        if self._place is not Place.FILE and (self.at("VALUES") or self.at("NULL", "VALUES")):
             return self._assert_values(start)
         exists = not self.take("NOT", "EXISTS")
         if self.take("TOPIC"):

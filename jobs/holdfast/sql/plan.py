@@ -11,7 +11,7 @@ from holdfast.sql.catalog import Catalog
 from holdfast.sql.context import Context
 from holdfast.sql.later import DONE_BY_PARSER, refused_kind
 from holdfast.sql.options import check_topic, read_options
-from holdfast.sql.parse import parse
+from holdfast.sql.parse import Place, parse
 from holdfast.sql.plan_changes import (
     altered,
     belongs,
@@ -60,13 +60,17 @@ _NO_EXTRA: Mapping[str, AggregateFunction] = {}
 
 
 def compile_text(
-    text: str, *, extra_aggregates: Mapping[str, AggregateFunction] = _NO_EXTRA
+    text: str,
+    *,
+    extra_aggregates: Mapping[str, AggregateFunction] = _NO_EXTRA,
+    place: Place = Place.FILE,
 ) -> Topology:
     """The meaning of a file of statements.
 
     Args:
         text: CREATE STREAM / TABLE, CREATE … AS SELECT, SET and UNSET statements.
         extra_aggregates: user-defined aggregates by SQL name, beside the registered ones.
+        place: what the text is; tests may hold more than files.
 
     Returns:
         The queries in the file's order, the declared sources, and the SET properties (last
@@ -76,7 +80,7 @@ def compile_text(
         InvalidStatement: the SQL is wrong; the message has line, column and the nearest name.
         Unsupported: ksqlDB has it, Holdfast does not yet; the message says where it will come.
     """
-    return _Planner(Script(text), Functions(extra_aggregates)).plan()
+    return _Planner(Script(text), Functions(extra_aggregates)).plan(place)
 
 
 class _Planner:
@@ -90,8 +94,8 @@ class _Planner:
         self._insertions: list[Insertion] = []
         self._expectations: list[Expectation] = []
 
-    def plan(self) -> Topology:
-        for statement in parse(self._script):
+    def plan(self, place: Place) -> Topology:
+        for statement in parse(self._script, place=place):
             self._add(statement)
         return Topology(
             queries=tuple(self._queries),

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql.clauses import Name, Property, Select, WindowClause, Within
-from holdfast.sql.parse import Definitions, parse
+from holdfast.sql.parse import Definitions, Place, parse
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
     AlterSource,
@@ -37,8 +37,8 @@ from holdfast.types.topology import JoinKind, WindowKind
 HOUR = 3_600_000
 
 
-def one(text: str, *, session: bool = False) -> Any:
-    (statement,) = parse(Script(text), session=session)
+def one(text: str, place: Place = Place.FILE) -> Any:
+    (statement,) = parse(Script(text), place=place)
     return statement
 
 
@@ -165,8 +165,8 @@ def test_asserts() -> None:
         one("ASSERT SCHEMA;")
     with pytest.raises(InvalidStatement, match="Syntax error at or near 'VALUES' at line 1:8"):
         one("ASSERT VALUES s VALUES (1);")
-    assert isinstance(one("ASSERT VALUES s (a) VALUES (1);", session=True), AssertValues)
-    assert isinstance(one("ASSERT NULL VALUES s (a) KEY (1);", session=True), AssertTombstone)
+    assert isinstance(one("ASSERT VALUES s (a) VALUES (1);", Place.SESSION), AssertValues)
+    assert isinstance(one("ASSERT NULL VALUES s (a) KEY (1);", Place.TEST), AssertTombstone)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_asserts() -> None:
     ],
 )
 def test_statements_of_a_session(text: str, expected: Any) -> None:
-    assert one(text, session=True) == expected
+    assert one(text, Place.SESSION) == expected
     with pytest.raises(InvalidStatement):
         one(text)
 
@@ -192,7 +192,7 @@ def test_statements_of_a_session(text: str, expected: Any) -> None:
 def test_connectors_belong_to_kafka_connect() -> None:
     for text in ("SHOW SOURCE CONNECTORS;", "DROP CONNECTOR c;", "DESCRIBE CONNECTOR c;"):
         with pytest.raises(Unsupported, match="Kafka Connect"):
-            one(text, session=True)
+            one(text, Place.SESSION)
 
 
 def test_named_types() -> None:

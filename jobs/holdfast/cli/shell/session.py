@@ -18,7 +18,7 @@ from holdfast.cli.shell.broker import Broker
 from holdfast.cli.shell.show import Shown
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text, explain
-from holdfast.sql.parse import Definitions, parse, statement_places
+from holdfast.sql.parse import Definitions, Place, parse, statement_places
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
     AlterSource,
@@ -115,7 +115,7 @@ class Session:
     def _one(self, text: str) -> None:
         known = deepcopy(self._state.definitions)
         script = Script(text)
-        found = parse(script, known, session=True)
+        found = parse(script, known, place=Place.SESSION)
         statement = found[0] if found else None  # None: about the substitution of variables
         handler = self._handlers.get(type(statement))
         if handler is not None:
