@@ -86,8 +86,10 @@ class Translator:
         if self.scope.special(node) is not None:
             return self.boolean(node).sql
         if isinstance(node, (exp.And, exp.Or)):
-            word = "AND" if isinstance(node, exp.And) else "OR"
-            return f"({self.condition(node.this)} {word} {self.condition(node.expression)})"
+            left, right = self.condition(node.this), self.condition(node.expression)
+            if isinstance(node, exp.And):
+                return f"({left} AND {right})"
+            return f"({left} OR {self._if_left_is_known(node, left, right)})"
         if type(node) in self.comparisons.handlers:
             return self.comparisons.plain(node).sql
         return self.boolean(node).sql
@@ -161,8 +163,24 @@ class Translator:
 
     def _logical(self, node: exp.Binary) -> Typed:
         word = "AND" if isinstance(node, exp.And) else "OR"
-        left, right = self.boolean(node.this), self.boolean(node.expression)
-        return Typed(BOOLEAN, self.scope.logical(word, left.sql, right.sql))
+        left, right = self.boolean(node.this).sql, self.boolean(node.expression).sql
+        right = self._if_left_is_known(node, left, right)
+        return Typed(BOOLEAN, self.scope.logical(word, left, right))
+
+    def _if_left_is_known(self, node: exp.Binary, left: str, right: str) -> str:
+        """The right side; where the left one is NULL, so is the whole, whatever the right is."""
+        if self._never_null(node.this):
+            return right
+        if isinstance(node, exp.And):
+            return f"({left} IS NULL OR {right})"
+        return f"({left} IS NOT NULL AND {right})"
+
+    def _never_null(self, node: exp.Expr) -> bool:
+        if isinstance(node, (exp.And, exp.Or)):
+            return self._never_null(node.this) and self._never_null(node.expression)
+        if isinstance(node, (exp.Not, exp.Paren)):
+            return self._never_null(node.this)
+        return isinstance(node, exp.Boolean) or type(node) in self.comparisons.handlers
 
     def _not(self, node: exp.Not) -> Typed:
         if isinstance(node.this, exp.Is):

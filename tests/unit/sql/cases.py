@@ -114,6 +114,11 @@ BOTH: list[tuple[str, object]] = [
     ("{TS} >= '2023-11-14T22:13:20'", True),
     ("{F} AND NOT {F}", False),
     ("{F} OR {I} = 0", True),
+    ("{NF} OR {F}", None),
+    ("{NF} AND NOT {F}", None),
+    ("NOT {F} AND {NF}", False),
+    ("CASE WHEN {NF} OR {F} THEN 1 ELSE 2 END", 2),
+    ("CASE WHEN {NOTHING} = 'x' OR {F} THEN 1 ELSE 2 END", 1),
     # nested values
     ("{A}[1]", 3),
     ("{A}[-1]", 3),
