@@ -87,8 +87,8 @@ class AggregateFunction(ABC):
     plain = False  # whether ksqlDB keeps no array, map or struct for it: DELIMITED can
 
     def columns(self, count: int) -> int:
-        """How many of `count` arguments are columns; those that follow are constants."""
-        return min(count, 1)
+        """How many of `count` arguments are columns; those that follow must be constants."""
+        return count
 
     def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
         """What the statement's properties add to a call's constants; `bind` finds it last."""

@@ -73,6 +73,9 @@ class _SingleCall(Aggregate):
 class _ByOffset(AggregateFunction):
     latest: bool
 
+    def columns(self, count: int) -> int:
+        return min(count, 1)
+
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 1:
             raise not_accepted(self.name, args, literals)

@@ -40,7 +40,11 @@ class _ExtremeCall(Aggregate):
         return (self._type,)
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        return (self._pick(old[0], partial[0], skip_nulls=True),)
+        if not pa.types.is_timestamp(self._type):
+            return (self._pick(old[0], partial[0], skip_nulls=True),)
+        # Arrow does not compare times that have a zone.
+        first, second = old[0].cast(pa.int64()), partial[0].cast(pa.int64())
+        return (self._pick(first, second, skip_nulls=True).cast(self._type),)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return state[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,21 +39,33 @@ class _Added(Aggregate):
         return tuple(p.type for p in self._partials)
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        return tuple(
-            _fitted(pc.add(pc.fill_null(a, zero), pc.fill_null(b, zero)), a.type)
-            for a, b, zero in zip(old, partial, self._zeros, strict=True)
-        )
+        return self._each(pc.add, old, partial)
 
     def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return self._each(pc.subtract, state, partial)
+
+    def _each(
+        self,
+        operation: Callable[[pa.Array, pa.Array], pa.Array],
+        first: Sequence[pa.Array],
+        second: Sequence[pa.Array],
+    ) -> tuple[pa.Array, ...]:
+        columns = zip(first, second, self._zeros, strict=True)
         return tuple(
-            _fitted(pc.subtract(pc.fill_null(a, zero), pc.fill_null(b, zero)), a.type)
-            for a, b, zero in zip(state, partial, self._zeros, strict=True)
+            _exact(operation, pc.fill_null(a, zero), pc.fill_null(b, zero))
+            for a, b, zero in columns
         )
 
 
-def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Arrow widens decimals when it adds them."""
-    return array if array.type == kind else array.cast(kind, safe=False)
+def _exact(
+    operation: Callable[[pa.Array, pa.Array], pa.Array], first: pa.Array, second: pa.Array
+) -> pa.Array:
+    """Of the type of both: Arrow wants room for one more digit of decimals."""
+    kind = first.type
+    if not pa.types.is_decimal(kind):
+        return operation(first, second)
+    wide = pa.decimal256(kind.precision, kind.scale)
+    return operation(first.cast(wide), second.cast(wide)).cast(kind)
 
 
 class _CountCall(_Added):

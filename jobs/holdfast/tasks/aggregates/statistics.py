@@ -161,9 +161,6 @@ class Correlation(AggregateFunction):
     name = "CORRELATION"
     undoable = True
 
-    def columns(self, count: int) -> int:
-        return count
-
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 2 or not all(a.numeric for a in args):
             raise not_accepted(self.name, args, literals)

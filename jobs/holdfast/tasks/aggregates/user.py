@@ -122,9 +122,6 @@ class UserFunction(AggregateFunction):
         self._returns = returns
         self._body = body
 
-    def columns(self, count: int) -> int:
-        return count
-
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if tuple(args) != self._args:
             wanted = ", ".join(str(a) for a in self._args)
