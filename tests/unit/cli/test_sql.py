@@ -149,10 +149,27 @@ def test_scripts_run_in_the_session(shell: Shell, tmp_path: Path) -> None:
         shell(f"RUN SCRIPT '{outer}';")
 
 
-@pytest.mark.parametrize("verb", ["TERMINATE", "PAUSE", "RESUME"])
+@pytest.mark.parametrize("verb", ["PAUSE", "RESUME"])
 def test_a_running_job_takes_no_orders(shell: Shell, verb: str) -> None:
     with pytest.raises(Unsupported, match=f"{verb} cannot reach a running job"):
         shell(f"{verb} ALL;")
+
+
+def test_terminate_takes_a_query_out_of_the_script(shell: Shell) -> None:
+    shell(f"{SOURCE} {TABLE}")
+    assert "a job that runs is not told" in shell("TERMINATE ctas_per_page;")
+    assert shell.session.topology.queries == ()
+    assert shell.session.script.endswith("TERMINATE ctas_per_page;\n")
+
+
+def test_streams_are_asserted(shell: Shell) -> None:
+    shell(SOURCE)
+    assert shell("ASSERT STREAM clicks (id INT KEY, page STRING);") == (
+        "Stream CLICKS is as asserted."
+    )
+    with pytest.raises(InvalidStatement):
+        shell("ASSERT STREAM clicks (id INT KEY, page INT);")
+    assert shell.session.script == f"{SOURCE}\n"
 
 
 def test_records_are_asserted_by_the_test_runner(shell: Shell) -> None:

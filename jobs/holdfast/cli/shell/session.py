@@ -21,7 +21,6 @@ from holdfast.sql import compile_text, explain
 from holdfast.sql.parse import Definitions, Place, parse, statement_places
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
-    AlterSource,
     AssertSchema,
     AssertSource,
     AssertTombstone,
@@ -30,21 +29,16 @@ from holdfast.sql.statements import (
     CreateAs,
     CreateSource,
     CreateType,
-    Define,
     Describe,
     DropSource,
-    DropType,
     Explain,
     InsertSelect,
     InsertValues,
     Print,
     RunScript,
-    SetProperty,
     Show,
     Statement,
     Steer,
-    Undefine,
-    UnsetProperty,
 )
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.topology import Topology
@@ -53,10 +47,6 @@ __all__ = ["Session"]
 
 _PLACE = re.compile(r"line \d+, column \d+: ")
 _SCRIPTS_DEEP = 20  # a script that runs itself is stopped here
-_KEPT = (
-    AlterSource, CreateAs, CreateSource, CreateType, Define, DropSource, DropType, InsertSelect,
-    InsertValues, SetProperty, Undefine, UnsetProperty,
-)  # fmt: skip
 
 
 @dataclass
@@ -90,6 +80,8 @@ class Session:
             RunScript: self._run_script,
             Steer: self._steer,
             AssertTopic: self._assert_topic,
+            AssertSource: self._assert_source,
+            **dict.fromkeys((AssertSchema, AssertValues, AssertTombstone), self._refuse),
         }
 
     @property
@@ -114,18 +106,15 @@ class Session:
 
     def _one(self, text: str) -> None:
         known = deepcopy(self._state.definitions)
-        script = Script(text)
-        found = parse(script, known, place=Place.SESSION)
+        found = parse(Script(text), known, place=Place.SESSION)
         statement = found[0] if found else None  # None: about the substitution of variables
         handler = self._handlers.get(type(statement))
         if handler is not None:
             handler(statement, text)
-        elif statement is None or isinstance(statement, _KEPT):
-            self._keep(text)
-            self._state.definitions = known
-            self._tell(_done(statement))
-        else:
-            self._refuse(script, statement)
+            return
+        self._keep(text)
+        self._state.definitions = known
+        self._tell(_done(statement))
 
     def _keep(self, text: str) -> None:
         self._state.topology = self._planned(text)
@@ -140,23 +129,29 @@ class Session:
         except InvalidStatement as error:
             raise _placed_in(error, before.count("\n")) from None
 
-    def _refuse(self, script: Script, statement: Statement) -> None:
-        what = "a stream's or table's schema" if isinstance(statement, AssertSource) else "records"
-        what = "a schema registry" if isinstance(statement, AssertSchema) else what
-        assert isinstance(statement, AssertSource | AssertSchema | AssertValues | AssertTombstone)
-        raise script.unsupported(
+    def _refuse(self, statement: AssertSchema | AssertValues | AssertTombstone, text: str) -> None:
+        what = "schemas of a registry" if isinstance(statement, AssertSchema) else "records"
+        raise Script(text).unsupported(
             statement.at,
             f"a session does not assert {what}",
             action="test statements with `holdfast test`",
         )
 
+    def _assert_source(self, statement: AssertSource, text: str) -> None:
+        self._planned(text)
+        self._tell(f"{statement.kind.capitalize()} {statement.name.text} is as asserted.")
+
     def _steer(self, statement: Steer, text: str) -> None:
+        if statement.verb == "TERMINATE":
+            self._keep(text)
+            self._tell("The script has it no longer; a job that runs is not told, it takes no "
+                       "orders: save the script and run the job again.")  # fmt: skip
+            return
         raise Script(text).unsupported(
             statement.at,
             f"{statement.verb} cannot reach a running job: a job takes no orders",
             cause="jobs are files, run by `holdfast run FILE.sql`",
-            action="stop the job with Ctrl-C or SIGTERM and run it again to resume, exactly once; "
-            "to end one query, take its statement out of the file first",
+            action="stop the job with Ctrl-C or SIGTERM; run again it resumes, exactly once",
         )
 
     def _show(self, statement: Show, text: str) -> None:
@@ -226,6 +221,8 @@ def _placed_in(error: InvalidStatement, lines_before: int) -> InvalidStatement:
 def _done(statement: Statement | None) -> str:
     if isinstance(statement, CreateSource | CreateAs):
         return f"{statement.kind.capitalize()} {statement.name.text} is in the script."
+    if isinstance(statement, InsertValues):
+        return f"The record for {statement.target.text} is in the script."
     if isinstance(statement, InsertSelect):
         return f"The query into {statement.target.text} is in the script."
     if isinstance(statement, DropSource):
