@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from holdfast.sql.explain_rows import inputs, records, row_step
+from holdfast.sql.explain_text import columns, count, duration, line, topic
 from holdfast.types.ids import changelog_topic
-from holdfast.types.schema import Column
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
+    Emit,
     Format,
     KeyExpression,
     OutputColumn,
     ProjectStep,
     Query,
-    Sink,
     Source,
     Topology,
     Window,
+    WindowKind,
 )
 
 __all__ = ["explain"]
-
-_LABEL = 13
-_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
 
 
 def explain(topology: Topology) -> str:
@@ -34,6 +33,8 @@ def explain(topology: Topology) -> str:
         lines += ["", *_declared(source)]
     for query in topology.queries:
         lines += ["", *_query(query, properties)]
+    if topology.insertions or topology.expectations:
+        lines += ["", *records((*topology.insertions, *topology.expectations))]
     if properties:
         lines += ["", "Properties"]
         lines += [f"  {key} = {value}" for key, value in topology.properties]
@@ -41,41 +42,21 @@ def explain(topology: Topology) -> str:
 
 
 def _summary(topology: Topology) -> str:
-    declared = _count(len(topology.sources), "declared source")
+    declared = count(len(topology.sources), "declared source")
     queries = len(topology.queries)
     return f"Topology: {declared}, {queries} {'query' if queries == 1 else 'queries'}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _line(label: str, text: str) -> str:
-    return f"    {label:<{_LABEL}}{text}"
-
-
 def _declared(source: Source) -> Iterator[str]:
     yield f"Source {source.kind} {source.name}"
-    yield _line("topic", _topic(source))
+    yield line("topic", topic(source))
     if source.key_columns:
-        yield _line("key", _columns(source.key_columns))
-    yield _line("value", _columns(source.value_columns))
+        yield line("key", columns(source.key_columns))
+    yield line("value", columns(source.value_columns))
+    for header in source.headers:
+        yield line("header", f"{header.column} = {header.key or 'all headers'}")
     if source.timestamp:
-        yield _line("event time", _event_time(source))
-
-
-def _topic(of: Source | Sink) -> str:
-    parts = [of.topic]
-    if of.partitions is not None:
-        parts.append(_count(of.partitions, "partition"))
-    if of.replicas is not None:
-        parts.append(_count(of.replicas, "replica"))
-    key = of.key_format if of.key_columns else Format.NONE
-    return ", ".join([*parts, f"key {key}", f"value {of.value_format}"])
-
-
-def _columns(columns: Iterable[Column]) -> str:
-    return ", ".join(str(c) for c in columns)
+        yield line("event time", _event_time(source))
 
 
 def _event_time(source: Source) -> str:
@@ -94,25 +75,32 @@ def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
         yield from _projection(query.step)
         yield from _sink(query)
         return
-    if not isinstance(query.step, AggregateStep):
-        raise TypeError(f"{query.id}: no explanation of a {type(query.step).__name__}")
-    yield "  Sub-topology 0: ingest, Spark SQL, partial aggregation on the map side"
-    yield from _reading(query)
-    yield from _grouping(query.step)
+    if isinstance(query.step, AggregateStep):
+        yield "  Sub-topology 0: ingest, Spark SQL, partial aggregation on the map side"
+        yield from _reading(query)
+        yield from _grouping(query.step)
+    else:
+        yield "  Sub-topology 0: ingest, Spark SQL"
+        yield from inputs(query)
     yield "  Shuffle by key: pmod(hash(key), P), P = " + properties.get(
         "state.partitions", "state.partitions"
     )
     yield "  Sub-topology 1: state task, one transaction per state partition"
-    yield from _state(query, query.step, properties)
-    yield from _outputs(query.step)
+    if isinstance(query.step, AggregateStep):
+        yield from _state(query, query.step)
+        yield from _changelog(query, properties)
+        yield from _outputs(query.step)
+    else:
+        yield from _changelog(query, properties)
+        yield from row_step(query)
     yield from _sink(query)
 
 
 def _reading(query: Query) -> Iterator[str]:
     source = query.source
-    yield _line("source", f"{source.kind} {source.name}, topic {_topic(source)}")
-    yield _line("event time", _event_time(source))
-    yield _line("filter", query.filter or "none")
+    yield line("source", f"{source.kind} {source.name}, topic {topic(source)}")
+    yield line("event time", _event_time(source))
+    yield line("filter", query.filter or "none")
 
 
 def _expression(item: KeyExpression) -> str:
@@ -120,34 +108,30 @@ def _expression(item: KeyExpression) -> str:
 
 
 def _projection(step: ProjectStep) -> Iterator[str]:
-    yield _line("key", "; ".join(map(_expression, step.keys)) or "none")
+    yield line("key", "; ".join(map(_expression, step.keys)) or "none")
+    for array in step.explode:
+        yield line("rows of", _expression(array))
     for output in step.outputs:
-        yield _line("value", _expression(output))
+        yield line("value", _expression(output))
 
 
 def _grouping(step: AggregateStep) -> Iterator[str]:
     for key in step.keys:
-        yield _line("key", _expression(key))
+        yield line("key", _expression(key))
     if step.window:
-        yield _line("window", _window(step.window))
+        yield line("window", _window(step.window))
     for call in step.aggregates:
-        yield _line("partial", _call(call))
+        yield line("partial", _call(call))
 
 
 def _window(window: Window) -> str:
-    parts = [f"{window.kind} size {_duration(window.size_ms)}"]
+    what = "gap" if window.kind is WindowKind.SESSION else "size"
+    parts = [f"{window.kind} {what} {duration(window.size_ms)}"]
     if window.advance_ms != window.size_ms:
-        parts.append(f"advance {_duration(window.advance_ms)}")
-    parts.append(f"grace {_duration(window.grace_ms)}")
-    parts.append(f"retention {_duration(window.retention_ms)}")
+        parts.append(f"advance {duration(window.advance_ms)}")
+    parts.append(f"grace {duration(window.grace_ms)}")
+    parts.append(f"retention {duration(window.retention_ms)}")
     return ", ".join(parts)
-
-
-def _duration(length_ms: int) -> str:
-    for unit_ms, noun in _UNITS:
-        if length_ms and length_ms % unit_ms == 0:
-            return _count(length_ms // unit_ms, noun)
-    return f"{length_ms} ms"
 
 
 def _call(call: AggregateCall) -> str:
@@ -155,25 +139,32 @@ def _call(call: AggregateCall) -> str:
     return f"{call.name} {call.type} = {call.function}({', '.join(arguments) or '*'})"
 
 
-def _state(query: Query, step: AggregateStep, properties: dict[str, str]) -> Iterator[str]:
+def _state(query: Query, step: AggregateStep) -> Iterator[str]:
     codec = query.sink.key_format
     shape = "the bare value" if len(step.keys) == 1 else "an object of the key columns"
     shape = f" ({shape})" if codec is Format.JSON else ""
     suffix = " + window start" if step.window else ""
-    yield _line("state", f"{'window' if step.window else 'key-value'} store, P state partitions")
-    yield _line("key codec", f"{codec}{shape} of {_columns(k.column for k in step.keys)}{suffix}")
-    yield _line("merge", ", ".join(a.name for a in step.aggregates))
+    yield line("state", f"{'window' if step.window else 'key-value'} store, P state partitions")
+    yield line("key codec", f"{codec}{shape} of {columns(k.column for k in step.keys)}{suffix}")
+    yield line("merge", ", ".join(a.name for a in step.aggregates))
+    if step.undo:
+        yield line("takes back", ", ".join(map(_call, step.undo)))
+    if step.emit is not Emit.BATCH:
+        yield line("emit", step.emit)
+
+
+def _changelog(query: Query, properties: dict[str, str]) -> Iterator[str]:
     application = properties.get("application.id", "<application.id>")
     topic = changelog_topic(application, query.id)
-    yield _line("changelog", f"{topic}, P partitions, cleanup.policy=compact")
-    yield _line("fingerprint", query.fingerprint())
+    yield line("changelog", f"{topic}, P partitions, cleanup.policy=compact")
+    yield line("fingerprint", query.fingerprint())
 
 
 def _outputs(step: AggregateStep) -> Iterator[str]:
     if step.having:
-        yield _line("having", step.having)
+        yield line("having", step.having)
     for output in step.outputs:
-        yield _line("value", _output(output))
+        yield line("value", _output(output))
 
 
 def _output(output: OutputColumn) -> str:
@@ -182,7 +173,7 @@ def _output(output: OutputColumn) -> str:
 
 def _sink(query: Query) -> Iterator[str]:
     sink = query.sink
-    yield _line("sink", f"{sink.kind} {sink.name}, topic {_topic(sink)}")
-    yield _line("key", _columns(sink.key_columns) or "none")
+    yield line("sink", f"{sink.kind} {sink.name}, topic {topic(sink)}")
+    yield line("key", columns(sink.key_columns) or "none")
     for key, value in query.properties:
-        yield _line(key.lower(), value)
+        yield line(key.lower(), value)

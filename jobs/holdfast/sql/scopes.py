@@ -131,11 +131,13 @@ class RelationScope(Scope):
             )
         relation = self._relation
         known = [*relation.owners, *(other for other, _ in relation.names)]
-        unknown_owner = qualifier is not None and qualifier not in known
-        hint = did_you_mean(qualifier or "", known) if unknown_owner else ""
-        hint = hint or did_you_mean(name, relation.all_names())
-        if not hint:
-            hint = "known are: " + ", ".join(dict.fromkeys(relation.all_names()))
+        if qualifier is not None and qualifier not in known:
+            return self._script.invalid(
+                at, f"'{qualifier}' is not a valid stream/table name or alias.",
+                action=did_you_mean(qualifier, known) or f"known are: {', '.join(known)}",
+            )  # fmt: skip
+        hint = did_you_mean(name, relation.all_names())
+        hint = hint or "known are: " + ", ".join(dict.fromkeys(relation.all_names()))
         written = f"{qualifier}.{name}" if qualifier else name
         fact = f"{self._clause} column '{written}' cannot be resolved."
         if self._clause == "PARTITION BY":

@@ -55,11 +55,11 @@ def test_a_whole_statement() -> None:
         window=None,
         aggregates=(
             AggregateCall("__a0", "COUNT", (), (), (), BIGINT),
-            AggregateCall("__a1", "SUM", ("`I`",), (INTEGER,), (), BIGINT),
+            AggregateCall("__a1", "SUM", ("`I`",), (INTEGER,), (), INTEGER),
         ),
         outputs=(
             OutputColumn(Column("C", BIGINT), "__a0", '"__a0"'),
-            OutputColumn(Column("TOTAL", BIGINT), "__a1", '"__a1"'),
+            OutputColumn(Column("TOTAL", INTEGER), "__a1", '"__a1"'),
         ),
         having='TRY(("__a0" > CAST(1 AS BIGINT)))',
     )
@@ -92,9 +92,6 @@ def test_with_says_otherwise() -> None:
     ("select", "names", "chosen"),
     [
         ("SELECT k, COUNT(*) FROM s GROUP BY k", ["K"], Format.KAFKA),
-        ("SELECT k, i, COUNT(*) FROM s GROUP BY k, i", ["K", "I"], Format.JSON),
-        ("SELECT i, k, COUNT(*) FROM s GROUP BY (k, i)", ["K", "I"], Format.JSON),
-        ("SELECT n, COUNT(*) FROM s GROUP BY n", ["N"], Format.JSON),
         ("SELECT k AS key1, COUNT(*) FROM s GROUP BY k", ["KEY1"], Format.KAFKA),
         ("SELECT UCASE(k), COUNT(*) AS c FROM s GROUP BY ucase(s.k)", ["KSQL_COL_0"], Format.KAFKA),
         ("SELECT (i + 1) AS `next`, COUNT(*) FROM s x GROUP BY x.i + 1", ["next"], Format.KAFKA),
@@ -109,6 +106,22 @@ def test_grouping_expressions_that_are_selected_are_the_key(
     assert [c.name for c in query.sink.key_columns] == names
     assert [k.column for k in query.step.keys] == list(query.sink.key_columns)
     assert query.sink.key_format is chosen
+
+
+@pytest.mark.parametrize(
+    ("select", "names"),
+    [
+        ("SELECT k, i, COUNT(*) FROM s GROUP BY k, i", ["K", "I"]),
+        ("SELECT i, k, COUNT(*) FROM s GROUP BY (k, i)", ["K", "I"]),
+        ("SELECT n, COUNT(*) FROM s GROUP BY n", ["N"]),
+    ],
+)
+def test_a_key_that_kafka_cannot_hold_needs_another_key_format(
+    select: str, names: list[str]
+) -> None:
+    with pytest.raises(InvalidStatement, match="Key format does not support schema"):
+        table(select)
+    assert [c.name for c in table(select, " WITH (KEY_FORMAT='JSON')").sink.key_columns] == names
 
 
 def test_as_value_copies_the_key_and_expressions_of_keys_are_values() -> None:
@@ -168,7 +181,7 @@ def test_the_fingerprint_changes_with_the_state() -> None:
         ("COUNT(*)", BIGINT),
         ("COUNT(k)", BIGINT),
         ("SUM(d)", DOUBLE),
-        ("SUM(n)", SqlType(Base.DECIMAL, 18, 2)),
+        ("SUM(n)", SqlType(Base.DECIMAL, 8, 2)),
         ("AVG(i)", DOUBLE),
         ("MIN(k)", STRING),
         ("MAX(i + 0.5)", SqlType(Base.DECIMAL, 12, 1)),
@@ -178,10 +191,10 @@ def test_the_fingerprint_changes_with_the_state() -> None:
         ("COLLECT_SET(k)", SqlType(Base.ARRAY, element=STRING)),
         ("TOPK(d, 3)", SqlType(Base.ARRAY, element=DOUBLE)),
         ("COUNT_DISTINCT(k)", BIGINT),
-        ("SUM(CASE WHEN k = 'x' THEN 1 ELSE 0 END)", BIGINT),
+        ("SUM(CASE WHEN k = 'x' THEN 1 ELSE 0 END)", INTEGER),
         ("MAX(ROWTIME)", BIGINT),
         ("COLLECT_LIST(i)[1]", INTEGER),
-        ("SUM(i) / 2", BIGINT),
+        ("SUM(i) / 2", INTEGER),
         ("CAST(SUM(i) AS DOUBLE) / COUNT(*)", DOUBLE),
     ],
 )
@@ -195,9 +208,7 @@ def test_windows_have_ksqldbs_defaults() -> None:
         return step_of(f"SELECT k, COUNT(*) FROM s WINDOW {clause} GROUP BY k").window
 
     tumbling, hopping = WindowKind.TUMBLING, WindowKind.HOPPING
-    assert window("TUMBLING (SIZE 1 HOUR)") == Window(
-        tumbling, HOUR, HOUR, DAY - HOUR, DAY
-    )
+    assert window("TUMBLING (SIZE 1 HOUR)") == Window(tumbling, HOUR, HOUR, DAY - HOUR, DAY)
     assert window("TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 1 MINUTE)") == Window(
         tumbling, 10_000, 10_000, 60_000, 70_000
     )
@@ -208,12 +219,12 @@ def test_windows_have_ksqldbs_defaults() -> None:
 
 def test_window_bounds_are_numbers_that_compare_with_dates() -> None:
     step = step_of(
-        "SELECT k, WINDOWSTART AS ws, WINDOWEND - WINDOWSTART AS width, COUNT(*) AS c, "
+        "SELECT k, WINDOWSTART AS ws, WINDOWEND - WINDOWSTART AS width, "
+        "WINDOWSTART >= '2024-01-01' AS late, COUNT(*) AS c, "
         "FORMAT_TIMESTAMP(FROM_UNIXTIME(WINDOWSTART), 'yyyy-MM-dd HH') AS h "
-        "FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k HAVING WINDOWSTART >= '2024-01-01'"
+        "FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k"
     )
     assert step.outputs[0] == OutputColumn(Column("WS", BIGINT), "WINDOWSTART", '"WINDOWSTART"')
-    assert step.having == 'TRY(("WINDOWSTART" >= 1704067200000))'
     frame: dict[str, pa.Array] = {
         "K": pa.array(["x", "x"]),
         "WINDOWSTART": pa.array([1_704_067_200_000, 1_704_063_600_000]),
@@ -221,8 +232,7 @@ def test_window_bounds_are_numbers_that_compare_with_dates() -> None:
         "__a0": pa.array([5, 6]),
     }
     values = [c.to_pylist() for c in Expressions(step.outputs).columns(frame)]
-    assert values[1:] == [[HOUR, HOUR], [5, 6], ["2024-01-01 00", "2023-12-31 23"]]
-    assert Expressions(step.outputs, step.having).passes(frame) == [True, False]
+    assert values[1:] == [[HOUR, HOUR], [True, False], [5, 6], ["2024-01-01 00", "2023-12-31 23"]]
 
 
 def test_errors_after_the_aggregation_are_null() -> None:
@@ -254,47 +264,55 @@ def test_aggregates_of_the_caller() -> None:
     with pytest.raises(InvalidStatement, match="PRODUCT takes one number"):
         compile_text(text.replace("product(d)", "product(d, d)"), extra_aggregates={"P": Product(),
                      "PRODUCT": Product()})  # fmt: skip
-    with pytest.raises(InvalidStatement, match="unknown function PRODUCT"):
+    with pytest.raises(InvalidStatement, match="Can't find any functions with the name 'PRODUCT'"):
         compile_text(text)
 
 
 INVALID = [
     ("SELECT COUNT(*) FROM s GROUP BY k", "must include the grouping expression k", 19),
     ("SELECT i, COUNT(*) FROM s GROUP BY k", "Key missing from projection", 19),
-    ("SELECT k, i, COUNT(*) FROM s GROUP BY k", "I is neither aggregated nor part", 29),
-    ("SELECT k, COUNT(*) FROM s GROUP BY k HAVING d > 1", "D is neither aggregated", 63),
-    ("SELECT k, k AS k2, COUNT(*) FROM s GROUP BY k", "more than once, as K and K2", 29),
-    ("SELECT k, COUNT(*) AS k FROM s GROUP BY k", "the column K is selected twice", 29),
-    ("SELECT k, SUM(COUNT(*)) FROM s GROUP BY k", "COUNT cannot stand in an aggregate", 33),
+    ("SELECT k, i, COUNT(*) FROM s GROUP BY k",
+     "Non-aggregate SELECT expression(s) not part of GROUP BY: I", 29),
+    ("SELECT k, COUNT(*) FROM s GROUP BY k HAVING d > 1",
+     "Non-aggregate HAVING expression not part of GROUP BY: D", 63),
+    ("SELECT k, k AS k2, COUNT(*) FROM s GROUP BY k", "more than once: `K` and `K2`", 29),
+    ("SELECT k, COUNT(*) AS k FROM s GROUP BY k", "K is selected twice", 29),
+    ("SELECT k, SUM(COUNT(*)) FROM s GROUP BY k",
+     "Aggregate functions can not be nested: SUM(COUNT())", 29),
     ("SELECT k, COUNT(*) FROM s WHERE COUNT(*) > 1 GROUP BY k", "COUNT cannot stand in WHERE", 51),
-    ("SELECT COUNT(*), COUNT(i) FROM s GROUP BY COUNT(*)", "COUNT cannot stand in GROUP BY", 61),
+    ("SELECT COUNT(*), COUNT(i) FROM s GROUP BY COUNT(*)",
+     "GROUP BY does not support aggregate functions: COUNT", 61),
     ("SELECT k FROM s GROUP BY k", "GROUP BY requires aggregate functions", 44),
-    ("SELECT k, COUNT(*) FROM s", "the aggregate COUNT requires a GROUP BY", 29),
-    ("SELECT k, i FROM s", "makes a STREAM", 1),
-    ("SELECT k, COUNT(*) FROM s GROUP BY 1", "GROUP BY 1 groups by a constant", 54),
-    ("SELECT m, COUNT(*) FROM s GROUP BY m", "a MAP cannot be a key", 54),
-    ("SELECT k, COUNT(*) FROM s GROUP BY k, k", "GROUP BY names this twice", 57),
-    ("SELECT UCASE(k) AS u, COUNT(*) FROM s GROUP BY u", "cannot use U, which is an alias", 66),
+    ("SELECT k, COUNT(*) FROM s", "aggregate function [COUNT(*)] without a GROUP BY", 29),
+    ("SELECT k, i FROM s", "Your SELECT query produces a STREAM", 14),
+    ("SELECT k, COUNT(*) FROM s GROUP BY 1", "must include the grouping expression 1", 19),
+    ("SELECT m, COUNT(*) FROM s GROUP BY m", "Map keys, including types that contain maps", 54),
+    ("SELECT k, COUNT(*) FROM s GROUP BY k, k", "Duplicate GROUP BY expression: S.K", 57),
+    ("SELECT UCASE(k) AS u, COUNT(*) FROM s GROUP BY u", "GROUP BY cannot use an alias", 66),
     ("SELECT k FROM s GROUP BY k HAVING COUNT(*) > 1", "no value columns", 19),
-    ("SELECT k, SUM(k) FROM s GROUP BY k", "SUM takes one number, not STRING", 29),
+    ("SELECT k, SUM(k) FROM s GROUP BY k",
+     "Function 'sum' does not accept parameters (STRING)", 29),
     ("SELECT k, SUM(*) FROM s GROUP BY k", "SUM takes a column, not *", 29),
     ("SELECT k, COUNT(DISTINCT i) FROM s GROUP BY k", "COUNT takes no DISTINCT", 29),
     ("SELECT k, COUNT(NULL) FROM s GROUP BY k", "COUNT(NULL) has no type", 29),
     ("SELECT k, CONT(*) FROM s GROUP BY k", "did you mean COUNT?", 29),
-    ("SELECT k, WINDOWSTART AS w, COUNT(*) FROM s GROUP BY k", "needs a query with WINDOW", 29),
+    ("SELECT k, WINDOWSTART AS w, COUNT(*) FROM s GROUP BY k",
+     "SELECT column 'WINDOWSTART' cannot be resolved", 29),
     ("SELECT k, MAX(WINDOWEND) FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k",
-     "WINDOWEND cannot stand in an aggregate", 33),
+     "can not be passed to aggregate functions", 33),
     ("SELECT k, WINDOWSTART, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k",
-     "WINDOWSTART is a reserved column name", 29),
+     "Reserved column name in select: `WINDOWSTART`", 29),
     ("SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR, RETENTION 2 HOURS) GROUP BY k",
      "RETENTION (7200000 ms) is less than SIZE + GRACE PERIOD (3600000 + 82800000 ms)", 52),
     ("SELECT k, COUNT(*) FROM s WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 2 HOURS) GROUP BY k",
      "ADVANCE BY (7200000 ms) must be more than 0", 52),
-    ("SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR)", "WINDOW requires a GROUP BY", 19),
+    ("SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR)",
+     "WINDOW clause requires a GROUP BY", 19),
     ("SELECT k, COUNT(*) FROM s GROUP BY k PARTITION BY k", "exclude each other", 19),
     ("SELECT k, COUNT(*), NULL AS n FROM s GROUP BY k", "N is NULL and has no type", 39),
-    ("SELECT k, COUNT(*) FROM r GROUP BY k", "unknown stream or table R", 43),
-    ("SELECT k, COUNT(*) FROM s GROUP BY kk", "column KK of S\nWhat to do: did you mean K?", 54),
+    ("SELECT k, COUNT(*) FROM r GROUP BY k", "R does not exist", 43),
+    ("SELECT k, COUNT(*) FROM s GROUP BY kk",
+     "column 'KK' cannot be resolved.\nWhat to do: did you mean K?", 54),
 ]  # fmt: skip
 
 
@@ -308,14 +326,8 @@ def test_invalid_aggregations(select: str, message: str, column: int) -> None:
 
 
 def test_a_stream_cannot_be_grouped() -> None:
-    with pytest.raises(InvalidStatement, match="makes a TABLE"):
+    with pytest.raises(InvalidStatement, match="produces a TABLE"):
         compile_text(f"{S}CREATE STREAM t AS SELECT k, COUNT(*) FROM s GROUP BY k;")
-
-
-def test_functions_without_a_twin_in_duckdb_say_where_they_work() -> None:
-    with pytest.raises(Unsupported, match=r"INITCAP .* cannot be evaluated after the aggregation"):
-        table("SELECT k, INITCAP(k) AS x, COUNT(*) FROM s GROUP BY k")
-    table("SELECT INITCAP(k) AS x, COUNT(*) FROM s GROUP BY INITCAP(k)")
 
 
 def test_names_that_differ_only_in_case_are_refused() -> None:
@@ -326,7 +338,7 @@ def test_names_that_differ_only_in_case_are_refused() -> None:
 
 
 def test_a_key_format_that_is_asked_for_must_fit() -> None:
-    with pytest.raises(InvalidStatement, match="KAFKA holds one column, but the key has 2"):
+    with pytest.raises(InvalidStatement, match="'KAFKA' format only supports a single field"):
         table("SELECT k, i, COUNT(*) FROM s GROUP BY k, i", " WITH (KEY_FORMAT='KAFKA')")
-    with pytest.raises(InvalidStatement, match="NONE has no place for K STRING"):
+    with pytest.raises(InvalidStatement, match="'NONE' format can only be used when no columns"):
         table("SELECT k, COUNT(*) FROM s GROUP BY k", " WITH (KEY_FORMAT='NONE')")

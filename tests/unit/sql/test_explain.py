@@ -55,7 +55,7 @@ Query ctas_t
     key          K STRING = `K`
     window       HOPPING size 1 hour, advance 10 minutes, grace 90 seconds, retention 3690 seconds
     partial      __a0 BIGINT = COUNT(*)
-    partial      __a1 BIGINT = SUM(`V`)
+    partial      __a1 INTEGER = SUM(`V`)
   Shuffle by key: pmod(hash(key), P), P = 4
   Sub-topology 1: state task, one transaction per state partition
     state        window store, P state partitions
@@ -65,8 +65,8 @@ Query ctas_t
     fingerprint  FINGERPRINT
     having       TRY(("__a0" > CAST(1 AS BIGINT)))
     value        N BIGINT = __a0
-    value        MEAN BIGINT = TRY(CAST(("__a1" // nullif("__a0", 0)) AS BIGINT))
-    sink         TABLE T, topic T, 2 partitions, key KAFKA, value JSON
+    value        MEAN BIGINT = TRY(CAST((CAST("__a1" AS BIGINT) // nullif("__a0", 0)) AS BIGINT))
+    sink         TABLE T, topic T, 2 partitions, key KAFKA, value JSON, HOPPING windows of 1 hour
     key          K STRING
     retention_ms 1000
 
@@ -116,6 +116,44 @@ def test_the_movies_example_is_the_designs() -> None:
     assert [(a.function, a.args) for a in movies.aggregates] == [
         ("COUNT", ("`TICKET_TOTAL_VALUE`",))
     ]
+
+
+ROWS = """\
+CREATE STREAM a (id INT KEY, v INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');
+CREATE STREAM b (id INT KEY, l ARRAY<INT>) WITH (KAFKA_TOPIC='b', VALUE_FORMAT='JSON');
+CREATE TABLE t (id INT PRIMARY KEY, a_id INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');
+CREATE TABLE u (id INT PRIMARY KEY, n INT) WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSON');
+CREATE STREAM pairs AS SELECT a.id, v, l FROM a LEFT JOIN b
+  WITHIN (1 SECOND, 2 SECONDS) GRACE PERIOD 3 SECONDS ON a.id = b.id;
+CREATE STREAM rows AS SELECT id, EXPLODE(l) AS x FROM b;
+CREATE TABLE some AS SELECT id, a_id FROM t WHERE a_id > 3;
+CREATE TABLE counts AS SELECT a_id, COUNT(*) AS c FROM t GROUP BY a_id;
+CREATE TABLE foreigners AS SELECT t.id, n FROM t JOIN u ON a_id = u.id;
+CREATE TABLE sessions AS SELECT id, COUNT(*) AS c FROM a WINDOW SESSION (5 SECONDS) GROUP BY id
+  EMIT FINAL;
+INSERT INTO a (id, v) VALUES (1, 2);
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "left         STREAM A, topic a, key KAFKA, value JSON",
+        "join         LEFT STREAM-STREAM",
+        "within       1 second before, 2 seconds after, grace 3 seconds",
+        "carries      A_V INTEGER = `V`",
+        "rows of      KSQL_SYNTH_0 INTEGER = `L`",
+        "state        which keys passed the filter; only those leave a tombstone",
+        "changes      old and new row by 1 grouping expressions",
+        "takes back   __a0 BIGINT = COUNT(*)",
+        "sends        each row by its foreign key, for a INNER join",
+        "window       SESSION gap 5 seconds",
+        "emit         final",
+        "value        V INTEGER = 2",
+    ],
+)
+def test_every_kind_of_step_is_explained(line: str) -> None:
+    assert line in explain(compile_text(ROWS))
 
 
 def test_a_stateless_step_has_no_changelog() -> None:

@@ -123,27 +123,31 @@ def test_comments_are_skipped() -> None:
 
 INVALID = [
     ("(a INT)", "", "needs the property KAFKA_TOPIC", 1, 15),
-    ("(a INT, A STRING)", "KAFKA_TOPIC='t'", "the column A is declared twice", 1, 25),
-    ("(a INT PRIMARY KEY)", "KAFKA_TOPIC='t'", "a STREAM has KEY columns", 1, 18),
+    ("(a INT, A STRING)", "KAFKA_TOPIC='t'", "A is declared twice", 1, 25),
+    ("(a INT PRIMARY KEY)", "KAFKA_TOPIC='t'", "please use 'KEY' for streams", 1, 18),
     ("(a INTT)", "KAFKA_TOPIC='t'", "unknown type INTT: did you mean INT?", 1, 20),
     ("(a FLOAT)", "KAFKA_TOPIC='t'", "did you mean DOUBLE?", 1, 20),
     ("(a DECIMAL(40, 2))", "KAFKA_TOPIC='t'", "precision of 1 to 38", 1, 20),
-    ("(rowtime BIGINT)", "KAFKA_TOPIC='t'", "ROWTIME is a reserved column name", 1, 18),
+    ("(rowtime BIGINT)", "KAFKA_TOPIC='t'", "'ROWTIME' is a reserved column name", 1, 18),
     ("(`__partition` INT)", "KAFKA_TOPIC='t'", "start with __ are reserved", 1, 18),
-    ("(a MAP<STRING, INT> KEY)", "KAFKA_TOPIC='t'", "a MAP cannot be a key", 1, 18),
+    ("(a MAP<STRING, INT> KEY)", "KAFKA_TOPIC='t'", "Map keys, including types", 1, 18),
     ("(a INT)", "KAFKA_TOPICS='t'", "unknown property KAFKA_TOPICS", 1, 31),
     ("(a INT)", "KAFKA_TOPIC='t', KAFKA_TOPIC='u'", "KAFKA_TOPIC appears twice", 1, 48),
     ("(a INT)", "KAFKA_TOPIC='a b'", "'a b' cannot be the name of a Kafka topic", 1, 31),
     ("(a INT)", "KAFKA_TOPIC='t', PARTITIONS=0", "whole number of at least 1, not 0", 1, 48),
-    ("(a INT)", "KAFKA_TOPIC='t', VALUE_FORMAT='JSN'", "unknown format JSN", 1, 48),
-    ("(a INT)", "KAFKA_TOPIC='t', VALUE_FORMAT='NONE'", "only KEY_FORMAT can be NONE", 1, 48),
-    ("(a INT)", "KAFKA_TOPIC='t', FORMAT='JSON', KEY_FORMAT='JSON'", "sets both formats", 1, 63),
+    ("(a INT)", "KAFKA_TOPIC='t', VALUE_FORMAT='JSN'", "Unknown format: JSN", 1, 48),
+    ("(a INT)", "KAFKA_TOPIC='t', VALUE_FORMAT='NONE'",
+     "The 'NONE' format can only be used", 1, 15),
+    ("(a INT)", "KAFKA_TOPIC='t', FORMAT='JSON', KEY_FORMAT='JSON'",
+     "Cannot supply both 'KEY_FORMAT' and", 1, 63),
     ("(a INT)", "KAFKA_TOPIC='t', TIMESTAMP='b'", "unknown TIMESTAMP column B", 1, 48),
     ("(a INT)", "KAFKA_TOPIC='t', TIMESTAMP='a'", "must be BIGINT", 1, 48),
     ("(a STRING)", "KAFKA_TOPIC='t', TIMESTAMP='a'", "needs a TIMESTAMP_FORMAT", 1, 51),
     ("(a INT)", "KAFKA_TOPIC='t', TIMESTAMP_FORMAT='y'", "needs TIMESTAMP beside it", 1, 48),
-    ("(a INT KEY, b INT KEY, c INT)", "KAFKA_TOPIC='t'", "KAFKA holds one column", 1, 15),
-    ("(a ARRAY<INT>)", "KAFKA_TOPIC='t', VALUE_FORMAT='DELIMITED'", "cannot hold nested", 1, 15),
+    ("(a INT KEY, b INT KEY, c INT)", "KAFKA_TOPIC='t'",
+     "'KAFKA' format only supports a single field", 1, 15),
+    ("(a ARRAY<INT>)", "KAFKA_TOPIC='t', VALUE_FORMAT='DELIMITED'",
+     "does not support type 'ARRAY', column: `A`", 1, 15),
 ]  # fmt: skip
 
 
@@ -160,7 +164,6 @@ def test_invalid_sources(columns: str, options: str, message: str, line: int, co
     ("options", "message"),
     [
         ("VALUE_FORMAT='AVRO'", "the format AVRO is not supported yet"),
-        ("WINDOW_TYPE='TUMBLING'", "WINDOW_TYPE is not supported here yet"),
         ("RETENTION_MS=1", "RETENTION_MS is not supported here yet"),
     ],
 )
@@ -175,7 +178,7 @@ def test_quotes_in_names_are_refused() -> None:
 
 
 def test_a_table_needs_a_primary_key() -> None:
-    with pytest.raises(InvalidStatement, match="a TABLE needs a PRIMARY KEY column"):
+    with pytest.raises(InvalidStatement, match="Tables require a PRIMARY KEY"):
         compile_text("CREATE TABLE t (a INT) WITH (KAFKA_TOPIC='t');")
 
 
@@ -185,6 +188,6 @@ def test_duplicate_names_say_where_the_first_is() -> None:
         "CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='t');"
     )
     with pytest.raises(
-        InvalidStatement, match="line 2, column 15: the stream S exists already, from line 1"
+        InvalidStatement, match=r"(?s)line 2, column 15: .*the stream S exists already, from line 1"
     ):
         compile_text(text)

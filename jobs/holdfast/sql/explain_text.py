@@ -1,0 +1,53 @@
+"""The words of `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from holdfast.types.schema import Column
+from holdfast.types.topology import Format, Sink, Source
+
+__all__ = ["columns", "count", "duration", "line", "topic"]
+
+_LABEL = 13
+_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
+
+
+def line(label: str, text: str) -> str:
+    """One labelled line."""
+    return f"    {label:<{_LABEL}}{text}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number of things."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def columns(of: Iterable[Column]) -> str:
+    """Columns with their types."""
+    return ", ".join(str(c) for c in of)
+
+
+def duration(length_ms: int) -> str:
+    """A length of time in its largest whole unit."""
+    for unit_ms, noun in _UNITS:
+        if length_ms and length_ms % unit_ms == 0:
+            return count(length_ms // unit_ms, noun)
+    return f"{length_ms} ms"
+
+
+def topic(of: Source | Sink) -> str:
+    """A topic with its partitions, formats and windows."""
+    parts = [of.topic]
+    if of.partitions is not None:
+        parts.append(count(of.partitions, "partition"))
+    if of.replicas is not None:
+        parts.append(count(of.replicas, "replica"))
+    key = of.key_format if of.key_columns else Format.NONE
+    parts += [f"key {key}", f"value {of.value_format}"]
+    if of.window is not None:
+        size = f" of {duration(of.window_size_ms)}" if of.window_size_ms else ""
+        parts.append(f"{of.window} windows{size}")
+    if isinstance(of, Sink) and of.internal:
+        parts.append("internal")
+    return ", ".join(parts)
