@@ -15,7 +15,7 @@ from holdfast.tasks.functions.names import DUCK, calls_in, split_name
 from holdfast.tasks.functions.registry import arrow_function
 from holdfast.types.topology import Query
 
-__all__ = ["register_functions"]
+__all__ = ["register_calls", "register_functions"]
 
 _KNOWN: dict[str, set[str]] = {}
 
@@ -25,9 +25,13 @@ def register_functions(session: SparkSession, query: Query) -> None:
 
     Executors find the user's own in the files that this process has loaded.
     """
-    known = _KNOWN.setdefault(session.sparkContext.applicationId, set())
-    texts = f"{query.filter} {query.step!r}"
-    for name in set(calls_in(texts)) - known:
+    register_calls(session, f"{query.filter} {query.step!r}")
+
+
+def register_calls(session: SparkSession, text: str) -> None:
+    """Registers the Python functions that Spark SQL calls, each once per session."""
+    known = _KNOWN.setdefault(session._jsparkSession.sessionUUID(), set())
+    for name in set(calls_in(text)) - known:
         _, result, _ = split_name(name)
         call = _Call(name, loaded_files())
         session.udf.register(name, arrow_udf(call.columns, result.spark()))

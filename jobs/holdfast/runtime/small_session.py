@@ -9,10 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.runtime.constants import InsertedRecord, constants, inserted
+from holdfast.types.topology import Insertion, KeyExpression
 
 __all__ = ["SmallSession"]
 
@@ -44,6 +48,14 @@ class SmallSession:
     def frame(self, table: pa.Table) -> DataFrame:
         """A frame of the rows of an Arrow table."""
         return self._spark.createDataFrame(table)
+
+    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+        """See `runtime.constants`."""
+        return constants(self._spark, values)
+
+    def inserted(self, insertion: Insertion) -> InsertedRecord:
+        """See `runtime.constants`."""
+        return inserted(self._spark, insertion)
 
     def collect(self, frame: DataFrame) -> pa.Table:
         """The rows of a frame."""

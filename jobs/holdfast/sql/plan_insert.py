@@ -27,7 +27,7 @@ from holdfast.types.topology import (
     Source,
 )
 
-__all__ = ["constants", "fitted", "insertion", "sink_of", "target_of", "widened"]
+__all__ = ["constants", "fitted", "insertion", "target_of", "widened"]
 
 
 def target_of(script: Script, catalog: Catalog, statement: InsertSelect) -> Source:
@@ -59,26 +59,6 @@ def target_of(script: Script, catalog: Catalog, statement: InsertSelect) -> Sour
     return found
 
 
-def sink_of(source: Source) -> Sink:
-    """A stream as something to write."""
-    return Sink(
-        name=source.name,
-        kind=source.kind,
-        topic=source.topic,
-        key_columns=source.key_columns,
-        value_columns=source.value_columns,
-        key_format=source.key_format,
-        value_format=source.value_format,
-        partitions=source.partitions,
-        replicas=source.replicas,
-        window=source.window,
-        window_size_ms=source.window_size_ms,
-        wrap_single=source.wrap_single,
-        delimiter=source.delimiter,
-        key_delimiter=source.key_delimiter,
-    )
-
-
 def fitted(
     script: Script, at: int, existing: Source, keys: Sequence[Column], values: Sequence[Column]
 ) -> Sink:
@@ -102,7 +82,7 @@ def fitted(
             f"Result schema is {_schema(keys, values)}\n"
             f"Sink schema is {_schema(existing.key_columns, existing.value_columns)}",
         )
-    return sink_of(existing)
+    return existing.as_sink()
 
 
 def _schema(keys: Sequence[Column], values: Sequence[Column]) -> str:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from tempfile import TemporaryDirectory
+
+import pyarrow as pa
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import InvalidTestCase
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.runtime.job import run
+from holdfast.runtime.small_session import SmallSession
 from holdfast.runtime.topics import plan_topics
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.emit import with_emit
+from holdfast.testing.insertions import insertion_record
 from holdfast.testing.topics import Topics
 from holdfast.transport.admin import Admin
 from holdfast.transport.plain import Producer
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.topology import Emit, Topology
+from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 
 __all__ = ["BrokerEngine"]
 
@@ -38,6 +42,18 @@ class BrokerEngine:
         self._bootstrap = bootstrap
         self._emit = emit
 
+    def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
+        """The records of INSERT INTO … VALUES and their topics."""
+        if not insertions:
+            return []
+        with closing(SmallSession(1)) as session:
+            return [insertion_record(session, insertion) for insertion in insertions]
+
+    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+        """Constants of a statement, one row each."""
+        with closing(SmallSession(1)) as session:
+            return session.constants(values)
+
     def run(self, topology: Topology, topics: Topics) -> list[str]:
         """Runs all queries until they have read everything; adds what they wrote to the topics.
 
@@ -46,7 +62,7 @@ class BrokerEngine:
             HoldfastError: the job cannot start or go on.
         """
         queries = tuple(with_emit(query, self._emit) for query in topology.queries)
-        wanted = replace(topology, queries=queries)
+        wanted = replace(topology, queries=queries, insertions=())
         with TemporaryDirectory(prefix="holdfast-test-") as home:
             settings = _settings(self._bootstrap, home)
             admin = Admin(settings.client())
@@ -55,9 +71,9 @@ class BrokerEngine:
                 _write(settings, topics)
                 run(wanted, settings, data_source=KafkaDataSource, stop_when_caught_up=True)
                 for sink in {q.sink.topic: None for q in queries if not q.sink.internal}:
-                    already = topics.count(sink)
-                    for record in _read(settings, sink)[already:]:
-                        topics.append(sink, record)
+                    written = _read(settings, sink)[len(topics.records(sink)) :]
+                    for cause, record in enumerate(written):
+                        topics.append(sink, record, cause)
         return []
 
 
@@ -99,7 +115,7 @@ def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator
 def _write(settings: Settings, topics: Topics) -> None:
     producer = Producer(settings.client())
     try:
-        for topic, record in topics.given:
+        for topic, record in topics.written:
             time = record.timestamp or _FIRST_MS
             headers = dict(record.headers)
             producer.send(topic, record.key, record.value, time, 0, headers=headers)

@@ -22,6 +22,7 @@ from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.projected import Projected
 from holdfast.testing.bytes_of import Headers, RawRecord
 from holdfast.testing.emit import with_emit
+from holdfast.testing.insertions import insertion_record
 from holdfast.testing.topics import Piped, Topics, statements_of
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
@@ -30,6 +31,8 @@ from holdfast.types.topology import (
     SEQUENCE,
     AggregateStep,
     Emit,
+    Insertion,
+    KeyExpression,
     Query,
     Topology,
 )
@@ -52,6 +55,14 @@ class Engine:
         self._session = session
         self._emit = emit
 
+    def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
+        """The records of INSERT INTO … VALUES and their topics."""
+        return [insertion_record(self._session, insertion) for insertion in insertions]
+
+    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+        """Constants of a statement, one row each."""
+        return self._session.constants(values)
+
     def run(self, topology: Topology, topics: Topics) -> list[str]:
         """Runs query after query, each over all that its topics hold by then.
 
@@ -62,7 +73,7 @@ class Engine:
         for queries in statements_of(topology):
             inner = {q.sink.topic for q in queries if q.sink.internal}
             outer = [s.topic for q in queries for s in q.sources if s.topic not in inner]
-            piped = topics.piped(outer)
+            piped, causes = topics.piped(outer)
             for query in queries:
                 tables = []
                 for side, source in enumerate(query.sources):
@@ -76,7 +87,8 @@ class Engine:
                     )
                 else:
                     for each in emitted:
-                        topics.append(query.sink.topic, each.record)
+                        cause = causes[each.order] if causes else 0
+                        topics.append(query.sink.topic, each.record, cause)
         return list(left_out)
 
     def _emitted(

@@ -33,7 +33,7 @@ def show(result: Result, console: Console) -> None:
         console.print(Text(f"  {result.reason}"))
     if result.differences:
         console.print(_table(result.differences))
-    if result.trace:
+    if result.outcome is Outcome.ERROR:
         console.print(Text(result.trace, style="dim"))
 
 

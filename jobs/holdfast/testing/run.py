@@ -11,16 +11,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
+import pyarrow as pa
+
 from holdfast.errors import HoldfastError
 from holdfast.runtime.small_session import SmallSession
 from holdfast.sql import compile_text
+from holdfast.sql.parse import Place
 from holdfast.testing.broker import BrokerEngine
+from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.cases import Case, Spec
 from holdfast.testing.compare import Difference, compare
 from holdfast.testing.engine import Engine
+from holdfast.testing.insertions import unmet
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
-from holdfast.types.topology import Emit, Topology
+from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 
 __all__ = ["Outcome", "Result", "Runner"]
 
@@ -60,6 +65,12 @@ class Result:
 
 class _Engine(Protocol):
     """Runs a Topology over the records of its topics."""
+
+    def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
+        """The records of INSERT INTO … VALUES and their topics."""
+
+    def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
+        """Constants of a statement, one row each."""
 
     def run(self, topology: Topology, topics: Topics) -> list[str]:
         """Adds what queries write; returns which records were left out, and why."""
@@ -129,7 +140,7 @@ def _judged(case: Case, engine: _Engine) -> Result:
         return Result(
             case, Outcome.FAILED, f"It was to be refused: {case.refusal.message}", words=False
         )
-    if not verdict.differences and not verdict.sources:
+    if not verdict.differences and not verdict.others:
         return Result(case, Outcome.PASSED)
     return Result(case, Outcome.FAILED, verdict.reason(), verdict.differences)
 
@@ -146,16 +157,16 @@ class _Verdict:
     """What is not as expected of a case that ran.
 
     Attributes:
-        sources: what is wrong with the streams and tables, one line each.
+        others: ASSERT VALUES that do not hold, streams and tables that are not as expected.
         left_out: records that could not be decoded, and why.
     """
 
     differences: tuple[Difference, ...]
-    sources: str
+    others: tuple[str, ...]
     left_out: tuple[str, ...]
 
     def reason(self) -> str:
-        lines = [self.sources] if self.sources else []
+        lines = list(self.others)
         if self.differences:
             topics = sorted({d.topic for d in self.differences})
             lines.insert(0, f"{len(self.differences)} records differ in topic {', '.join(topics)}")
@@ -169,8 +180,8 @@ def _words(message: str) -> str:
 
 
 def _verdict(case: Case, engine: _Engine) -> _Verdict:
-    topology = compile_text(_settings(case.properties) + case.statements)
-    topics = Topics(topology, case.inputs)
+    topology = compile_text(_settings(case.properties) + case.statements, place=Place.TEST)
+    topics = Topics(topology, case.inputs, engine.inserted(topology.insertions))
     left_out = engine.run(topology, topics)
     by_topic: dict[str, list[Spec]] = {}
     for spec in case.outputs:
@@ -183,7 +194,9 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
             topic, expected, topics.decoded(topic), exact=exact, now_is_zero=not case.inputs
         )
     ]
-    return _Verdict(tuple(found), wrong_sources(topology, case.sources), tuple(left_out))
+    wrong = unmet(topology.expectations, topics, engine.constants)
+    wrong += wrong_sources(topology, case.sources)
+    return _Verdict(tuple(found), tuple(wrong), tuple(left_out))
 
 
 def _settings(properties: Mapping[str, str]) -> str:

@@ -13,12 +13,12 @@ from holdfast.types.topology import Sink, Source, Topology
 __all__ = ["wrong_sources"]
 
 
-def wrong_sources(topology: Topology, expected: Sequence[Mapping[str, Any]]) -> str:
+def wrong_sources(topology: Topology, expected: Sequence[Mapping[str, Any]]) -> list[str]:
     """What is wrong, one line per stream or table; empty when all are as expected."""
     known: dict[str, Source | Sink] = {s.name: s for s in topology.sources}
     known |= {q.sink.name: q.sink for q in topology.queries if not q.sink.internal}
     wrong = (_wrong(known.get(str(node["name"])), node) for node in expected)
-    return "\n".join(line for line in wrong if line)
+    return [line for line in wrong if line]
 
 
 def _wrong(found: Source | Sink | None, node: Mapping[str, Any]) -> str:

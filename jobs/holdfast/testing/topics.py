@@ -18,24 +18,45 @@ class Piped:
     """What one statement's queries read from a topic, with each record's place over all topics."""
 
     records: list[RawRecord] = field(default_factory=list)
-    order: list[int] = field(default_factory=list)
+    order: list[int] = field(default_factory=list)  # rising
+
+    def add(self, record: RawRecord, place: int) -> None:
+        self.records.append(record)
+        self.order.append(place)
+
+
+@dataclass(frozen=True)
+class _Logged:
+    record: RawRecord
+    cause: int  # the place of the input or insertion that it comes from
 
 
 class Topics:
-    """The records of every topic, as bytes."""
+    """The records of every topic, as bytes.
 
-    def __init__(self, topology: Topology, inputs: Sequence[Spec]) -> None:
-        """Writes the input records.
+    Attributes:
+        given: the case's inputs, in their order.
+        written: what is inserted, and then these.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        inputs: Sequence[Spec],
+        inserted: Sequence[tuple[str, RawRecord]] = (),
+    ) -> None:
+        """Writes what INSERT INTO … VALUES inserts, then the input records.
 
         Raises:
             InvalidTestCase: no statement knows an input's topic, or its formats cannot hold it.
         """
         self._codecs = _codecs(topology)
-        self._logs: dict[str, list[RawRecord]] = {}
-        self._inputs = [(spec.topic, self.codec(spec.topic).encode(spec)) for spec in inputs]
-        self._input_topics = {topic for topic, _ in self._inputs}
-        for topic, record in self._inputs:
-            self.append(topic, record)
+        self._logs: dict[str, list[_Logged]] = {}
+        self._one_by_one = bool(topology.expectations)
+        self.given = [(spec.topic, self.codec(spec.topic).encode(spec)) for spec in inputs]
+        self.written = [*inserted, *self.given]
+        for cause, (topic, record) in enumerate(self.written):
+            self.append(topic, record, cause)
 
     def codec(self, topic: str) -> TopicCodec:
         """Raises `InvalidTestCase`: no statement reads or writes the topic."""
@@ -47,18 +68,17 @@ class Topics:
             )
         return found
 
-    def append(self, topic: str, record: RawRecord) -> None:
-        """Adds a record at a topic's end."""
-        self._logs.setdefault(topic, []).append(record)
+    def append(self, topic: str, record: RawRecord, cause: int) -> None:
+        """Adds a record at a topic's end.
 
-    @property
-    def given(self) -> Sequence[tuple[str, RawRecord]]:
-        """The case's inputs, in their order."""
-        return tuple(self._inputs)
+        Args:
+            cause: the place of the input or insertion that it comes from.
+        """
+        self._logs.setdefault(topic, []).append(_Logged(record, cause))
 
-    def count(self, topic: str) -> int:
-        """How many records a topic has."""
-        return len(self._logs.get(topic, ()))
+    def records(self, topic: str) -> list[RawRecord]:
+        """All records of a topic, as bytes."""
+        return [each.record for each in self._logs.get(topic, ())]
 
     def decoded(self, topic: str) -> list[Spec]:
         """All records of a topic.
@@ -67,30 +87,39 @@ class Topics:
             InvalidTestCase: see `codec`; or a record is not in the topic's formats.
         """
         codec = self.codec(topic)
-        return [codec.decode(record) for record in self._logs.get(topic, [])]
+        return [codec.decode(record) for record in self.records(topic)]
 
-    def piped(self, topics: Iterable[str]) -> dict[str, Piped]:
+    def piped(self, topics: Iterable[str]) -> tuple[dict[str, Piped], list[int]]:
         """What a statement reads, as ksqlDB's test runner pipes it.
 
         First the case's inputs, in their order over all topics; then every topic that has none
-        of them, one after the other.
+        of them, one after the other.  With ASSERT VALUES what comes from one insertion is read
+        before the next one is made, in whatever topics.
+
+        Returns:
+            By topic what is read; and the cause of the record at each place.
         """
         wanted = list(dict.fromkeys(topics))
+        found = self._by_cause(wanted) if self._one_by_one else self._by_topic(wanted)
         piped = {topic: Piped() for topic in wanted}
-        order = 0
-        for topic, record in self._inputs:
-            if topic in piped:
-                order = _pipe(piped[topic], record, order)
-        for topic in _hash_order(t for t in wanted if t not in self._input_topics):
-            for record in self._logs.get(topic, []):
-                order = _pipe(piped[topic], record, order)
-        return piped
+        for place, (topic, logged) in enumerate(found):
+            piped[topic].add(logged.record, place)
+        return piped, [logged.cause for _, logged in found]
 
+    def _by_cause(self, topics: Sequence[str]) -> list[tuple[str, _Logged]]:
+        found = [(topic, each) for topic in topics for each in self._logs.get(topic, ())]
+        return sorted(found, key=lambda pair: pair[1].cause)
 
-def _pipe(to: Piped, record: RawRecord, order: int) -> int:
-    to.records.append(record)
-    to.order.append(order)
-    return order + 1
+    def _by_topic(self, topics: Sequence[str]) -> list[tuple[str, _Logged]]:
+        given = {topic for topic, _ in self.given}
+        found = [
+            (topic, _Logged(record, cause))
+            for cause, (topic, record) in enumerate(self.given)
+            if topic in topics
+        ]
+        for topic in _hash_order(t for t in topics if t not in given):
+            found += [(topic, each) for each in self._logs.get(topic, ())]
+        return found
 
 
 def _hash_order(topics: Iterable[str]) -> list[str]:

@@ -98,6 +98,25 @@ class Source:
     def columns(self) -> tuple[Column, ...]:
         return self.key_columns + self.value_columns
 
+    def as_sink(self) -> Sink:
+        """The same stream or table as something to write."""
+        return Sink(
+            name=self.name,
+            kind=self.kind,
+            topic=self.topic,
+            key_columns=self.key_columns,
+            value_columns=self.value_columns,
+            key_format=self.key_format,
+            value_format=self.value_format,
+            partitions=self.partitions,
+            replicas=self.replicas,
+            window=self.window,
+            window_size_ms=self.window_size_ms,
+            wrap_single=self.wrap_single,
+            delimiter=self.delimiter,
+            key_delimiter=self.key_delimiter,
+        )
+
     @property
     def readable(self) -> tuple[Column, ...]:
         """All that a read can be asked for by name: also headers, and bounds of windowed keys."""

@@ -79,6 +79,25 @@ def test_what_is_wrong_with_one_case_leaves_the_next_alone(runner: Runner) -> No
     assert [r.outcome for r in others] == [Outcome.FAILED, Outcome.PASSED]
 
 
+def test_asserted_values_that_do_not_hold(runner: Runner) -> None:
+    asserts = [
+        "ASSERT VALUES s (k, v) VALUES ('a', 2);",
+        "ASSERT NULL VALUES s (k) KEY ('a');",
+        "ASSERT VALUES t (k, ROWTIME) VALUES ('a', 6);",
+        "INSERT INTO s (k, v, ROWTIME) VALUES ('a', 1, 5); ASSERT VALUES t (k) VALUES ('a');"
+        "ASSERT VALUES t (k) VALUES ('a');",
+    ]
+    inserts = "INSERT INTO s (k, v, ROWTIME) VALUES ('a', 1, 5);\n"
+    cases = [_case([], inputs=(), statements=SQL + inserts + text) for text in asserts]
+    results = list(runner.run(cases))
+    assert [r.outcome for r in results] == [Outcome.FAILED] * 3 + [Outcome.PASSED]
+    assert results[0].reason == "line 2, S, record 0: V is 1, not 2."
+    assert "it is no tombstone" in results[1].reason
+    assert "ROWTIME is 5, not 6" in results[2].reason
+    (few,) = runner.run([_case([], inputs=(), statements=SQL + inserts + asserts[3] + asserts[2])])
+    assert "there are only 2 records in T" in few.reason
+
+
 def test_refusals(runner: Runner) -> None:
     expected = Refusal("", "NOWHERE")
     bad = _case([], statements="CREATE STREAM x AS SELECT k FROM nowhere;", inputs=())
@@ -106,13 +125,13 @@ def test_the_streams_and_tables_that_are_left(runner: Runner) -> None:
     right: dict[str, object] = {
         "name": "T",
         "type": "table",
-        "schema": "K STRING KEY, TOTAL BIGINT",
+        "schema": "K STRING KEY, TOTAL INTEGER",
     }
     nodes = [
         right,
         {**right, "name": "NONE"},
         {**right, "type": "stream"},
-        {**right, "schema": "K STRING KEY, TOTAL INT"},
+        {**right, "schema": "K STRING KEY, TOTAL BIGINT"},
         {**right, "keyFormat": {"format": "JSON"}},
         {**right, "valueFormat": "KAFKA"},
         {**right, "keyFormat": {"windowType": "TUMBLING", "windowSize": 5}},

@@ -24,7 +24,8 @@ def _topics() -> Topics:
 
 
 def test_inputs_come_in_the_order_in_which_they_were_given() -> None:
-    piped = _topics().piped(["b", "a", "b"])
+    piped, causes = _topics().piped(["b", "a", "b"])
+    assert causes == [0, 1, 2]
     assert [r.value for r in piped["a"].records] == [b"1", b"3"]
     assert piped["a"].order == [0, 2]
     assert piped["b"].order == [1]
@@ -32,17 +33,17 @@ def test_inputs_come_in_the_order_in_which_they_were_given() -> None:
 
 def test_what_queries_wrote_comes_after_the_inputs_topic_by_topic() -> None:
     topics = _topics()
-    topics.append("D", RawRecord(None, b"4", 0))
-    topics.append("C", RawRecord(None, b"5", 0))
-    topics.append("D", RawRecord(None, b"6", 0))
-    piped = topics.piped(["D", "C", "a"])
+    topics.append("D", RawRecord(None, b"4", 0), 0)
+    topics.append("C", RawRecord(None, b"5", 0), 0)
+    topics.append("D", RawRecord(None, b"6", 0), 0)
+    piped, _ = topics.piped(["D", "C", "a"])
     assert (piped["a"].order, piped["C"].order, piped["D"].order) == ([0, 1], [2], [3, 4])
 
 
 def test_what_is_written_to_a_topic_of_inputs_is_not_read_but_can_be_expected() -> None:
     topics = _topics()
-    topics.append("a", RawRecord(None, b"late", 0))
-    assert len(topics.piped(["a"])["a"].records) == 2
+    topics.append("a", RawRecord(None, b"late", 0), 0)
+    assert len(topics.piped(["a"])[0]["a"].records) == 2
     assert [spec.value for spec in topics.decoded("a")] == ["1", "3", "late"]
 
 

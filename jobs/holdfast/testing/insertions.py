@@ -1,0 +1,75 @@
+"""What the statements of a case say with VALUES: records they insert, records they expect."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.ingest.records import RecordDecoder
+from holdfast.runtime.small_session import SmallSession
+from holdfast.testing.bytes_of import RawRecord
+from holdfast.testing.topics import Topics
+from holdfast.transport.reader import Chunk
+from holdfast.types.ingest import IngestOptions
+from holdfast.types.schema import BIGINT, Column
+from holdfast.types.topology import Expectation, Insertion, KeyExpression, Source
+
+__all__ = ["insertion_record", "unmet"]
+
+Constants = Callable[[Sequence[KeyExpression]], list[pa.Array]]
+
+
+def insertion_record(session: SmallSession, insertion: Insertion) -> tuple[str, RawRecord]:
+    """The topic and the record of INSERT INTO … VALUES."""
+    found = session.inserted(insertion)
+    return found.topic, RawRecord(found.key, found.value, found.timestamp)
+
+
+def unmet(expectations: Sequence[Expectation], topics: Topics, constants: Constants) -> list[str]:
+    """ASSERT VALUES and ASSERT NULL VALUES that do not hold, one sentence each.
+
+    Each statement looks at the record of its topic after the one that the last such statement
+    looked at.
+    """
+    read: Counter[str] = Counter()
+    wrong = []
+    for expectation in expectations:
+        source, at = expectation.source, read[expectation.source.topic]
+        read[source.topic] += 1
+        records = topics.records(source.topic)
+        where = f"line {expectation.line}, {source.name}, record {at}"
+        if at >= len(records):
+            wrong.append(f"{where}: there are only {len(records)} records in {source.topic}.")
+        else:
+            why = _difference(expectation, records[at], constants)
+            wrong += [f"{where}: {why}."] if why else []
+    return wrong
+
+
+def _difference(expectation: Expectation, record: RawRecord, constants: Constants) -> str:
+    if expectation.tombstone is not (record.value is None):
+        return "it is no tombstone" if expectation.tombstone else "it is a tombstone"
+    given = list(expectation.values)
+    if expectation.timestamp is not None:
+        given.append(KeyExpression(expectation.timestamp, Column("ROWTIME", BIGINT)))
+    row = {**_row(expectation.source, record), "ROWTIME": record.timestamp}
+    wanted = [array[0].as_py() for array in constants(given)]
+    pairs = [
+        (k.column.name, want, row[k.column.name]) for k, want in zip(given, wanted, strict=True)
+    ]
+    return ", ".join(f"{n} is {have!r}, not {want!r}" for n, want, have in pairs if have != want)
+
+
+def _row(source: Source, record: RawRecord) -> dict[str, Any]:
+    """A record's columns, decoded as a query decodes them."""
+    names = tuple(column.name for column in source.columns)
+    chunk = Chunk([record.key], [record.value], [0], [record.timestamp], 1, [list(record.headers)])
+    options = IngestOptions(source=source, kafka={}, columns=names)
+    batch, bad = RecordDecoder(options).decode(chunk, 0)
+    if bad:
+        raise ValueError(f"{source.topic}: {bad[0].reason}")
+    row: dict[str, Any] = batch.to_pylist()[0]
+    return row
