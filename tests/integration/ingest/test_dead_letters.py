@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -145,3 +146,31 @@ def test_policy_fail_names_the_record(servers: str, options: IngestOptions) -> N
     with pytest.raises(UndecodableRecord, match=told):
         read(strict, 0, 2)
     assert bad_offsets(servers, options) == []
+
+
+def test_the_inputs_of_a_query_keep_their_letters_apart(
+    servers: str, options: IngestOptions
+) -> None:
+    source = replace(options.source, name="OTHER", topic=topics.create(servers))
+    other = replace(options, source=source, side=1)
+    both = replace(options, others=(other,))
+    topics.produce(servers, options.source.topic, [(None, GOOD)] * 8 + [(None, b"bad a")])
+    topics.produce(servers, source.topic, [(None, b"bad b"), (None, GOOD)])
+    stream = KafkaStream(both)
+    for _ in range(2):
+        for part in (KafkaRange(0, 0, 9), KafkaRange(0, 0, 2, side=1)):
+            list(stream.read(part))
+    letters = topics.letters(servers, options.dead_letter_topic)
+    assert sorted(letter.value or b"" for letter in letters) == [b"bad a", b"bad b"]
+
+
+def test_a_self_join_s_letters_are_written_by_its_first_side(
+    servers: str, options: IngestOptions
+) -> None:
+    twin = replace(options, others=(replace(options, side=1),))
+    topics.produce(servers, options.source.topic, [(None, b"bad"), (None, GOOD)])
+    stream = KafkaStream(twin)
+    for side in (0, 1):
+        (batch,) = stream.read(KafkaRange(0, 0, 2, side=side))
+        assert batch.num_rows == 1
+    assert len(topics.letters(servers, options.dead_letter_topic)) == 1
