@@ -96,14 +96,24 @@ def test_rows_behind_their_own_sides_newest_are_not_seen() -> None:
 
 def test_rows_leave_the_store_after_window_and_grace() -> None:
     runner = _runner(JoinKind.INNER, CLOSING)
-    runner.send(*(Row(0, "a", "l", time) for time in range(30)))
+    runner.send(*(Row(side, "a", "l", time) for side in (0, 1) for time in range(30)))
     runner.send(Row(0, "a", "l", 40))
-    assert runner.processor.retention_ms == 25
-    assert runner.store.rows == 15 + 1 + 1  # 15..29, 40, the clock
+    runner.send(Row(0, "a", "l", 40))
+    assert runner.store.rows == (29 - 15) + 2 + (29 - 4) + 1  # each by its side's time; the clock
+
+
+def test_a_side_that_is_behind_keeps_its_rows() -> None:
+    runner = _runner(JoinKind.INNER, JoinWindow(9, 0, 0))
+    runner.send(Row(1, "a", "r", 10))
+    runner.send(Row(0, "b", "new", 60))
+    assert _values(runner.send(Row(0, "a", "l", 10))) == [("l", "r", 10)]
 
 
 def test_without_grace_period_a_record_may_be_a_day_late() -> None:
-    assert _runner(JoinKind.INNER).processor.retention_ms == 20 + _DAY_MS
+    runner = _runner(JoinKind.INNER)
+    runner.send(Row(0, "a", "too late", 5), Row(0, "a", "in time", 6))
+    runner.send(Row(0, "b", "new", 5 + 20 + _DAY_MS))
+    assert _values(runner.send(Row(1, "a", "r", 7))) == [("in time", "r", 7)]
 
 
 @pytest.mark.parametrize("kind", list(JoinKind))

@@ -18,6 +18,9 @@ _LENGTH = struct.Struct(">I")
 _PLACE = struct.Struct(">QQ")  # time with its sign turned, number
 _NUMBER = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
+_APART = (0, 1 << 61)  # the times of the sides' rows, so that each side's can be found alone
+_EARLIEST = -(1 << 60)
+_STORED = b""  # a row that is there, whatever it holds
 _SIGN = 1 << 63
 _Place = tuple[int, int]  # time in ms, number
 _Reach = tuple[tuple[int, int], tuple[int, int]]
@@ -44,7 +47,8 @@ class StreamRows:
     def add(self, side: int, key: bytes, place: _Place, row: bytes) -> None:
         """Keeps the row of a record of this time and number."""
         time, number = place
-        state_key = _row_key(side, key) + _PLACE.pack(time + _SIGN, number) + _TIME.pack(time)
+        state_key = _row_key(side, key) + _PLACE.pack(time + _SIGN, number)
+        state_key += _TIME.pack(time + _APART[side])
         self._state.known(state_key, None)
         self._state.put(state_key, row)
         if key in self._wanted[side]:
@@ -52,6 +56,13 @@ class StreamRows:
             if found is None:
                 found = self._rows[side][key] = self._read(side, key)
             found.add(place, row)
+
+    def expire(self, side: int, last: int) -> None:
+        """Removes the side's rows up to this time."""
+        apart = _APART[side]
+        for state_key in self._store.in_time(_EARLIEST + apart, last + 1 + apart):
+            self._state.known(state_key, _STORED)
+            self._state.put(state_key, None)
 
     def _read(self, side: int, key: bytes) -> _Timed:
         span = self._wanted[side].get(key)

@@ -1,13 +1,14 @@
 """Two streams joined within a time window, by the rules of Kafka Streams.
 
-State, all under state keys that end in a time (eight bytes, by which they expire):
+State, all under state keys that end in eight bytes by which they can be found in time:
 
-    L or R, length and bytes of the key, time, sequence, time     a record's row
-    O, time, side, key, sequence, no time                         a record without partner so far
-    T, no time                                                    what `_Clock` holds
+    L or R, length and bytes of the key, time, number, time of its side    a record's row
+    O, time, side, key, number, no time                                    one without partner yet
+    T, no time                                                             what `Clock` holds
 
-Rows of a side are seen for as long as they are newer than that side's own newest record less
-before + after + grace, as Kafka Streams' window stores show them.
+Rows of a side are seen, and kept, for as long as they are newer than that side's own newest record
+less before + after + grace, as Kafka Streams' window stores show them.  Stream time, which both
+sides move, says nothing of that; so the rows are removed here and not by the state task.
 
 With GRACE PERIOD a row without partner waits under `O` until its window has closed, and is
 emitted by the next record that is the newest so far.  Without it is emitted at once.
@@ -52,10 +53,6 @@ class StreamStreamProcessor(RowProcessor):
     @property
     def windowed(self) -> bool:
         return True
-
-    @property
-    def retention_ms(self) -> int | None:
-        return _retention_ms(self._window)
 
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         records = Records.read(payload, (self._pairs.left, self._pairs.right))
@@ -130,7 +127,9 @@ class _Batch:
         self._keep(side, key, row, place)
 
     def end(self) -> None:
-        """Puts what the next batch must know into the state."""
+        """Puts what the next batch must know into the state, and removes what it will not see."""
+        for side in (0, 1):
+            self._rows.expire(side, self._clock.side(side) - self._retention_ms)
         self._clock.store()
 
     def _partners(
