@@ -98,7 +98,7 @@ def _job() -> tuple[Property, ...]:
             "functions",
             ("functions",),
             values.paths(),
-            "Python files that register user-defined aggregates",
+            "Python files that register user-defined functions and aggregates",
         ),
         Property(
             "metrics.port",
