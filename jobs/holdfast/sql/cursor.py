@@ -103,7 +103,7 @@ class Cursor:
     def fail_unclosed(self) -> NoReturn:
         """A syntax error: a closing parenthesis should come next."""
         token = "<EOF>" if self.token.kind is Kind.END else self.token.text
-        self.fail(f"a closing parenthesis is missing: missing ')' at '{token}'")
+        self.fail(f"missing ')' at '{token}': a closing parenthesis is missing")
 
     def refuse(self, message: str, at: int) -> NoReturn:
         """The syntax is right and the meaning is not."""

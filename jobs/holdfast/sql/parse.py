@@ -95,7 +95,7 @@ def _with_place(script: Script, error: MisplacedError) -> InvalidStatement:
         return script.invalid(error.at, fact, action=action)
     line, column = script.place(error.at)
     cause = f"Syntax error at or near '{error.near}' at line {line}:{column}"
-    return script.invalid(error.at, f"Syntax Error: {fact}", cause=cause, action=action)
+    return script.invalid(error.at, f"Syntax Error\n{fact}", cause=cause, action=action)
 
 
 def _statements(script: Script, known: Definitions, place: Place) -> Iterator[Statement]:

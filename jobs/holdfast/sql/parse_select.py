@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from holdfast.sql.clauses import JoinClause, Name, Select, SelectItem
 from holdfast.sql.dialect import Kind
 from holdfast.sql.parse_windows import WindowParser
+from holdfast.sql.script import did_you_mean, resolve_identifier
 from holdfast.types.topology import JoinKind
 
 __all__ = ["SelectParser"]
@@ -46,7 +49,22 @@ class SelectParser(WindowParser):
             final=self._final(),
         )
         self._refuse_more()
+        self._check_qualifiers(select)
         return select
+
+    def _check_qualifiers(self, select: Select) -> None:
+        """Refuse `x.column` and `x.*` where FROM and JOIN name no x."""
+        names = {select.source, *(j.source for j in select.joins)}
+        aliases = {select.source_alias, *(j.alias for j in select.joins)} - {None}
+        known = {n.text for n in names | aliases if n is not None}
+        stars = [i.qualifier for i in select.items if i.qualifier is not None]
+        for name in [*stars, *_qualifiers(select)]:
+            if name.text not in known:
+                self.refuse(
+                    f"'{name.text}' is not a valid stream/table name or alias."
+                    f"\n{did_you_mean(name.text, known)}",
+                    name.at,
+                )
 
     def _item(self) -> SelectItem:
         at = self.token.start
@@ -162,3 +180,15 @@ class SelectParser(WindowParser):
                 f"{self.token.upper} is out of place\n"
                 f"the clauses follow FROM in this order: {', '.join(_CLAUSES)}"
             )
+
+
+def _qualifiers(select: Select) -> Iterator[Name]:
+    """The sources that columns are written with, in the statement's order."""
+    nodes = [i.expression for i in select.items]
+    nodes += [j.on for j in select.joins]
+    nodes += [select.where, *select.group_by, *(select.partition_by or ()), select.having]
+    for node in nodes:
+        for column in () if node is None else node.find_all(exp.Column, bfs=False):
+            table = column.args.get("table")
+            if table is not None:
+                yield Name(resolve_identifier(table), table.meta["start"])

@@ -160,7 +160,7 @@ class SourceParser(SelectParser):
             return ()
         columns = self.listed(self._column)
         if not self.take(")"):
-            self.fail(f"expected , or ) but found {self.found()}")
+            self.fail(f"Expecting {{',', ')'}}: expected , or ) but found {self.found()}")
         return tuple(columns)
 
     def _column(self) -> ColumnDefinition:
@@ -196,7 +196,7 @@ class SourceParser(SelectParser):
         self.expect("(")
         properties = self.listed(self._property)
         if not self.take(")"):
-            self.fail(f"expected , or ) but found {self.found()}")
+            self.fail(f"Expecting {{',', ')'}}: expected , or ) but found {self.found()}")
         return tuple(properties)
 
     def _property(self) -> Property:

@@ -58,7 +58,7 @@ class TypeParser(Cursor):
     def _parameter(self) -> None:
         if not self.take("STRING") and self.take_kind(Kind.INTEGER) is None:
             self.fail(
-                f"expected a length but found {self.found()}\nExpecting {{'STRING', INTEGER_VALUE}}"
+                f"Expecting {{'STRING', INTEGER_VALUE}}: expected a length but found {self.found()}"
             )
 
     def _decimal(self) -> SqlType:

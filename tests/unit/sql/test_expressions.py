@@ -168,7 +168,7 @@ INVALID = [
     ("ARRAY[]", "Array constructor cannot be empty", 0),
     ("ARRAY[NULL]", "Cannot construct an array with all NULL elements", 0),
     ("99999999999999999999", "Invalid numeric literal", 0),
-    ("flights.i", "'FLIGHTS.I' cannot be resolved", 0),
+    ("flights.i", "'FLIGHTS' is not a valid stream/table name", 0),
     ("dd", "'DD' cannot be resolved", 0),
 ]
 

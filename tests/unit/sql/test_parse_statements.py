@@ -268,3 +268,19 @@ def test_substitution_can_be_switched_off() -> None:
 def test_names_of_sources_are_plain(name: str) -> None:
     with pytest.raises(InvalidStatement, match="may only contain alphanumeric values"):
         one(f"CREATE STREAM {name} (a INT);")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "name", "column"),
+    [
+        ("x.* FROM s", "X", 27),
+        ("a FROM s JOIN t ON s.a = u.a", "U", 52),
+        ("a FROM s AS y WHERE y.a = s.a AND `S `.a = 1", "S ", 61),
+        ("a FROM s PARTITION BY ABS(ss.a)", "SS", 53),
+    ],
+)
+def test_columns_are_of_sources_that_are_read(clauses: str, name: str, column: int) -> None:
+    with pytest.raises(InvalidStatement) as caught:
+        one(f"CREATE STREAM o AS SELECT {clauses};")
+    assert f"'{name}' is not a valid stream/table name or alias" in str(caught.value)
+    assert caught.value.column == column
