@@ -23,7 +23,7 @@ _POLL_S = 1.0
 
 @dataclass(frozen=True)
 class _Query:
-    """A query's group and source topic, and how far it was behind at first."""
+    """A query's group and one of its source topics, and how far it was behind at first."""
 
     group: str
     source: str
@@ -43,10 +43,10 @@ class JobLevel:
         self._queries = []
         for topic in topics:
             with suppress(Refused):
-                source = _source_topic(self._admin, client, topic)
                 group = consumer_group(topic.application_id, topic.query_id)
-                if source and self._admin.committed(group, source):
-                    self._queries.append(_Query(group, source, self._lag(group, source)))
+                for source in _source_topics(self._admin, client, topic):
+                    if self._admin.committed(group, source):
+                        self._queries.append(_Query(group, source, self._lag(group, source)))
 
     def await_level(self, bound_s: float, tell: Callable[[str], None]) -> tuple[float, str]:
         """Wait until no query is further behind than at first, or all have passed the ends of now.
@@ -88,8 +88,8 @@ class JobLevel:
         return sum(max(0, end - committed.get(p, 0)) for p, end in ends.items())
 
 
-def _source_topic(admin: Admin, client: Mapping[str, str], topic: TopicFacts) -> str:
-    """The source topic that the last commit marker of a changelog names; "" without a marker."""
+def _source_topics(admin: Admin, client: Mapping[str, str], topic: TopicFacts) -> list[str]:
+    """The source topics that the last commit marker of a changelog names; none without a marker."""
     for facts in sorted(topic.partitions, key=lambda p: -p.end):
         start, end = admin.bounds(topic.topic)[facts.partition]
         reader = RecordReader(client, topic.topic, facts.partition)
@@ -98,8 +98,8 @@ def _source_topic(admin: Admin, client: Mapping[str, str], topic: TopicFacts) ->
         finally:
             reader.close()
         if marker is not None:
-            return marker.source.topic
-    return ""
+            return [part.topic for part in marker.source.parts]
+    return []
 
 
 def _note(waited_s: float, behind: int) -> str:

@@ -84,7 +84,7 @@ def take_survey(
     read = _readers(view, ground, surveys, notes)
     seen = jobs(sorted({s.application_id for s in surveys}))
     later_ends = view.ends(ground.ends)
-    gone = _gone(view, {s.source for s in surveys} - set(names), notes)
+    gone = _gone(view, {t for s in surveys for t in s.sources} - set(names), notes)
     topics: list[TopicFacts] = []
     for survey in surveys:
         tell(f"surveying {survey.topic}")

@@ -65,9 +65,9 @@ class TopicSurvey:
         return self._any().query_id
 
     @property
-    def source(self) -> str:
-        """The topic that its job reads."""
-        return self._any().source.topic
+    def sources(self) -> tuple[str, ...]:
+        """The topics that its job reads for it."""
+        return tuple(part.topic for part in self._any().source.parts)
 
     def known(self) -> bool:
         """Reads the last commit markers; False when there is none, or records of somebody else.
@@ -128,7 +128,7 @@ class TopicSurvey:
             restore_facts(
                 [p.records for p in partitions], table.partitions.values(), table.executors
             ),
-            orphaned=table.orphaned or _sourceless(self.source, gone),
+            orphaned=table.orphaned or _sourceless(self.sources, gone),
             readers=tuple(readers),
             longest_absence_ms=table.absence_ms,
             caught_up=table.caught_up,
@@ -204,5 +204,6 @@ def _expiry(windowed: bool, retention_ms: int, stream_time_ms: int) -> Expiry:
     return Expiry(stream_time_ms - retention_ms)
 
 
-def _sourceless(source: str, gone: frozenset[str]) -> str:
-    return f"its source topic {source} is gone" if source in gone else ""
+def _sourceless(sources: Sequence[str], gone: frozenset[str]) -> str:
+    lost = [source for source in sources if source in gone]
+    return f"its source topic {' and '.join(lost)} is gone" if lost else ""
