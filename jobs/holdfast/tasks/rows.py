@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import StoreCorrupted
+from holdfast.tasks.as_numbers import as_numbers, from_numbers
 
 __all__ = ["ROW_VERSION", "RowCodec", "row_time"]
 
@@ -120,7 +121,7 @@ class RowCodec:
         tails = [absent if r is None else _unpack(r[width:]) for r in rows]
         for at, i in enumerate(self._variable):
             values = [_restore(t[at], self._types[i]) for t in tails]
-            columns[i] = pa.array(values, self._types[i])
+            columns[i] = from_numbers(values, self._types[i])
 
 
 def _wrong_layout(fact: str) -> StoreCorrupted:
@@ -152,31 +153,27 @@ def _from_numpy(
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    return [_simple(v) for v in column.to_pylist()]
+    return [_simple(v, column.type) for v in as_numbers(column).to_pylist()]
 
 
-def _simple(value: Any) -> Any:  # noqa: PLR0911 - one line per type
-    """A value as msgpack can write it; `_restore` is its inverse for a known type."""
-    if isinstance(value, decimal.Decimal):
+def _simple(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one line per type
+    """A value as msgpack can write it; `_restore` is its inverse."""
+    if value is None:
+        return None
+    if pa.types.is_decimal(kind):
         return str(value)
-    if isinstance(value, dt.datetime):
-        return _micros(value)
-    if isinstance(value, dt.date):
-        return value.toordinal()
-    if isinstance(value, list):
-        return [_simple(v) for v in value]
-    if isinstance(value, tuple):
-        return [_simple(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _simple(v) for k, v in value.items()}
+    if pa.types.is_date(kind):
+        return value + _EPOCH_DAY
+    if pa.types.is_list(kind):
+        return [_simple(v, kind.value_type) for v in value]
+    if pa.types.is_map(kind):
+        return [(_simple(k, kind.key_type), _simple(v, kind.item_type)) for k, v in value]
+    if pa.types.is_struct(kind):
+        return {f.name: _simple(value[f.name], f.type) for f in kind}
     return value
 
 
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-def _micros(value: dt.datetime) -> int:
-    return (value - _EPOCH) // dt.timedelta(microseconds=1)
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
 def _restore(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one line per type
@@ -184,10 +181,8 @@ def _restore(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one line 
         return None
     if pa.types.is_decimal(kind):
         return decimal.Decimal(value)
-    if pa.types.is_timestamp(kind):
-        return _EPOCH + dt.timedelta(microseconds=value)
     if pa.types.is_date(kind):
-        return dt.date.fromordinal(value)
+        return value - _EPOCH_DAY
     if pa.types.is_list(kind):
         return [_restore(v, kind.value_type) for v in value]
     if pa.types.is_struct(kind):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime as dt
 import decimal
 import math
 from collections.abc import Sequence
@@ -13,18 +12,17 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.tasks.as_numbers import as_numbers
 from holdfast.tasks.plain_text import delimited_rows, kafka_bytes
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format
 
 __all__ = ["encode_single", "encode_values", "json_objects", "json_ready", "text_ready"]
 
-_DIRECT = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.STRING, Base.TIME)
+_DIRECT = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.STRING, Base.DATE, Base.TIME)
 # Arrow writes these as JSON does.
 _AS_TEXT = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT)
 _ESCAPED = r'["\\\x00-\x1f]'
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-_MS = dt.timedelta(milliseconds=1)
 
 
 def json_ready(column: pa.Array, kind: SqlType) -> list[Any]:
@@ -37,15 +35,10 @@ def json_ready(column: pa.Array, kind: SqlType) -> list[Any]:
 
 def text_ready(column: pa.Array, kind: SqlType) -> list[Any]:
     """The same for a format that is all text: a DECIMAL is its digits."""
-    if kind.base is Base.DATE:  # as numbers: Arrow's times reach further than Python's
-        column = column.cast(pa.int32())
-    elif kind.base is Base.TIMESTAMP:
-        column = column.cast(pa.int64())
-        return [None if micros is None else micros // 1000 for micros in column.to_pylist()]
-    values: list[Any] = column.to_pylist()
+    values: list[Any] = as_numbers(column).to_pylist()
     if kind.base is Base.DECIMAL:
         return [None if v is None else format(v, "f") for v in values]
-    if kind.base in (*_DIRECT, Base.DATE) or (kind.base is Base.DOUBLE and _finite(column)):
+    if kind.base in _DIRECT or (kind.base is Base.DOUBLE and _finite(column)):
         return values
     return [_ready(v, kind) for v in values]
 
@@ -63,10 +56,8 @@ def _ready(value: Any, kind: SqlType) -> Any:  # noqa: PLR0911 - one line per ty
         return orjson.Fragment(format(value, "f"))
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    if isinstance(value, dt.datetime):
-        return (value - _EPOCH) // _MS
-    if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days
+    if kind.base is Base.TIMESTAMP:
+        return value // 1000
     if kind.base is Base.ARRAY and kind.element is not None:
         return [_ready(v, kind.element) for v in value]
     if kind.base is Base.MAP and kind.element is not None:

@@ -47,6 +47,19 @@ def test_round_trip_keeps_every_value_and_null(kind: str) -> None:
     assert [c.to_pylist() for c in decoded] == [c.to_pylist() for c in columns]
 
 
+def test_times_beyond_pythons_own_are_kept_inside_others_too() -> None:
+    kind = pa.list_(pa.struct([("at", UTC), ("day", pa.date32())]))
+    plain = pa.list_(pa.struct([("at", pa.int64()), ("day", pa.int32())]))
+    far = pa.array([[{"at": 10**18, "day": 10**7}, None], None], plain)
+    by_time = pa.array([[(10**18, -(10**7))], []], pa.map_(pa.int64(), pa.int32()))
+    columns = [far.cast(kind), by_time.cast(pa.map_(UTC, pa.date32()))]
+    codec = RowCodec([c.type for c in columns])
+    _, _, decoded = codec.decode(codec.encode(np.array([1, 2]), columns))
+    assert [c.type for c in decoded] == [c.type for c in columns]
+    assert decoded[0].cast(plain).to_pylist() == far.to_pylist()
+    assert decoded[1].cast(by_time.type).to_pylist() == by_time.to_pylist()
+
+
 def test_absent_rows_are_null_in_every_column() -> None:
     codec = RowCodec([pa.int64(), pa.string()])
     row = codec.encode(np.array([5]), [pa.array([1]), pa.array(["x"])])[0]

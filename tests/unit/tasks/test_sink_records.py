@@ -45,6 +45,15 @@ def test_maps_with_other_keys_than_text() -> None:
     assert _values(exact, [[(Decimal("1.50"), True)]], Format.JSON) == [b'{"V":{"1.50":true}}']
 
 
+def test_times_beyond_pythons_own_are_written_inside_others_too() -> None:
+    parts = (Column("AT", SqlType(Base.TIMESTAMP)), Column("DAY", SqlType(Base.DATE)))
+    kind = SqlType(Base.ARRAY, element=SqlType(Base.STRUCT, fields=parts))
+    plain = pa.list_(pa.struct([("AT", pa.int64()), ("DAY", pa.int32())]))
+    array = pa.array([[{"AT": 10**18 + 1999, "DAY": -(10**7)}]], plain).cast(kind.arrow())
+    found = _sink([Column("V", kind)], Format.JSON).values([array])
+    assert found == [b'{"V":[{"AT":1000000000000001,"DAY":-10000000}]}']
+
+
 @pytest.mark.parametrize(
     ("row", "line"),
     [
@@ -76,7 +85,8 @@ def test_delimited_numbers_are_written_as_java_writes_them() -> None:
     [
         (0.0, "0.0"), (-0.0, "-0.0"), (1.0, "1.0"), (123456.789, "123456.789"), (0.001, "0.001"),
         (0.0001, "1.0E-4"), (9999999.0, "9999999.0"), (1e7, "1.0E7"), (-1.25e-7, "-1.25E-7"),
-        (1e22, "1.0E22"), (5e-324, "4.9E-324"), (-5e-324, "-4.9E-324"), (float("nan"), "NaN"), (float("inf"), "Infinity"),
+        (1e22, "1.0E22"), (5e-324, "4.9E-324"), (-5e-324, "-4.9E-324"), (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
     ],
 )  # fmt: skip
 def test_doubles_as_java_prints_them(value: float, text: str) -> None:
