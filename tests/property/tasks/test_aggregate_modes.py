@@ -1,0 +1,80 @@
+"""However records are cut into batches and told, the same table comes out of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.types.topology import Emit, Window, WindowKind
+from tests.grouped_rows import Grouped, Record, query_of
+
+GAP = 10
+SESSIONS = Window(WindowKind.SESSION, GAP, GAP, 1_000, 2_000)
+TUMBLING = Window(WindowKind.TUMBLING, 20, 20, 1_000, 2_000)
+
+_RECORDS = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "ab"]), st.integers(0, 9), st.integers(0, 120)),
+    min_size=1,
+    max_size=25,
+)
+_CUTS = st.sets(st.integers(0, 25), max_size=4)
+Table = dict[tuple[str, tuple[int, int] | None], list[Any]]
+
+
+def _table(grouped: Grouped, records: list[Record], cuts: set[int]) -> Table:
+    edges = sorted({0, *(c for c in cuts if c < len(records)), len(records)})
+    for start, end in pairwise(edges):
+        grouped.feed(records[start:end])
+    return grouped.table()
+
+
+def _sessions(records: list[Record]) -> Table:
+    """Each key's records by time, cut where nothing came for longer than the gap."""
+    by_key: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for key, value, time in records:
+        by_key[str(key)].append((time, value))
+    table: Table = {}
+    for key, pairs in by_key.items():
+        found: list[list[tuple[int, int]]] = []
+        for pair in sorted(pairs):
+            if found and pair[0] - found[-1][-1][0] <= GAP:
+                found[-1].append(pair)
+            else:
+                found.append([pair])
+        for each in found:
+            values = [value for _, value in each]
+            table[key, (each[0][0], each[-1][0])] = [len(each), sum(values), sorted(values)]
+    return table
+
+
+def _sorted(table: Table) -> Table:
+    return {place: [*value[:2], sorted(value[2])] for place, value in table.items()}
+
+
+@given(_RECORDS, _CUTS)
+def test_sessions_are_what_lies_within_the_gap(records: list[Record], cuts: set[int]) -> None:
+    for emit in (Emit.RECORD, Emit.BATCH):
+        table = _table(Grouped(query_of(SESSIONS, emit)), records, cuts)
+        assert _sorted(table) == _sessions(records)
+
+
+@given(_RECORDS, _CUTS)
+def test_a_batch_ends_where_its_records_end(records: list[Record], cuts: set[int]) -> None:
+    whole = Grouped(query_of(SESSIONS, Emit.BATCH))
+    single = Grouped(query_of(SESSIONS, Emit.RECORD))
+    assert _table(whole, records, cuts) == _table(single, records, set(range(25)))
+    assert whole.rows == single.rows
+
+
+@given(_RECORDS, _CUTS)
+def test_final_results_are_what_every_change_came_to(records: list[Record], cuts: set[int]) -> None:
+    closing: list[Record] = [("z", 0, 10_000)]
+    for window in (TUMBLING, SESSIONS):
+        kept = Window(window.kind, window.size_ms, window.advance_ms, 1_000, 100_000)
+        final = _table(Grouped(query_of(kept, Emit.FINAL)), records + closing, cuts)
+        every = _table(Grouped(query_of(kept, Emit.RECORD)), records, set())
+        assert final == every
