@@ -18,23 +18,29 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 }  # fmt: skip
 
 
-def formatted(script: Script, node: exp.Expr, relation: Relation) -> str:
+def formatted(script: Script, node: exp.Expr, relation: Relation, *, qualified: bool = True) -> str:
     """The expression over a relation's columns, as ksqlDB writes it."""
 
     def text(inner: exp.Expr) -> str:
-        return formatted(script, inner, relation)
+        return formatted(script, inner, relation, qualified=qualified)
 
     while isinstance(node, exp.Paren):
         node = node.this
     if type(node) in _OPERATORS and isinstance(node, exp.Binary):
         return f"({text(node.this)} {_OPERATORS[type(node)]} {text(node.expression)})"
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-        return _column(node, relation)
+        return _column(node, relation) if qualified else resolve_identifier(node.this)
     if isinstance(node, exp.Anonymous):
+        if call_name(node) == "COUNT" and not _arguments(node):
+            return "COUNT(ROWTIME)"
         return f"{call_name(node)}({', '.join(text(a) for a in node.expressions)})"
     if isinstance(node, exp.Cast) and SQL_TYPE in node.meta:
         return f"CAST({text(node.this)} AS {node.meta[SQL_TYPE]})"
     return "null" if isinstance(node, exp.Null) else script.excerpt(node)
+
+
+def _arguments(node: exp.Anonymous) -> list[exp.Expr]:
+    return [a for a in node.expressions if not isinstance(a, exp.Star)]
 
 
 def _column(node: exp.Column, relation: Relation) -> str:

@@ -145,7 +145,9 @@ def check_windows(context: Context, clause: JoinClause, left: Source, right: Sou
             at,
             f"Incompatible windowed sources.\nLeft source: {left.window}\n"
             f"Right source: {right.window}\nSession windowed sources can only be joined to other "
-            "session windowed sources, hopping and tumbling ones to hopping and tumbling ones",
+            "session windowed sources, and may still not result in expected behaviour as session "
+            "bounds must be an exact match for the join to work\nHopping and tumbling windowed "
+            "sources can only be joined to other hopping and tumbling windowed sources",
         )
     same = (left.window, left.window_size_ms) == (right.window, right.window_size_ms)
     if not same:

@@ -95,9 +95,9 @@ def _check_windowed_key(
         if source.window is not None and not _is_key(relation, source, node):
             raise _invalid(
                 context, clause,
-                "Implicit repartitioning of windowed sources is not supported. "
-                f"{source.name} is {source.window} windowed and joined on another column than "
-                "its key.",
+                "Implicit repartitioning of windowed sources is not supported. See "
+                "https://github.com/confluentinc/ksql/issues/4385.",
+                f"{source.name} is {source.window} windowed: join it on its key",
             )  # fmt: skip
 
 

@@ -59,19 +59,30 @@ def missing_key(
     written: Sequence[str],
     *,
     every: bool = True,
-    more: str = "",
+    synthetic: bool = False,
 ) -> InvalidStatement:
-    """The error of a projection without its key: all of `written`, or one of them."""
-    word, several = (" and ", "") if every else (" or ", "")
-    listed = written[0] if len(written) == 1 else several + _listed(written, word)
+    """The error of a projection without its key: all of `written`, or one of them.
+
+    `synthetic`: the key is none of the sources' columns.
+    """
+    word, all_of = (" and ", "s") if every else (" or ", "")
+    listed = written[0] if len(written) == 1 else _listed(written, word)
     plural = "s" if len(written) > 1 else ""
     example = ", ".join(written) if every else written[0]
+    see, more = ("See https://cnfl.io/2LV7ouS.", _synthetic(listed)) if synthetic else ("", "")
     return script.invalid(
         at,
-        f"Key{'s' if every and plural else ''} missing from projection (ie, SELECT). The query "
-        f"used to build `{sink}` must include the {what}{plural} {listed} in its projection "
-        f"(eg, SELECT {example}...).{more}",
+        f"Key{all_of if plural else ''} missing from projection (ie, SELECT). {see}\n"
+        f"The query used to build `{sink}` must include the {what}{plural} {listed} in its "
+        f"projection (eg, SELECT {example}...).{more}",
         action="add it to the SELECT; PARTITION BY chooses another key, PARTITION BY NULL none",
+    )
+
+
+def _synthetic(name: str) -> str:
+    return (
+        f"\n{name} was added as a synthetic key column because the join criteria did not match "
+        "any source column. This expression must be included in the projection and may be aliased."
     )
 
 
@@ -86,7 +97,8 @@ def check_key_type(script: Script, at: int, name: str, sql_type: SqlType) -> Non
             at,
             "Map keys, including types that contain maps, are not supported as they may lead to "
             f"unexpected behavior due to inconsistent serialization. Key column name: `{name}`. "
-            f"Column type: {sql_type}.",
+            f"Column type: {sql_type}. See https://github.com/confluentinc/ksql/issues/6621 for "
+            "more.",
         )
 
 

@@ -196,8 +196,8 @@ def read_options(script: Script, properties: Iterable[Property], *, sink: bool) 
             raise script.invalid(
                 item.at,
                 f"Cannot supply both '{key}' and 'FORMAT' properties, as 'FORMAT' sets both key "
-                "and value formats.",
-                action=f"use FORMAT alone, or {key} without it",
+                "and value formats. Either use just 'FORMAT', or use 'KEY_FORMAT' and "
+                "'VALUE_FORMAT'.",
             )
     topic = reader.text("KAFKA_TOPIC")
     topic_item = reader.get("KAFKA_TOPIC")
@@ -280,10 +280,12 @@ def delimiter_of(script: Script, item: Property | None, chosen: Format, inherite
         problem = (
             f"Invalid delimiter value: '{text}'. Delimiter must be a single character or TAB,SPACE"
             if text.strip()
-            else "Delimiter cannot be empty, if you meant to have a tab or space for delimited, "
+            else "Delimiter cannot be empty, if you meant to have a tab or space for delimiter, "
             "please use the special values 'TAB' or 'SPACE'"
         )
-        raise script.invalid(item.at, f"Configuration {item.key} is invalid: {problem}")
+        raise script.invalid(
+            item.at, f"Configuration {item.key} is invalid: {problem}\nExample valid value: ';'"
+        )
     return named or text
 
 

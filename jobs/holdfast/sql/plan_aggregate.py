@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
+from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
 from holdfast.sql.engines import DUCKDB
 from holdfast.sql.expressions import Translator, call_name
+from holdfast.sql.formatted import formatted
 from holdfast.sql.keys import check_key_type, missing_key
 from holdfast.sql.plan_explode import refuse_table_functions
+from holdfast.sql.plan_project import not_grouped
 from holdfast.sql.plan_window import plan_window
-from holdfast.sql.projection import Item, expand, plain_column
+from holdfast.sql.projection import Item, expand
 from holdfast.sql.relation import Relation
 from holdfast.sql.scopes import AggregateScope, could_be_key, relation_translator
 from holdfast.sql.script import resolve_identifier, start_of
@@ -54,6 +57,8 @@ class _Planner:
         self._relation = relation
         # ksqlDB knows no window bounds over a join.
         self._bounds = select.window is not None and not relation.joined
+        # A key that is not selected is told of last: what is wrong with a column says more.
+        self._missing: list[str] = []
         self._grouping = self._translator("GROUP BY")
         self._before = self._translator("SELECT")
         self._items, _ = expand(context.script, select, relation, self._before)
@@ -71,6 +76,7 @@ class _Planner:
         first, _, _ = self._evaluate(keys, values, ())
         scope, outputs, condition = self._evaluate(keys, values, sorted(first.calls, key=_order))
         self._check(scope, outputs)
+        self._refuse_missing()
         window = self._select.window
         return AggregateStep(
             keys=keys,
@@ -93,10 +99,31 @@ class _Planner:
             self._script, self._before, keys, self._context.functions, self._bounds, calls
         )
         after = Translator(self._script, DUCKDB, scope)
-        outputs = tuple(self._output(after, item) for item in values)
+        with naming("SELECT"):
+            outputs = self._outputs(after, scope, values)
         having = self._select.having
         scope.clause = "HAVING"
-        return scope, outputs, None if having is None else f"TRY({after.condition(having)})"
+        if having is None:
+            return scope, outputs, None
+        with naming("HAVING"):
+            return scope, outputs, f"TRY({after.condition(having)})"
+
+    def _outputs(
+        self, after: Translator, scope: AggregateScope, values: Sequence[Item]
+    ) -> tuple[OutputColumn, ...]:
+        outputs: list[OutputColumn] = []
+        wrong: list[exp.Expr] = []
+        for item in values:
+            try:
+                outputs.append(self._output(after, item))
+            except InvalidStatement:
+                if not scope.ungrouped:
+                    raise
+                scope.ungrouped = False
+                wrong.append(item.expression)
+        if wrong:
+            raise not_grouped(self._context, self._relation, wrong)
+        return tuple(outputs)
 
     def _group(self, node: exp.Expr) -> Typed:
         self._refuse_alias(node)
@@ -145,34 +172,28 @@ class _Planner:
         keys: list[KeyExpression] = []
         for node, group in zip(self._select.group_by, groups, strict=True):
             if group.sql in [k.spark for k in keys]:
+                shown = formatted(self._script, node, self._relation)
                 raise self._script.invalid(
-                    start_of(node), f"Duplicate GROUP BY expression: {self._qualified(node)}"
+                    start_of(node), f"Duplicate GROUP BY expression: {shown}"
                 )
-            keys.append(self._key(group, found.get(group.sql), found))
+            keys.append(self._key(node, group, found.get(group.sql)))
         self._refuse_same_folded()
         return tuple(keys), values
 
-    def _key(self, group: Typed, item: Item | None, found: dict[str, Item]) -> KeyExpression:
-        if item is None:
-            groups = [self._grouping.translate(n) for n in self._select.group_by]
-            missing = [
-                self._script.excerpt(n)
-                for n, g in zip(self._select.group_by, groups, strict=True)
-                if g.sql not in found
-            ]
-            raise missing_key(
-                self._script, self._select.at, self._context.sink, "grouping expression", missing
-            )
+    def _key(self, node: exp.Expr, group: Typed, item: Item | None) -> KeyExpression:
         assert group.type is not None
+        if item is None:
+            shown = formatted(self._script, node, self._relation, qualified=False)
+            self._missing.append(shown)
+            return KeyExpression(group.sql, Column(f"__{shown}", group.type))
         return KeyExpression(group.sql, Column(item.name, group.type))
 
-    def _qualified(self, node: exp.Expr) -> str:
-        column = plain_column(node)
-        if column is None:
-            return self._script.excerpt(node)
-        name = resolve_identifier(column.this)
-        found = self._relation.find(name, None)
-        return f"{found[0].owner}.{name}" if found else name
+    def _refuse_missing(self) -> None:
+        if self._missing:
+            raise missing_key(
+                self._script, self._select.at, self._context.sink, "grouping expression",
+                self._missing,
+            )  # fmt: skip
 
     def _before_text(self, item: Item) -> str | None:
         """The item as Spark SQL when it could be a grouping expression."""
@@ -221,7 +242,7 @@ class _Planner:
                 action="add one, for example COUNT(*)",
             )
         self._refuse_structured(scope.calls)
-        if not outputs:
+        if not outputs and not self._missing:
             raise self._script.invalid(
                 self._select.at, "The projection contains no value columns.",
                 action="select an aggregate or AS_VALUE(key)",

@@ -48,11 +48,11 @@ class ForeignJoin:
 
     def finish(self, make_sink: MakeSink, numbered: Callable[[], str]) -> tuple[Query, ...] | None:
         """The queries that make the statement's result; None: DuckDB cannot evaluate it."""
-        self._check_keys()
         try:
             made = project(self.context, self.select, self.relation)
         except Unsupported:
             return None
+        self._check_keys()
         keys = [
             Column(item.name, f.column.type)
             for f, item in zip(self.relation.keys, made.keys, strict=True)

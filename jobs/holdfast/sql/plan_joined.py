@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import Unsupported
+from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
 from holdfast.sql.engines import DUCKDB
 from holdfast.sql.expressions import Translator
@@ -93,11 +94,13 @@ def project(context: Context, select: Select, relation: Relation) -> Projection:
     )
     if not values:
         raise script.invalid(select.at, "The projection contains no value columns.")
-    outputs = tuple(_output(context, before, item) for item in values)
+    with naming("SELECT"):
+        outputs = tuple(_output(context, before, item) for item in values)
     condition = None
     if select.where is not None:
         where = relation_translator(script, relation, functions, "WHERE", DUCKDB)
-        condition = f"TRY({where.condition(select.where)})"
+        with naming("WHERE"):
+            condition = f"TRY({where.condition(select.where)})"
     return Projection(tuple(keys), outputs, condition)
 
 
@@ -128,11 +131,11 @@ class PlainJoin:
 
     def finish(self, make_sink: MakeSink, numbered: Callable[[], str]) -> tuple[Query, ...] | None:
         """The query that makes the statement's result; None: DuckDB cannot evaluate it."""
-        self.check_key()
         try:
             made = project(self.context, self.select, self.relation)
         except Unsupported:
             return None
+        self.check_key()
         item = made.keys[0]
         assert item is not None
         key = Column(item.name, self.relation.keys[0].column.type)
@@ -185,15 +188,10 @@ class PlainJoin:
         field = relation.keys[0]
         if in_projection(self.select, relation, field):
             return
-        more = (
-            f"\n{field.name} was added as a synthetic key column because the join criteria did not "
-            "match any source column. This expression must be included in the projection and may "
-            "be aliased."
-        )
         written = [f"{f.owner}.{f.name}" for f in self.equal.viable] or [field.name]
         raise missing_key(
             script, self.select.at, self.context.sink, "join expression", written, every=False,
-            more="" if field.owner else more,
+            synthetic=not field.owner,
         )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
 from holdfast.sql.expressions import Translator, call_name
+from holdfast.sql.formatted import formatted
 from holdfast.sql.keys import Wanted, check_key_type, missing_key, split
 from holdfast.sql.plan_explode import Exploded, explode
 from holdfast.sql.projection import ColumnNames, Item, expand, plain_column
@@ -25,7 +27,14 @@ from holdfast.types.topology import (
     ProjectStep,
 )
 
-__all__ = ["is_field", "plan_project", "refuse_aggregates", "value_column", "window_keys"]
+__all__ = [
+    "is_field",
+    "not_grouped",
+    "plan_project",
+    "refuse_aggregates",
+    "value_column",
+    "window_keys",
+]
 
 
 def plan_project(context: Context, select: Select, relation: Relation) -> ProjectStep:
@@ -48,9 +57,11 @@ class _Planner:
         self._select = select
         self._relation = relation
         self._before = relation_translator(context.script, relation, context.functions, "SELECT")
+        # A key that is not selected is told of last: what is wrong with a column says more.
+        self._missing: list[Exception] = []
 
     def plan(self) -> ProjectStep:
-        refuse_aggregates(self._context, self._select)
+        refuse_aggregates(self._context, self._select, self._relation)
         exploded = explode(self._context, self._select, self._relation)
         self._before = exploded.translator(self._context)
         items, names = expand(self._script, self._select, exploded.relation, self._before)
@@ -59,13 +70,16 @@ class _Planner:
             keys, values = self._source_keys(items)
         else:
             keys, values = self._partition_keys(items, names, exploded)
-        if not values:
+        if not values and not self._missing:
             raise self._script.invalid(
                 self._select.at,
                 "The projection contains no value columns.",
                 action="select another column, or AS_VALUE(key) to copy the key into the value",
             )
-        outputs = tuple(self._value(i) for i in values)
+        with naming("SELECT"):
+            outputs = tuple(self._value(i) for i in values)
+        if self._missing:
+            raise self._missing[0]
         return ProjectStep((*keys, *window_keys(self._relation)), outputs, exploded.arrays)
 
     def _source_keys(self, items: list[Item]) -> tuple[list[KeyExpression], list[Item]]:
@@ -76,9 +90,12 @@ class _Planner:
         for field, item in zip(fields, found, strict=True):
             if item is None:
                 names = [f.name for f in fields]
-                raise missing_key(
-                    self._script, self._select.at, self._context.sink, "key column", names
+                self._missing.append(
+                    missing_key(
+                        self._script, self._select.at, self._context.sink, "key column", names
+                    )
                 )
+                continue
             keys.append(KeyExpression(field.spark, Column(item.name, field.column.type)))
         return keys, values
 
@@ -126,21 +143,20 @@ class _Planner:
             found = [f or Item(n, self._name(n, names), start_of(n))
                      for f, n in zip(found, nodes, strict=True)]  # fmt: skip
         if any(f is None for f in found):
-            raise missing_key(
-                self._script, start_of(nodes[0]), self._context.sink, "partitioning expression",
-                [self._qualified(n) for n in nodes],
-            )  # fmt: skip
+            self._missing.append(
+                missing_key(
+                    self._script,
+                    start_of(nodes[0]),
+                    self._context.sink,
+                    "partitioning expression",
+                    [formatted(self._script, n, self._relation) for n in nodes],
+                )
+            )
         return [self._key(t, f) for t, f in zip(typed, found, strict=True) if f], values
 
     def _name(self, node: exp.Expr, names: ColumnNames) -> str:
         column = plain_column(node)
         return names.of(node) if column is None else resolve_identifier(column.this)
-
-    def _qualified(self, node: exp.Expr) -> str:
-        column = plain_column(node)
-        if column is None or column.args.get("table"):
-            return self._script.excerpt(node)
-        return f"{self._relation.owners[0]}.{resolve_identifier(column.this)}"
 
     def _has_star(self) -> bool:
         return any(i.expression is None for i in self._select.items)
@@ -221,15 +237,31 @@ def window_keys(relation: Relation) -> tuple[KeyExpression, ...]:
     return tuple(KeyExpression(f"`{name}`", Column(name, BIGINT)) for name in names)
 
 
-def refuse_aggregates(context: Context, select: Select) -> None:
+def refuse_aggregates(context: Context, select: Select, relation: Relation) -> None:
     """Refuse aggregates without GROUP BY."""
-    for item in select.items:
-        calls = context.functions.aggregates_in(item.expression) if item.expression else []
-        if calls:
-            called = ", ".join(context.script.excerpt(c) for c in calls)
-            raise context.script.invalid(
-                calls[0].meta.get("start", 0),
-                "CREATE TABLE AS SELECT statement does not support aggregate function "
-                f"[{called}] without a GROUP BY clause.",
-                action="add GROUP BY, and write CREATE TABLE ... AS SELECT",
-            )
+    nodes = [i.expression for i in select.items if i.expression is not None]
+    calls = [c for n in nodes for c in context.functions.aggregates_in(n)]
+    if not calls:
+        return
+    plain = [n for n in nodes if not context.functions.aggregates_in(n)]
+    at = calls[0].meta.get("start", 0)
+    if plain:
+        raise not_grouped(context, relation, plain)
+    called = ", ".join(formatted(context.script, c, relation) for c in calls)
+    raise context.script.invalid(
+        at,
+        "CREATE TABLE AS SELECT statement does not support aggregate function "
+        f"[{called}] without a GROUP BY clause.",
+        action="add GROUP BY, and write CREATE TABLE ... AS SELECT",
+    )
+
+
+def not_grouped(context: Context, relation: Relation, nodes: Sequence[exp.Expr]) -> Exception:
+    """The error of columns that are neither grouped nor aggregated."""
+    shown = ", ".join(formatted(context.script, n, relation, qualified=False) for n in nodes)
+    return context.script.invalid(
+        start_of(nodes[0]),
+        f"Non-aggregate SELECT expression(s) not part of GROUP BY: {shown}\n"
+        "Either add the column(s) to the GROUP BY or remove them from the SELECT.",
+        action="or aggregate them, for example by LATEST_BY_OFFSET",
+    )

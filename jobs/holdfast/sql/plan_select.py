@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.sql.catalog import Catalog
+from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
 from holdfast.sql.plan_aggregate import plan_aggregate
 from holdfast.sql.plan_explode import has_table_functions
@@ -110,7 +111,7 @@ class _Planner:
             self._context, self._target, self._select, [self._source, *others], self._numbered
         )
         if not self._select.group_by:
-            refuse_aggregates(self._context, self._select)
+            refuse_aggregates(self._context, self._select, last.relation)
         simple = not self._select.group_by and self._select.partition_by is None
         if simple and not has_table_functions(self._select):
             queries = last.finish(self._joined_sink, self._numbered)
@@ -174,7 +175,8 @@ class _Planner:
         before = relation_translator(
             self._context.script, relation, self._context.functions, "WHERE", windowed=windowed
         )
-        return before.condition(self._select.where)
+        with naming("WHERE"):
+            return before.condition(self._select.where)
 
     def _sink(
         self,

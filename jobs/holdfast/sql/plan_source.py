@@ -38,6 +38,15 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
     key_format = options.key_format or _default(properties, KEY_FORMAT, Format.KAFKA)
     value_format = options.value_format or _default(properties, VALUE_FORMAT, Format.JSON)
     _check_window(script, statement, options, keys)
+    delimiter = delimiter_of(script, options.value_delimiter, value_format, ",")
+    key_delimiter = delimiter_of(script, options.key_delimiter, key_format, ",")
+    if not statement.columns:
+        raise script.unsupported(
+            name.at,
+            f"No columns supplied. {name.text} declares no columns",
+            cause="ksqlDB would ask the Schema Registry, which comes later in holdfast.ingest",
+            action="list the columns: (name TYPE, ...)",
+        )
     check_format(script, name.at, "key", keys, key_format)
     check_format(script, name.at, "value", values, value_format)
     return Source(
@@ -55,8 +64,8 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
         window=options.window,
         window_size_ms=options.window_size_ms or 0,
         wrap_single=options.wraps(script, value_format, values, properties),
-        delimiter=delimiter_of(script, options.value_delimiter, value_format, ","),
-        key_delimiter=delimiter_of(script, options.key_delimiter, key_format, ","),
+        delimiter=delimiter,
+        key_delimiter=key_delimiter,
         read_only=statement.read_only,
     )
 
@@ -108,14 +117,11 @@ def _check_columns(script: Script, statement: CreateSource) -> None:
             )
         seen.add(column.name.text)
     name_at = statement.name.at
-    if not statement.columns:
-        raise script.unsupported(
-            name_at,
-            f"No columns supplied. {statement.name.text} declares no columns",
-            cause="ksqlDB would ask the Schema Registry, which comes later in holdfast.ingest",
-            action="list the columns: (name TYPE, ...)",
-        )
-    if statement.kind == "TABLE" and not any("KEY" in c.constraint for c in statement.columns):
+    if (
+        statement.kind == "TABLE"
+        and statement.columns
+        and not any("KEY" in c.constraint for c in statement.columns)
+    ):
         raise script.invalid(
             name_at, "Tables require a PRIMARY KEY. Please define the PRIMARY KEY.",
             action="write (id TYPE PRIMARY KEY, ...)",

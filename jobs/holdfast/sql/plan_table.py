@@ -92,7 +92,8 @@ def _check(context: Context, target: Target, step: AggregateStep) -> None:
             cause="a table has one row per key, whenever it changed",
         )
     called = {c.function: context.functions.aggregate(c.function) for c in step.aggregates}
-    refused = sorted(name for name, found in called.items() if found and not found.undoable)
+    names = [name for name, found in called.items() if found and not found.undoable]
+    refused = sorted(names, key=lambda name: target.text.upper().find(f"{name}("))
     if refused:
         listed = refused[0]
         if len(refused) > 1:

@@ -98,7 +98,9 @@ class RelationScope(Scope):
             return None
         fact, action = f"the aggregate {name} cannot stand in {self._clause}", ""
         if self._clause == "GROUP BY":
-            fact = f"GROUP BY does not support aggregate functions: {name} is an aggregate function"
+            fact = (
+                f"GROUP BY does not support aggregate functions: {name} is an aggregate function."
+            )
         if self._clause == "WHERE":
             action = "filter on aggregates with HAVING"
         raise self._script.invalid(node.meta.get("start", 0), fact, action=action)
@@ -110,9 +112,11 @@ class RelationScope(Scope):
         if len(found) > 1:
             options = " or ".join(f"{f.owner}.{f.name}" for f in found)
             raise self._script.invalid(
-                start_of(node), f"Column '{name}' is ambiguous. Could be {options}",
+                start_of(node),
+                "Line: {}, Col: {}: ".format(*self._script.place(start_of(node)))
+                + f"Column '{name}' is ambiguous. Could be {options}.",
                 action="write its source before it",
-            )  # fmt: skip
+            )
         return self.typed(found[0])
 
     def typed(self, field: Field) -> Typed:
@@ -169,6 +173,7 @@ class AggregateScope(Scope):
     """Keys, aggregates and window bounds, for DuckDB.  Collects the aggregate calls it meets.
 
     `clause` is where the expression stands, SELECT or HAVING: window bounds are for SELECT only.
+    `ungrouped` tells whether it met a column that is neither grouped nor aggregated.
     """
 
     def __init__(
@@ -186,6 +191,7 @@ class AggregateScope(Scope):
         self._functions = functions
         self._windowed = windowed
         self.clause = "SELECT"
+        self.ungrouped = False
         self._calls: dict[tuple[object, ...], AggregateCall] = {}
         for call in calls:
             self._add(call)
@@ -223,6 +229,7 @@ class AggregateScope(Scope):
         if name in WINDOW_BOUNDS and self._windowed and self.clause == "SELECT":
             return Typed(BIGINT, DUCKDB.quote(name), ref=name, event_time=True)
         self._before.translate(node)  # an unknown column is the better message
+        self.ungrouped = True
         expressions = "expression(s)" if self.clause == "SELECT" else "expression"
         raise self._script.invalid(
             start_of(node),

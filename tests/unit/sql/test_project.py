@@ -130,7 +130,7 @@ INVALID = [
     ("SELECT id, ROWTIME FROM s", "Reserved column name in select: `ROWTIME`", 31),
     ("SELECT id, b AS WINDOWEND FROM s", "`WINDOWEND` is a reserved column name", 31),
     ("SELECT id, WINDOWSTART AS w FROM s", "SELECT column 'WINDOWSTART' cannot be resolved", 31),
-    ("SELECT id, COUNT(*) AS n FROM s", "aggregate function [COUNT(*)] without a GROUP BY", 31),
+    ("SELECT id, COUNT(*) AS n FROM s", "SELECT expression(s) not part of GROUP BY: ID", 27),
     ("SELECT id, b FROM s HAVING id > 1", "HAVING clause requires a GROUP BY clause", 20),
     (
         "SELECT id, b FROM s WINDOW TUMBLING (SIZE 1 DAY)",
