@@ -65,9 +65,7 @@ def parse(
     except MisplacedError as error:
         raise _with_place(script, error) from None
     except RecursionError:
-        raise script.invalid(
-            0, "a statement is too large to parse", cause="too many nested expressions"
-        ) from None
+        raise script.too_large() from None
 
 
 def statement_places(text: str) -> list[tuple[int, int]]:

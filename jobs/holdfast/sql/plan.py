@@ -80,7 +80,11 @@ def compile_text(
         InvalidStatement: the SQL is wrong; the message has line, column and the nearest name.
         Unsupported: ksqlDB has it, Holdfast does not yet; the message says where it will come.
     """
-    return _Planner(Script(text), Functions(extra_aggregates)).plan(place)
+    script = Script(text)
+    try:
+        return _Planner(script, Functions(extra_aggregates)).plan(place)
+    except RecursionError:
+        raise script.too_large() from None
 
 
 class _Planner:

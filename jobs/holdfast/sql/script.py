@@ -34,6 +34,15 @@ class Script:
         line, column = self.place(at)
         return Unsupported(fact, cause=cause, action=action, line=line, column=column)
 
+    def too_large(self) -> InvalidStatement:
+        """An expression has more levels than Python's stack."""
+        return self.invalid(
+            0,
+            "Statement is too large to parse",
+            cause="too many nested expressions in a statement",
+            action="a long list of conditions on one value is shorter as IN (...)",
+        )
+
     def excerpt(self, node: exp.Expr) -> str:
         """An expression as the user wrote it; a made-up one by its name."""
         metas = [n.meta for n in node.walk() if "end" in n.meta]

@@ -8,6 +8,7 @@ import pytest
 from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
+from holdfast.sql import compile_text
 from holdfast.sql.clauses import Select
 from holdfast.sql.parse import parse
 from holdfast.sql.script import Script
@@ -137,6 +138,15 @@ def test_the_least_bigint_is_a_literal() -> None:
 def test_a_thousand_parentheses_are_refused_and_not_a_crash() -> None:
     with pytest.raises(InvalidStatement, match="too large to parse"):
         parsed("(" * 5000 + "1" + ")" * 5000)
+
+
+def test_thousands_of_conditions_are_refused_and_not_a_crash() -> None:
+    conditions = " OR ".join(f"a = {n}" for n in range(5000))
+    with pytest.raises(InvalidStatement, match="too large to parse"):
+        compile_text(
+            "CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');"
+            f"CREATE STREAM o AS SELECT a FROM s WHERE {conditions};"
+        )
 
 
 @pytest.mark.parametrize(
