@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +11,9 @@ from typing import Any
 
 from holdfast.errors import InvalidTestCase
 
-__all__ = ["Case", "Refusal", "Spec", "SpecWindow", "WindowType", "record_of"]
+__all__ = ["Case", "Refusal", "Spec", "SpecWindow", "WindowType", "formats_in", "record_of"]
+
+_FORMAT = re.compile(r"\b(?:KEY_|VALUE_)?FORMAT\s*=\s*'([^']*)'", re.IGNORECASE)
 
 
 class WindowType(StrEnum):
@@ -83,6 +86,11 @@ class Case:
     formats: frozenset[str] = frozenset()
     disabled: bool = False
     wrong: str = ""
+
+
+def formats_in(statements: str) -> frozenset[str]:
+    """The serialization formats that WITH clauses name, upper-case."""
+    return frozenset(name.upper() for name in _FORMAT.findall(statements))
 
 
 def record_of(node: Any, where: str) -> Spec:

@@ -1,20 +1,19 @@
-"""Reading test cases: three files of one case, a file of many, or a folder of either."""
+"""Reading test cases: three files of one case, a file of many, or a folder of all that."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.errors import InvalidTestCase
-from holdfast.testing.cases import Case, Refusal, Spec, record_of
+from holdfast.testing.cases import Case, Refusal, Spec, formats_in, record_of
 from holdfast.testing.json_text import loads, without_comments
+from holdfast.testing.sql_files import cases_in, is_test_file
 
 __all__ = ["cases_at", "triple"]
 
 _STATEMENTS, _INPUT, _OUTPUT = "statements.sql", "input.json", "output.json"
-_FORMAT = re.compile(r"\b(?:KEY_|VALUE_)?FORMAT\s*=\s*'([^']*)'", re.IGNORECASE)
 _PLACE = "{FORMAT}"
 _CONFIG = "{CONFIG}"
 
@@ -58,6 +57,9 @@ def cases_at(path: Path) -> Iterator[Case]:
             name = folder if folder != "." else file.parent.name
             yield triple(file, inputs if inputs.exists() else None, file.with_name(_OUTPUT), name)
             found = True
+        elif file.suffix == ".sql" and is_test_file(_text(file)):
+            yield from cases_in(_text(file), str(file))
+            found = True
         elif file.suffix == ".json" and not file.with_name(_STATEMENTS).exists():
             yield from _cases_of_file(file)
             found = True
@@ -65,11 +67,14 @@ def cases_at(path: Path) -> Iterator[Case]:
         raise InvalidTestCase(
             f"{path} has no test case.",
             action=f"a case is a folder with {_STATEMENTS}, {_INPUT} and {_OUTPUT}, "
-            'or one of {"tests": [...]} in a .json file',
+            'or one of {"tests": [...]} in a .json file, or of --@test: NAME in a .sql file',
         )
 
 
 def _cases_of_file(path: Path) -> Iterator[Case]:
+    if path.suffix == ".sql":
+        yield from _cases_of_sql(path)
+        return
     content = _json(path)
     tests = content.get("tests") if isinstance(content, dict) else None
     if not isinstance(tests, list) or not tests:
@@ -81,6 +86,16 @@ def _cases_of_file(path: Path) -> Iterator[Case]:
             yield from _variants(node, path)
         except InvalidTestCase as error:  # the others of the file can run
             yield Case(str(node["name"]), str(path), "", (), (), wrong=str(error))
+
+
+def _cases_of_sql(path: Path) -> Iterator[Case]:
+    text = _text(path)
+    if not is_test_file(text):
+        raise InvalidTestCase(
+            f"{path} has no line '--@test: NAME'.",
+            action="write one before each case, or give the file with -s, -i and -o",
+        )
+    yield from cases_in(text, str(path))
 
 
 def _variants(node: Mapping[str, Any], path: Path) -> Iterator[Case]:
@@ -126,7 +141,7 @@ def _plain(value: Any) -> str:
 def _formats(
     statements: str, properties: Mapping[str, str], topics: Sequence[Any]
 ) -> frozenset[str]:
-    named = set(_FORMAT.findall(statements))
+    named = set(formats_in(statements))
     named |= {v for k, v in properties.items() if k.startswith("ksql.persistence.default.format")}
     for topic in topics:
         if isinstance(topic, dict):

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidTestCase
 from holdfast.runtime.small_session import SmallSession
 from holdfast.sql import compile_text
 from holdfast.sql.parse import Place
@@ -157,7 +157,7 @@ class _Verdict:
     """What is not as expected of a case that ran.
 
     Attributes:
-        others: ASSERT VALUES that do not hold, streams and tables that are not as expected.
+        others: what is wrong with the streams and tables.
         left_out: records that could not be decoded, and why.
     """
 
@@ -195,8 +195,10 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
         )
     ]
     wrong = unmet(topology.expectations, topics, engine.constants)
-    wrong += wrong_sources(topology, case.sources)
-    return _Verdict(tuple(found), tuple(wrong), tuple(left_out))
+    if wrong:
+        raise InvalidTestCase("Expected record does not match actual.\n" + "\n".join(wrong))
+    others = wrong_sources(topology, case.sources)
+    return _Verdict(tuple(found), tuple(others), tuple(left_out))
 
 
 def _settings(properties: Mapping[str, str]) -> str:

@@ -144,3 +144,21 @@ def test_a_file_that_is_none_of_cases(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     with pytest.raises(InvalidTestCase, match=r"x\.json"):
         list(cases_at(path))
+
+
+def test_cases_in_sql(tmp_path: Path) -> None:
+    text = (
+        "-- about the file\n"
+        "-----\n--@test: first  \n-----\nCREATE A;\n"
+        "--@test: second\n--@expected.error: some.Error\n--@expected.message: not so\nB;\n"
+    )
+    (tmp_path / "cases.sql").write_text(text)
+    (tmp_path / "statements_only.sql").write_text("CREATE A;")
+    first, second = cases_at(tmp_path)
+    assert (first.name, first.refusal) == ("first", None)
+    assert "CREATE A;" in first.statements
+    assert "second" not in first.statements
+    assert second.refusal == Refusal("some.Error", "not so")
+    assert "B;" in second.statements
+    with pytest.raises(InvalidTestCase, match="has no line '--@test: NAME'"):
+        list(cases_at(tmp_path / "statements_only.sql"))

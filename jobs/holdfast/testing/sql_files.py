@@ -1,0 +1,40 @@
+"""Files of cases in SQL alone: records by INSERT INTO … VALUES, expectations by ASSERT.
+
+A line of dashes, `--@test:` and a name begins a case.  `--@expected.error:` and
+`--@expected.message:` say that its last statement is to be refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from holdfast.testing.cases import Case, Refusal, formats_in
+
+__all__ = ["cases_in", "is_test_file"]
+
+_DIRECTIVE = re.compile(r"^--@(test|expected\.error|expected\.message):[ \t]*(.*)$", re.MULTILINE)
+
+
+def is_test_file(text: str) -> bool:
+    """Does it have cases, or only statements?"""
+    return any(found.group(1) == "test" for found in _DIRECTIVE.finditer(text))
+
+
+def cases_in(text: str, origin: str) -> Iterator[Case]:
+    """The cases of a file, in its order; what comes before the first one belongs to none."""
+    starts = [found for found in _DIRECTIVE.finditer(text) if found.group(1) == "test"]
+    ends = [found.start() for found in starts[1:]] + [len(text)]
+    for start, end in zip(starts, ends, strict=True):
+        statements = text[start.end() : end]
+        said = {d.group(1): d.group(2).strip() for d in _DIRECTIVE.finditer(statements)}
+        error, message = said.get("expected.error"), said.get("expected.message", "")
+        yield Case(
+            name=start.group(2).strip(),
+            origin=origin,
+            statements=statements,
+            inputs=(),
+            outputs=(),
+            refusal=Refusal(error, message) if error is not None else None,
+            formats=formats_in(statements),
+        )
