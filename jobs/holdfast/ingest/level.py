@@ -8,7 +8,7 @@ choosing the oldest record of its queues.  Only the brokers' index of record tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.types.ids import Place
 
@@ -23,23 +23,28 @@ def level_end(
     limit: int,
     newest_ms: int,
     first_at: Callable[[int], Mapping[Place, int]],
-) -> dict[Place, int] | None:
-    """The ends of a batch of at most `limit` offsets, the same record time everywhere.
+    guesses: Sequence[int] = (),
+) -> tuple[int, dict[Place, int]] | None:
+    """The record time in ms where a batch of at most `limit` offsets ends, and the ends.
 
     Args:
         start: next offset by topic partition; those it lacks are new, they begin at their start.
         bounds: log start and end.
         newest_ms: no record is that new.
         first_at: the first offset at or after a time in ms; a place without one is left out.
+        guesses: times to try first.
 
     Returns:
         None where no time parts the records so: a batch by offsets alone has to do.
     """
     begin = {place: max(start.get(place, low), low) for place, (low, _) in bounds.items()}
     before, after = 0, newest_ms
-    best: dict[Place, int] | None = None
+    best: tuple[int, dict[Place, int]] | None = None
+    tries = list(reversed(guesses))
     while after - before > 1:
-        time_ms = (before + after) // 2
+        time_ms = tries.pop() if tries else (before + after) // 2
+        if not before < time_ms < after:
+            continue
         found = first_at(time_ms)
         ends = {p: max(begin[p], min(found.get(p, high), high)) for p, (_, high) in bounds.items()}
         taken = sum(ends[place] - begin[place] for place in ends)
@@ -47,7 +52,7 @@ def level_end(
             after = time_ms
             continue
         before = time_ms
-        best = {**start, **ends} if taken else best
+        best = (time_ms, {**start, **ends}) if taken else best
         if taken >= limit * _ENOUGH:
             break
     return best

@@ -91,6 +91,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._size = BatchSize(options.max_offsets_per_trigger, options.batch_target_ms)
         self._target: dict[Place, int] | None = None  # where Trigger.AvailableNow ends
+        self._cut = (0, 0)  # the record time where the last batch ended, and how far it went
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         return places_to_spark(_first(self._options, self._bounds()))
@@ -141,7 +142,13 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if limit is None or not several or all(end[p] >= high for p, (_, high) in bounds.items()):
             return end
         newest_ms = int(time.time() * 1000) + _A_DAY_MS
-        return level_end(begin, bounds, limit, newest_ms, self._first_at) or end
+        last, span = self._cut
+        guesses = (last + span, last + 2 * span, last)
+        found = level_end(begin, bounds, limit, newest_ms, self._first_at, guesses)
+        if found is None:
+            return end
+        self._cut = (found[0], found[0] - last)
+        return found[1]
 
     def _first_at(self, time_ms: int) -> dict[Place, int]:
         asked, topics = admin(self._options.kafka), _topics(self._options)

@@ -15,7 +15,10 @@ A, B = ("a", 0), ("b", 0)
 
 
 def _end(
-    logs: dict[Place, list[int]], limit: int, start: dict[Place, int] | None = None
+    logs: dict[Place, list[int]],
+    limit: int,
+    start: dict[Place, int] | None = None,
+    guesses: tuple[int, ...] = (),
 ) -> dict[Place, int] | None:
     """`logs`: the record times by topic partition, ascending."""
 
@@ -24,7 +27,8 @@ def _end(
         return {place: at for place, at in found.items() if at < len(logs[place])}
 
     bounds = {place: (0, len(times)) for place, times in logs.items()}
-    return level_end(start or {}, bounds, limit, NEWEST, first_at)
+    found = level_end(start or {}, bounds, limit, NEWEST, first_at, guesses)
+    return None if found is None else found[1]
 
 
 def test_a_sparse_topic_does_not_run_ahead_of_a_dense_one() -> None:
@@ -50,11 +54,15 @@ def test_records_of_one_time_cannot_be_parted() -> None:
 _times = st.lists(st.integers(0, 500), max_size=60).map(sorted)
 
 
-@given(logs=st.fixed_dictionaries({A: _times, B: _times}), limit=st.integers(1, 80))
+@given(
+    logs=st.fixed_dictionaries({A: _times, B: _times}),
+    limit=st.integers(1, 80),
+    guesses=st.lists(st.integers(-5, 600), max_size=3).map(tuple),
+)
 def test_a_batch_never_holds_more_than_the_limit_and_parts_both_at_one_time(
-    logs: dict[Place, list[int]], limit: int
+    logs: dict[Place, list[int]], limit: int, guesses: tuple[int, ...]
 ) -> None:
-    found = _end(logs, limit)
+    found = _end(logs, limit, guesses=guesses)
     if found is None:
         return
     assert 0 < sum(found.values()) <= limit
@@ -62,3 +70,15 @@ def test_a_batch_never_holds_more_than_the_limit_and_parts_both_at_one_time(
     left = [logs[p][found[p] :] for p in logs]
     newest = max(times[-1] for times in taken if times)
     assert all(times[0] > newest for times in left if times)
+
+
+def test_a_good_guess_is_all_that_is_asked() -> None:
+    asked = []
+
+    def first_at(time_ms: int) -> dict[Place, int]:
+        asked.append(time_ms)
+        return {A: time_ms, B: time_ms // 2}
+
+    found = level_end({A: 100, B: 50}, {A: (0, 900), B: (0, 450)}, 200, NEWEST, first_at, (220,))
+    assert found == (220, {A: 220, B: 110})
+    assert asked == [220]
