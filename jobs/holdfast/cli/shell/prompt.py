@@ -57,7 +57,9 @@ def history(path: Path, completion: Completion) -> Iterator[None]:
     readline.set_history_length(_HISTORY_LINES)
     readline.set_completer(completion)
     readline.set_completer_delims(" \t\n()[]<>,;=+-*/'\"")
-    readline.parse_and_bind("tab: complete")
+    # macOS has libedit under the same name, which is told in words of its own.
+    libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
     try:
         yield
     finally:
