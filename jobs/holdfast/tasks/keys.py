@@ -9,7 +9,8 @@ A *state key* is what the shuffle hashes, what the store and the changelog are k
 A windowed state key is the state key and the window's start in ms, 8 bytes big-endian, which is
 also how Kafka Streams' TimeWindowedSerializer lays out the keys of a windowed sink topic.  In the
 topic of a session table a key is followed by the session's end and then by its start.
-A record whose key has a null part has no state key and is dropped, as in ksqlDB.
+A record whose key has a null part has no state key and is dropped, as in ksqlDB; only a table's
+row may have a primary key that is null in part.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from holdfast.tasks.as_numbers import from_numbers
 from holdfast.tasks.plain_text import delimited_rows
 from holdfast.tasks.values import encode_single, json_objects, text_ready
-from holdfast.types.schema import Base, Column
+from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, KeyExpression, WindowKind
 
 __all__ = [
@@ -44,23 +46,45 @@ _SESSION = struct.Struct(">qq")  # end, start
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
 
-def state_key_sql(keys: Sequence[KeyExpression]) -> str:
-    """Spark SQL that makes the state key (BINARY, null when a part is null)."""
+def state_key_sql(keys: Sequence[KeyExpression], *, parts_may_miss: bool = False) -> str:
+    """Spark SQL that makes the state key (BINARY, null when a part is null).
+
+    With `parts_may_miss` it is null only when all parts are: a table's rows may have such keys.
+    """
     if len(keys) == 1 and keys[0].column.type.base in (Base.STRING, *_NUMBERS):
         return f"CAST({keys[0].spark} AS BINARY)"
     parts = ", ".join(f"{_jsonable(k)} AS k{i}" for i, k in enumerate(keys))
-    present = " AND ".join(f"({k.spark}) IS NOT NULL" for k in keys)
+    joined = " OR " if parts_may_miss else " AND "
+    present = joined.join(f"({k.spark}) IS NOT NULL" for k in keys)
     return f"CASE WHEN {present} THEN CAST(to_json(struct({parts})) AS BINARY) END"
 
 
+_CONVERTED = {
+    Base.DECIMAL: "CAST({} AS STRING)",
+    Base.BYTES: "base64({})",
+    Base.DATE: "unix_date({})",
+    Base.TIMESTAMP: "unix_micros({})",
+}
+
+
 def _jsonable(key: KeyExpression) -> str:
-    conversions = {
-        Base.DECIMAL: "CAST({} AS STRING)",
-        Base.BYTES: "base64({})",
-        Base.DATE: "unix_date({})",
-        Base.TIMESTAMP: "unix_micros({})",
-    }
-    return conversions.get(key.column.type.base, "{}").format(key.spark)
+    return _converted(key.spark, key.column.type, 0)
+
+
+def _converted(sql: str, kind: SqlType, depth: int) -> str:
+    """What JSON says exactly: `_from_json` reads it, at any depth."""
+    if kind.base is Base.ARRAY and kind.element is not None:
+        name = f"e{depth}"
+        element = _converted(name, kind.element, depth + 1)
+        return sql if element == name else f"transform({sql}, {name} -> {element})"
+    if kind.base is not Base.STRUCT:
+        return _CONVERTED.get(kind.base, "{}").format(sql)
+    parts = [f"({sql}).`{f.name}`" for f in kind.fields]
+    values = [_converted(p, f.type, depth) for p, f in zip(parts, kind.fields, strict=True)]
+    if values == parts:
+        return sql
+    named = ", ".join(f"{v} AS `{f.name}`" for v, f in zip(values, kind.fields, strict=True))
+    return f"CASE WHEN ({sql}) IS NOT NULL THEN struct({named}) END"
 
 
 def window_key(key: bytes, start_ms: int) -> bytes:
@@ -107,19 +131,22 @@ def decode_keys(keys: Sequence[bytes], columns: Sequence[Column]) -> list[pa.Arr
 
 
 def _key_array(values: list[Any], column: Column) -> pa.Array:
-    kind = column.type.arrow()
-    if column.type.base is Base.DATE:
-        return pa.array(values, pa.int32()).cast(kind)
-    if column.type.base is Base.TIMESTAMP:
-        return pa.array(values, pa.int64()).cast(kind)
-    return pa.array([_from_json(v, column.type.base) for v in values], kind)
+    return from_numbers([_from_json(v, column.type) for v in values], column.type.arrow())
 
 
-def _from_json(value: Any, base: Base) -> Any:
-    if base is Base.DECIMAL:
+def _from_json(value: Any, kind: SqlType) -> Any:  # noqa: PLR0911 - one line per type
+    if value is None:
+        return None
+    if kind.base is Base.DECIMAL:
         return decimal.Decimal(value)
-    if base is Base.BYTES:
+    if kind.base is Base.BYTES:
         return base64.b64decode(value)
+    if kind.base is Base.DOUBLE:
+        return float(value)
+    if kind.base is Base.ARRAY and kind.element is not None:
+        return [_from_json(v, kind.element) for v in value]
+    if kind.base is Base.STRUCT:
+        return {f.name: _from_json(value.get(f.name), f.type) for f in kind.fields}
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import math
 import struct
 from typing import Any
 
@@ -23,6 +24,30 @@ from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column,
 from holdfast.types.topology import Format, KeyExpression
 
 DECIMAL = SqlType(Base.DECIMAL, 9, 2)
+INNER = SqlType(Base.STRUCT, fields=(Column("C", DECIMAL), Column("T", SqlType(Base.TIMESTAMP))))
+NESTED = SqlType(
+    Base.STRUCT,
+    fields=(
+        Column("D", SqlType(Base.DATE)),
+        Column("A", SqlType(Base.ARRAY, element=INNER)),
+        Column("B", SqlType(Base.BYTES)),
+    ),
+)
+NESTED_TEXT = (
+    "named_struct('D', DATE'1960-02-29', 'A', array(named_struct('C', CAST(1.20 AS DECIMAL(9,2)), "
+    "'T', TIMESTAMP'2013-01-01 05:15:00.000007'), NULL), 'B', X'00FF')"
+)
+NESTED_VALUE = {
+    "D": dt.date(1960, 2, 29),
+    "A": [
+        {
+            "C": decimal.Decimal("1.20"),
+            "T": dt.datetime(2013, 1, 1, 5, 15, 0, 7, tzinfo=dt.UTC),
+        },
+        None,
+    ],
+    "B": b"\x00\xff",
+}
 CASES: list[tuple[list[SqlType], list[str], list[Any]]] = [
     ([STRING], ["'Dune'"], ["Dune"]),
     ([STRING], ["''"], [""]),
@@ -40,6 +65,13 @@ CASES: list[tuple[list[SqlType], list[str], list[Any]]] = [
     ),
     ([SqlType(Base.BYTES)], ["X'00FF'"], [b"\x00\xff"]),
     ([SqlType(Base.BOOLEAN)], ["true"], [True]),
+    ([DOUBLE], ["double('-Infinity')"], [-math.inf]),
+    ([NESTED], [NESTED_TEXT], [NESTED_VALUE]),
+    (
+        [NESTED],
+        [f"CAST(named_struct('D', DATE'1970-01-01', 'A', NULL, 'B', NULL) AS {NESTED.spark()})"],
+        [{"D": dt.date(1970, 1, 1), "A": None, "B": None}],
+    ),
 ]
 
 
