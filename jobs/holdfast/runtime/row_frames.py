@@ -110,7 +110,8 @@ def _side_sql(each: Input) -> dict[str, str]:
             dead = f"({dead} OR NOT {passes})"
         else:  # a record without a value passes no WHERE
             kept = f"(NOT {dead} AND {passes})"
-    fixed = {KEY: state_key_sql(each.keys), TOMBSTONE: dead, _KEPT: kept}
+    key = state_key_sql(each.keys, parts_may_miss=each.source.kind == "TABLE")
+    fixed = {KEY: key, TOMBSTONE: dead, _KEPT: kept}
     return fixed | {c.column.name: _cast(c.spark, c) for c in each.columns}
 
 
