@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, either, fn, py
+from holdfast.sql.functions import Call, Overload, anew, either, fn, py
 from holdfast.sql.type_rules import common_type
 from holdfast.types.schema import Base, SqlType
 
@@ -142,7 +142,7 @@ NUMERIC: tuple[Overload, ...] = (
     fn("LOG(DOUBLE, DOUBLE) -> DOUBLE", py("LOG_OF"), _LOG),
     fn("PI() -> DOUBLE", "pi()", "pi()"),
     fn("POWER(DOUBLE, DOUBLE) -> DOUBLE", "power({0}, {1})", py("POWER")),
-    fn("RANDOM() -> DOUBLE", "rand()"),
+    fn("RANDOM() -> DOUBLE", "rand()", anew("RANDOM")),
     fn("ROUND(BIGINT) -> BIGINT", "{0}", "{0}"),
     fn(
         "ROUND(DECIMAL) -> DECIMAL",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, Rendering, either, fn, literal_only, py
+from holdfast.sql.functions import Call, Overload, Rendering, anew, either, fn, literal_only, py
 from holdfast.sql.typed import Typed
 
 __all__ = ["TEXT"]
@@ -273,6 +273,6 @@ TEXT: tuple[Overload, ...] = (
     fn("SUBSTRING(BYTES, INTEGER, INTEGER) -> BYTES", py("SUBSTRING"), py("SUBSTRING")),
     fn("TRIM(STRING) -> STRING", _trim, _trim),
     fn("UCASE(STRING) -> STRING", "upper({0})", "upper({0})"),
-    fn("UUID() -> STRING", "uuid()"),
+    fn("UUID() -> STRING", "uuid()", anew("UUID_ANEW")),
     fn("UUID(BYTES) -> STRING", py("UUID"), py("UUID")),
 )

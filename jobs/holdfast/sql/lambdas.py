@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from holdfast.errors import InvalidStatement
 from holdfast.sql.engines import DUCKDB, SPARK
 from holdfast.sql.functions import in_duckdb
 from holdfast.sql.scope import Scope
@@ -52,6 +53,9 @@ class _Captured(Scope):
         found = self._outer.special(node)
         return found and self._argument(found)
 
+    def is_parameter(self, name: str) -> bool:
+        return self._outer.is_parameter(name)
+
     def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
         return self._argument(self._outer.column(node, name, qualifier))
 
@@ -85,6 +89,9 @@ class _Parameters(Scope):
         ):
             return None  # not known before the lambda is called
         return self._outer.special(node)
+
+    def is_parameter(self, name: str) -> bool:
+        return name in self._names or self._outer.is_parameter(name)
 
     def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
         if qualifier is None and name in self._names:
@@ -170,6 +177,7 @@ class _Call:
 
     def _body(self, node: exp.Expr, values: Sequence[Typed]) -> Typed:
         names = [resolve_identifier(_identifier(n)) for n in node.expressions]
+        self._check_names(node, names)
         scope = _Parameters(self._translator.scope, dict(zip(names, values, strict=True)))
         inner = type(self._translator)(self._script, DUCKDB, scope)
         typed = inner.translate(node.this)
@@ -178,6 +186,22 @@ class _Call:
                 start_of(node), "a lambda's result is NULL and has no type", action="use CAST"
             )
         return typed
+
+    def _check_names(self, node: exp.Expr, names: Sequence[str]) -> None:
+        """A parameter is named once, and as nothing else is named."""
+        scope = self._translator.scope
+        at = start_of(node)
+        if len(set(names)) < len(names):
+            raise self._script.invalid(at, f"Lambda arguments have duplicates: {', '.join(names)}")
+        for name in names:
+            if scope.is_parameter(name):
+                raise self._script.invalid(
+                    at, f"Reusing lambda arguments in nested lambda is not allowed: {name}"
+                )
+            if _is_column(scope, name):
+                raise self._script.invalid(
+                    at, f"Lambda function argument can't be a column name: {name}"
+                )
 
     def _entries(self, collection: Typed) -> str:
         is_map = collection.type is not None and collection.type.base is Base.MAP
@@ -249,6 +273,15 @@ class _Call:
         if collection.type.map_key != STRING:
             return self._entries(collection)
         return _java_entries(collection)
+
+
+def _is_column(scope: Scope, name: str) -> bool:
+    identifier = exp.Identifier(this=name, quoted=True)
+    try:
+        scope.column(exp.Column(this=identifier), name, None)
+    except InvalidStatement:
+        return False
+    return True
 
 
 def _java_entries(collection: Typed) -> str:

@@ -40,6 +40,10 @@ class Scope(ABC):
     def function_names(self) -> Sequence[str]:
         """Further function names for "did you mean"."""
 
+    def is_parameter(self, name: str) -> bool:
+        """Whether `name` is a lambda's parameter here."""
+        return False
+
     def logical(self, word: str, left: str, right: str) -> str:
         """The text of AND or OR."""
         return f"({left} {word} {right})"

@@ -135,4 +135,5 @@ ENCODINGS = (
     PythonFunction("SUBSTRING", _substring),
     PythonFunction("TO_BYTES", _to_bytes),
     PythonFunction("UUID", _uuid),
+    PythonFunction("UUID_ANEW", lambda _row: str(uuid.uuid4())),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from decimal import ROUND_DOWN, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
@@ -65,6 +66,7 @@ NUMBERS = (
     PythonFunction("LOG", _log),
     PythonFunction("LOG_OF", _log_of),
     PythonFunction("POWER", _power),
+    PythonFunction("RANDOM", lambda _row: random.random()),
     PythonFunction("ROUND", _round),
     PythonFunction("TRUNC", _trunc),
 )
