@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from holdfast.sql.explain_text import duration, line, topic
 from holdfast.types.topology import (
     ChangesStep,
+    DeduplicateStep,
     Expectation,
     Input,
     Insertion,
@@ -56,6 +57,9 @@ def row_step(query: Query) -> Iterator[str]:
         yield line("sends", f"each row by its foreign key, for a {step.kind} join")
     elif isinstance(step, ResolveStep):
         yield line("state", "the newest version of each left row; older results are dropped")
+    elif isinstance(step, DeduplicateStep):
+        yield line("state", "each key's times that passed")
+        yield line("passes", f"one record of a key within any {duration(step.within_ms)}")
     else:
         raise TypeError(f"{query.id}: no explanation of a {type(step).__name__}")
 

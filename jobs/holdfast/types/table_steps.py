@@ -1,4 +1,4 @@
-"""Steps over the rows of one table, and the three that make a foreign-key join."""
+"""Steps over the rows of one source, and the three that make a foreign-key join."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ __all__ = [
     "LEFT_KEY",
     "VERSION",
     "ChangesStep",
+    "DeduplicateStep",
     "ResolveStep",
     "SubscribeStep",
     "TableStep",
@@ -57,6 +58,27 @@ class TableStep:
 
     def fingerprint_parts(self) -> dict[str, object]:
         return {"table": self.input.fingerprint_parts()}
+
+
+@dataclass(frozen=True)
+class DeduplicateStep:
+    """A stream's records, each key's at most once within any `within_ms` of event time.
+
+    The first that comes passes; another of its key (`input.keys`) whose time is less than
+    `within_ms` away from one that has passed does not.  Writes `input.columns`, keyed by
+    `input.keys`.  A record as late as `within_ms` behind stream time cannot be told from a
+    duplicate any more: it is dropped and counted.
+    """
+
+    input: Input
+    within_ms: int
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return (self.input,)
+
+    def fingerprint_parts(self) -> dict[str, object]:
+        return {"deduplicate": self.input.fingerprint_parts(), "within_ms": self.within_ms}
 
 
 # What the queries of a FOREIGN_KEY join tell each other, beside the columns of the tables.

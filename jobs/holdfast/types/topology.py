@@ -38,6 +38,7 @@ from holdfast.types.table_steps import (
     LEFT_KEY,
     VERSION,
     ChangesStep,
+    DeduplicateStep,
     ResolveStep,
     SubscribeStep,
     TableStep,
@@ -61,6 +62,7 @@ __all__ = [
     "AggregateCall",
     "AggregateStep",
     "ChangesStep",
+    "DeduplicateStep",
     "Emit",
     "Expectation",
     "Format",
@@ -241,9 +243,8 @@ class JoinStep:
         }
 
 
-Step = (
-    AggregateStep | ProjectStep | JoinStep | ChangesStep | TableStep | SubscribeStep | ResolveStep
-)
+RowStep = JoinStep | ChangesStep | TableStep | SubscribeStep | ResolveStep | DeduplicateStep
+Step = AggregateStep | ProjectStep | RowStep
 
 
 @dataclass(frozen=True)

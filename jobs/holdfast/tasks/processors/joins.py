@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from holdfast.tasks.processors.base import Processor
 from holdfast.tasks.processors.changes import ChangesProcessor
+from holdfast.tasks.processors.deduplicate import DeduplicateProcessor
 from holdfast.tasks.processors.foreign_key import ForeignKeyProcessor
 from holdfast.tasks.processors.resolve import ResolveProcessor
 from holdfast.tasks.processors.stream_stream import StreamStreamProcessor
@@ -13,6 +16,7 @@ from holdfast.tasks.processors.table_table import TableTableProcessor
 from holdfast.tasks.processors.table_where import TableWhereProcessor
 from holdfast.types.topology import (
     ChangesStep,
+    DeduplicateStep,
     JoinForm,
     JoinStep,
     Query,
@@ -25,25 +29,25 @@ __all__ = ["row_processor"]
 
 
 def row_processor(query: Query) -> Processor | None:
-    """The processor of a join or of a table's rows; None: the step is another."""
-    if isinstance(query.step, JoinStep):
-        return _join(query, query.step.form)
-    if isinstance(query.step, TableStep):
-        return TableWhereProcessor(query)
-    if isinstance(query.step, ChangesStep):
-        return ChangesProcessor(query)
-    if isinstance(query.step, SubscribeStep):
-        return SubscribeProcessor(query)
-    if isinstance(query.step, ResolveStep):
-        return ResolveProcessor(query)
-    return None
+    """The processor of a join or of single rows; None: the step is another."""
+    step = query.step
+    kinds = _JOINS if isinstance(step, JoinStep) else _STEPS
+    make = kinds.get(step.form if isinstance(step, JoinStep) else type(step))
+    return make(query) if make is not None else None
 
 
-def _join(query: Query, form: JoinForm) -> Processor:
-    if form is JoinForm.STREAM_STREAM:
-        return StreamStreamProcessor(query)
-    if form is JoinForm.STREAM_TABLE:
-        return StreamTableProcessor(query)
-    if form is JoinForm.FOREIGN_KEY:
-        return ForeignKeyProcessor(query)
-    return TableTableProcessor(query)
+_Kinds = dict[object, Callable[[Query], Processor]]
+
+_JOINS: _Kinds = {
+    JoinForm.STREAM_STREAM: StreamStreamProcessor,
+    JoinForm.STREAM_TABLE: StreamTableProcessor,
+    JoinForm.TABLE_TABLE: TableTableProcessor,
+    JoinForm.FOREIGN_KEY: ForeignKeyProcessor,
+}
+_STEPS: _Kinds = {
+    ChangesStep: ChangesProcessor,
+    DeduplicateStep: DeduplicateProcessor,
+    ResolveStep: ResolveProcessor,
+    SubscribeStep: SubscribeProcessor,
+    TableStep: TableWhereProcessor,
+}

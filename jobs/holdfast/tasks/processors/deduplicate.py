@@ -1,0 +1,118 @@
+"""A stream without its duplicates: each key at most once within any window of event time.
+
+State: the times that passed, each under length and bytes of the key, the time in order, and the
+time by which it expires.  Twice the window behind stream time none of them is asked for any more.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, insort
+
+import pyarrow as pa
+
+from holdfast.tasks.processors.base import Changes, StoreView
+from holdfast.tasks.processors.pairs import key_arrays
+from holdfast.tasks.processors.records import (
+    Emitted,
+    Overlay,
+    Records,
+    RowProcessor,
+    Side,
+    sink_rows,
+)
+from holdfast.tasks.sink_records import SinkRecords
+from holdfast.types.topology import DeduplicateStep, Query
+
+__all__ = ["DeduplicateProcessor"]
+
+_LENGTH = struct.Struct(">I")
+_ORDERED = struct.Struct(">Q")
+_TIME = struct.Struct(">q")
+_SIGN = 1 << 63
+_PASSED = b"\x01"
+
+
+class DeduplicateProcessor(RowProcessor):
+    """Knows one query's columns; holds no data between calls."""
+
+    def __init__(self, query: Query) -> None:
+        super().__init__(query)
+        if not isinstance(query.step, DeduplicateStep):
+            raise TypeError(f"{query.id} has no deduplicate step")
+        self._within_ms = query.step.within_ms
+        self._side = Side(query.step.input)
+        self._sink = SinkRecords(query.sink)
+
+    @property
+    def windowed(self) -> bool:
+        return True
+
+    @property
+    def retention_ms(self) -> int | None:
+        return 2 * self._within_ms
+
+    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+        records = Records.read(payload, (self._side,))
+        state = Overlay(store)
+        passed = _Passed(state, store)
+        kept: list[int] = []
+        late, now = 0, stream_time_ms
+        for place, (_, key, _, time, _) in enumerate(records):
+            now = max(now, time)
+            if key is None:
+                continue
+            if time <= now - self._within_ms:
+                late += 1
+            elif passed.first(key, time, self._within_ms):
+                kept.append(place)
+        return self._emitted(records, kept).changes(
+            state,
+            records,
+            stream_time_ms,
+            dropped_null_key=records.keys.count(None),
+            dropped_late=late,
+        )
+
+    def _emitted(self, records: Records, kept: list[int]) -> Emitted:
+        rows = [records.rows[i] for i in kept]
+        named = self._side.decode(rows)
+        return sink_rows(
+            self._sink,
+            key_arrays([records.keys[i] for i in kept], self._side.keys),
+            [named[c.name] for c in self._side.columns],
+            [row is None for row in rows],
+            ([records.times[i] for i in kept], [records.causes[i] for i in kept]),
+        )
+
+
+class _Passed:
+    """The times at which each key passed, a key's read when it is first asked for."""
+
+    def __init__(self, state: Overlay, store: StoreView) -> None:
+        self._state, self._store = state, store
+        self._times: dict[bytes, list[int]] = {}
+
+    def first(self, key: bytes, time: int, within_ms: int) -> bool:
+        """Whether nothing of this key has passed so near to this time; it passes then."""
+        times = self._of(key)
+        at = bisect_left(times, time - within_ms + 1)
+        if at < len(times) and times[at] < time + within_ms:
+            return False
+        insort(times, time)
+        state_key = _prefix(key) + _ORDERED.pack(time + _SIGN) + _TIME.pack(time)
+        self._state.known(state_key, None)
+        self._state.put(state_key, _PASSED)
+        return True
+
+    def _of(self, key: bytes) -> list[int]:
+        times = self._times.get(key)
+        if times is None:
+            prefix = _prefix(key)
+            found = self._store.scan(prefix, prefix + b"\xff" * 17)
+            times = self._times[key] = [_TIME.unpack(state_key[-8:])[0] for state_key, _ in found]
+        return times
+
+
+def _prefix(key: bytes) -> bytes:
+    return _LENGTH.pack(len(key)) + key
