@@ -18,8 +18,10 @@ from holdfast.errors import InvalidStatement
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.endpoint import health_pages, serve
 from holdfast.runtime.health import Health
+from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.keep_going import KeepGoing
 from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.purge import Purge
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.session import is_local, spark_session
@@ -67,10 +69,15 @@ def run(
         topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
         with _spark(settings, stop) as session:
             session.dataSource.register(data_source)
+            write_insertions(session, admin, settings, topology.insertions)
             state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
             cluster = Cluster(session.sparkContext, settings, state_dir)
             board.attach(cluster)
-            services = Services(session, settings, admin, cluster, state_dir, board.observe, health)
+            internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
+            services = Services(
+                session, settings, admin, cluster, state_dir, board.observe, health,
+                internal_topics=internal,
+            )  # fmt: skip
             runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
             watch = Watch(admin, settings, metrics, health)
             _drive(runs, services, board, watch, stop, stop_when_caught_up=stop_when_caught_up)
@@ -107,6 +114,7 @@ def _drive(
     stop_when_caught_up: bool,
 ) -> None:
     health = services.health
+    purge = Purge(services.admin, services.internal_topics)
     try:
         for number, run_ in enumerate(runs, 1):
             if stop.is_set():
@@ -123,6 +131,7 @@ def _drive(
             keep_going.check()
             watch.observe(runs)
             _show_progress(runs)
+            purge.look(runs)
             if stop_when_caught_up and _level(runs, targets, watch):
                 _LOG.info("Caught up with every topic as it was at the start")
                 return
@@ -130,6 +139,7 @@ def _drive(
         health.phase("stopping")
         _stop_streams(runs, services)
         _show_progress(runs)
+        purge.delete(runs)
 
 
 def _level(

@@ -51,6 +51,7 @@ class Services:
     on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
     health: Health
     turn: Turn = field(default_factory=Turn)
+    internal_topics: frozenset[str] = frozenset()
 
 
 class QueryRun:
@@ -72,7 +73,7 @@ class QueryRun:
             / "checkpoint"
             / query.id
         ).resolve()
-        settings = services.settings
+        settings = self._settings = _settings_of(query, services)
         self._plan: QueryPlan | None = None
         if topics.changelog is not None:
             self._plan = QueryPlan(
@@ -112,7 +113,7 @@ class QueryRun:
             [r.marker for r in sorted(reports, key=lambda r: r.partition)],
             self._initial(),
             self._group_offsets(),
-            rebuild=plan.settings.state.on_changelog_loss == "rebuild",
+            rebuild=self._settings.state.on_changelog_loss == "rebuild",
         )
         batch_id = start.batch_id - 1
         empty = OffsetRange.over(self.source_topics, start.offsets, start.offsets)
@@ -124,7 +125,7 @@ class QueryRun:
         return start
 
     def _prepare_stateless(self) -> StartPoint:
-        plan, settings, topic = self._stream_plan, self._services.settings, self.query.source.topic
+        plan, settings, topic = self._stream_plan, self._settings, self.query.source.topic
         assert plan is not None
         done: dict[Place, int] = {}
         for partition in range(self._topics.source.partitions):
@@ -274,6 +275,14 @@ class QueryRun:
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""
         return all(self.done.get(p, 0) >= end for p, end in ends.items())
+
+
+def _settings_of(query: Query, services: Services) -> Settings:
+    """A lost changelog cannot be made again from a topic that forgets what was read."""
+    settings = services.settings
+    if services.internal_topics.isdisjoint(s.topic for s in query.sources):
+        return settings
+    return replace(settings, state=replace(settings.state, on_changelog_loss="fail"))
 
 
 def _of(topic: str, offsets: Mapping[Place, int]) -> dict[int, int]:

@@ -104,5 +104,6 @@ def _lost(query_id: str, group_offsets: Mapping[Place, int], topic: str) -> Chan
         "marker.",
         cause=f"the {topic} was deleted or replaced",
         action="bring the topic back, or set on.changelog.loss=rebuild to compute everything "
-        "again from the source's earliest records",
+        "again from the source's earliest records; a step after the first one of its statement "
+        "needs a new application.id",
     )

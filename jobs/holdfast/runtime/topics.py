@@ -15,7 +15,15 @@ from holdfast.transport.admin import Admin, TopicInfo
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
 from holdfast.types.topology import Query, Sink, Source
 
-__all__ = ["QueryTopics", "Role", "TopicPlan", "dead_letters", "ensure_topics", "plan_topics"]
+__all__ = [
+    "QueryTopics",
+    "Role",
+    "TopicPlan",
+    "dead_letters",
+    "ensure_source",
+    "ensure_topics",
+    "plan_topics",
+]
 
 _LOG = logging.getLogger(__name__)
 # A table's sink keeps the last value of each key for as long as anybody may read it.
@@ -117,6 +125,15 @@ def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics
     if changelog is not None:
         _check_partitions(changelog, settings)
     return QueryTopics(found[Role.SOURCE], found[Role.SINK], changelog, found.get(Role.PROGRESS))
+
+
+def ensure_source(admin: Admin, source: Source) -> TopicInfo:
+    """The topic of a declared stream or table.
+
+    Raises:
+        TopicMissing: see `plan_topics`.
+    """
+    return _ensure(admin, _source(admin, source, {}))
 
 
 def _ensure(admin: Admin, plan: TopicPlan) -> TopicInfo:

@@ -29,6 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 from holdfast.errors import HangingTransaction, KafkaUnavailable, TopicMissing
 from holdfast.transport.errors import client_config, kafka_error, silent, translate
 from holdfast.transport.patient import PatientClient
+from holdfast.types.ids import Place
 
 __all__ = ["Admin", "TopicInfo"]
 
@@ -255,6 +256,22 @@ class Admin:
             return _without_errors(futures[group].result().topic_partitions or [])
 
         self._patient.ask(tell, f"committing offsets of group {group}", _SHOW_S)
+
+    def delete_records(self, before: Mapping[Place, int]) -> None:
+        """Delete all records before these offsets, by topic and topic partition.
+
+        Raises:
+            KafkaUnavailable, Refused: some or all are still there.
+        """
+        places = [TopicPartition(topic, p, offset) for (topic, p), offset in before.items()]
+
+        def tell() -> None:
+            futures = self._client.delete_records(places, request_timeout=self._patient.attempt_s)
+            for future in futures.values():
+                future.result()
+
+        topics = ", ".join(sorted({topic for topic, _ in before}))
+        self._patient.ask(tell, f"deleting records of {topics}", acl=f"DELETE on topic {topics}")
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone; a missing one is fine.

@@ -13,6 +13,8 @@ __all__ = [
     "compaction_transactional_id",
     "consumer_group",
     "dead_letter_topic",
+    "insertions_topic",
+    "insertions_transactional_id",
     "progress_topic",
     "state_transactional_id",
     "stream_transactional_id",
@@ -42,6 +44,16 @@ def compaction_transactional_id(application_id: str) -> str:
 def dead_letter_topic(application_id: str) -> str:
     """Where records that cannot be decoded go, one topic per job."""
     return f"{application_id}-dead-letter"
+
+
+def insertions_topic(application_id: str) -> str:
+    """Where a job keeps which INSERT INTO … VALUES it has written."""
+    return f"{application_id}-insertions"
+
+
+def insertions_transactional_id(application_id: str) -> str:
+    """Of the producer that writes them."""
+    return f"{application_id}-insertions"
 
 
 def consumer_group(application_id: str, query_id: str) -> str:

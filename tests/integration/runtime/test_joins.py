@@ -225,6 +225,13 @@ class Job:
         bursts = {_session(k): v["N"] for k, v in last.items() if v is not None}
         assert bursts == self.truth.bursts()
 
+    def check_purged(self) -> None:
+        """What the last step has committed is no longer kept between the steps."""
+        for between in ("ctas_owed_1-rows", "ctas_inhabitants_changes-rows"):
+            bounds = Admin(self.client).bounds(f"{self.name}-{between}")
+            assert sum(end for _, end in bounds.values()) > 0
+            assert all(start == end for start, end in bounds.values()), bounds
+
 
 def _session(key: bytes) -> tuple[str, int, int]:
     end, start = (int.from_bytes(key[at : at + 8], "big") for at in (len(key) - 16, len(key) - 8))
@@ -253,3 +260,4 @@ def test_an_executor_and_the_driver_are_killed_and_every_result_is_there_once(jo
     job.trade(500, seed=7)
     job.finish()
     job.check_exact()
+    job.check_purged()

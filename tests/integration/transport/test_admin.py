@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.config.settings import StateSettings
-from holdfast.errors import Refused, TopicMissing
+from holdfast.errors import HoldfastError, Refused, TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.changelog import changelog_config
 from holdfast.transport.admin import Admin
-from holdfast.transport.producer import TransactionalProducer
+from holdfast.transport.producer import Producer, TransactionalProducer
 from tests.integration.transport.settling import await_settled
 
 TopicNames = Callable[[str], str]
@@ -107,3 +107,31 @@ def test_group_offsets_are_per_topic(admin: Admin, kafka_topic_name: TopicNames)
     admin.commit_group(group, one, {0: 8})
     assert admin.committed(group, one) == {0: 8, 1: 6}
     assert admin.committed(group, two) == {1: 7}
+
+
+def test_records_are_deleted_up_to_an_offset_in_several_topics(
+    admin: Admin, client: dict[str, str], kafka_topic_name: TopicNames
+) -> None:
+    names = [admin.ensure_topic(kafka_topic_name("t"), 2).name for _ in range(2)]
+    producer = Producer(client)
+    for name in names:
+        for n in range(10):
+            producer.send(name, b"k", b"v", timestamp_ms=1_000 + n, partition=1)
+    producer.flush()
+    admin.delete_records({(names[0], 1): 4, (names[1], 1): 10})
+    assert [admin.bounds(name)[1] for name in names] == [(4, 10), (10, 10)]
+    with pytest.raises(HoldfastError):
+        admin.delete_records({(names[0], 1): 11})
+
+
+def test_the_first_offset_at_or_after_a_time(
+    admin: Admin, client: dict[str, str], kafka_topic_name: TopicNames
+) -> None:
+    name = admin.ensure_topic(kafka_topic_name("t"), 2).name
+    producer = Producer(client)
+    for n in range(10):
+        producer.send(name, b"k", b"v", timestamp_ms=1_000 + 10 * n, partition=1)
+    producer.flush()
+    assert admin.first_at(name, 1_035) == {1: 4}
+    assert admin.first_at(name, 0) == {1: 0}
+    assert admin.first_at(name, 2_000) == {}

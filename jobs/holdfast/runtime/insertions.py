@@ -1,0 +1,105 @@
+"""INSERT INTO … VALUES of a job's file: written once, however often the job starts.
+
+Which of them are written is in the compacted topic `<application.id>-insertions`, one record each,
+committed in the transaction that writes the inserted records themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import SparkSession
+
+from holdfast.config.settings import Settings
+from holdfast.runtime.constants import InsertedRecord, inserted
+from holdfast.runtime.topics import ensure_source
+from holdfast.state.source_progress import PROGRESS_CONFIG
+from holdfast.transport.admin import Admin
+from holdfast.transport.partitioner import murmur2_partition
+from holdfast.transport.producer import TransactionalProducer
+from holdfast.transport.reader import PartitionReader
+from holdfast.types.ids import insertions_topic, insertions_transactional_id
+from holdfast.types.topology import Insertion
+
+__all__ = ["insertion_names", "write_insertions"]
+
+_LOG = logging.getLogger(__name__)
+_ENDED_S = 20.0
+
+
+def write_insertions(
+    session: SparkSession, admin: Admin, settings: Settings, insertions: Sequence[Insertion]
+) -> int:
+    """Writes those that were not written before, in their order, all or none.
+
+    Returns:
+        How many were written now.
+
+    Raises:
+        TopicMissing: the topic does not exist and its statement gives no PARTITIONS.
+        KafkaUnavailable, Refused, CommitUnknown: nothing is written, or nobody knows; start again.
+    """
+    if not insertions:
+        return 0
+    marks = insertions_topic(settings.application_id)
+    admin.ensure_topic(marks, 1, settings.state.changelog_replicas, PROGRESS_CONFIG)
+    counts = {i.source.topic: ensure_source(admin, i.source).partitions for i in insertions}
+    producer = TransactionalProducer(
+        settings.client(),
+        insertions_transactional_id(settings.application_id),
+        settings.transaction_timeout_ms,
+    )
+    try:
+        producer.init()  # before it is read what is written: nobody else can write any more
+        admin.await_ended(marks, 0, _ENDED_S)
+        written = _written(settings, marks)
+        new = {n: i for n, i in insertion_names(insertions).items() if n not in written}
+        records = [inserted(session, insertion) for insertion in new.values()]
+        if records:
+            _write(producer, marks, list(new), records, counts)
+    finally:
+        producer.close()
+    _LOG.info("%d of %d INSERT INTO … VALUES written now", len(records), len(insertions))
+    return len(records)
+
+
+def insertion_names(insertions: Sequence[Insertion]) -> dict[bytes, Insertion]:
+    """By what they say; of equal ones the second, third … have names of their own."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for insertion in insertions:
+        values = [value.spark for value in insertion.values]
+        text = repr((insertion.source.topic, values, insertion.timestamp))
+        seen[text] += 1
+        name = hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:16]
+        found[name.encode()] = insertion
+    return found
+
+
+def _written(settings: Settings, marks: str) -> set[bytes]:
+    reader = PartitionReader(settings.client(), marks, 0)
+    try:
+        start, end = reader.bounds()
+        chunks = list(reader.read(start, end)) if start < end else []
+    finally:
+        reader.close()
+    return {key for chunk in chunks for key in chunk.keys if key is not None}
+
+
+def _write(
+    producer: TransactionalProducer,
+    marks: str,
+    names: Sequence[bytes],
+    records: Sequence[InsertedRecord],
+    counts: Mapping[str, int],
+) -> None:
+    producer.begin()
+    for record in records:
+        key = record.key
+        partition = 0 if key is None else murmur2_partition(key, counts[record.topic])
+        producer.send(record.topic, partition, [key], [record.value], [record.timestamp])
+    producer.send(marks, 0, list(names), [b"written"] * len(names))
+    producer.commit()

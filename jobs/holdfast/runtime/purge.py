@@ -1,0 +1,51 @@
+"""Records of internal topics are deleted once the step that reads them has committed them.
+
+Nobody else reads these topics, and nobody reads a record twice: what a step has taken in is in its
+own changelog.  A driver that comes later begins where this one's queries have all committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Sequence
+
+from holdfast.errors import HoldfastError
+from holdfast.runtime.query_run import QueryRun
+from holdfast.transport.admin import Admin
+from holdfast.types.ids import Place
+
+__all__ = ["Purge"]
+
+_LOG = logging.getLogger(__name__)
+_EVERY_S = 30.0
+
+
+class Purge:
+    """Owns when, and up to where, it has been done."""
+
+    def __init__(self, admin: Admin, internal: Collection[str]) -> None:
+        self._admin = admin
+        self._internal = frozenset(internal)
+        self._next = time.monotonic() + _EVERY_S
+        self._deleted: dict[Place, int] = {}
+
+    def look(self, runs: Sequence[QueryRun]) -> None:
+        """Called at every turn of the main loop; most of them are none of its business."""
+        if not self._internal or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY_S
+        self.delete(runs)
+
+    def delete(self, runs: Sequence[QueryRun]) -> None:
+        """Deletes what is done; a broker that refuses is told of, and asked again later."""
+        done = {p: o for r in runs for p, o in dict(r.done).items() if p[0] in self._internal}
+        new = {place: o for place, o in done.items() if o > self._deleted.get(place, 0)}
+        if not new:
+            return
+        try:
+            self._admin.delete_records(new)
+        except HoldfastError as error:
+            _LOG.warning("Records of internal topics stay for now: %s", error.fact)
+        else:
+            self._deleted |= new
