@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -36,14 +37,29 @@ class SmallSession:
     """A session of its own; frames may be made and collected in several threads."""
 
     def __init__(self, threads: int = 2) -> None:
-        """Joins the Spark that this process has, or starts one."""
+        """Spark starts when it is first needed, unless this process has one already."""
+        self._threads = threads
+        self._starting = threading.Lock()
+        self._session: SparkSession | None = None
+        self._owned = False
+
+    @property
+    def _spark(self) -> SparkSession:
+        with self._starting:
+            if self._session is None:
+                self._session = self._start()
+            return self._session
+
+    def _start(self) -> SparkSession:
         # An expression that Spark refuses is told by the case that has it, not in the log as well.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         running = SparkSession.getActiveSession()
         self._owned = running is None
-        self._spark = _started(threads) if running is None else running.newSession()
+        root = _started(self._threads) if running is None else running
+        session = root.newSession()  # settings of others stay theirs
         for name, value in _SETTINGS.items():
-            self._spark.conf.set(name, value)
+            session.conf.set(name, value)
+        return session
 
     def frame(self, table: pa.Table) -> DataFrame:
         """A frame of the rows of an Arrow table."""
@@ -63,8 +79,9 @@ class SmallSession:
 
     def close(self) -> None:
         """Ends the Spark that was started here."""
-        if self._owned:
-            self._spark.stop()
+        if self._owned and self._session is not None:
+            self._session.stop()
+            self._session = None
 
 
 def _started(threads: int) -> SparkSession:

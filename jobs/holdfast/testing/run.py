@@ -82,7 +82,7 @@ class Runner:
     def __init__(
         self, emit: Emit = Emit.RECORD, *, threads: int = 2, broker: str | None = None
     ) -> None:
-        """Spark starts with the first cases.  `broker`: its bootstrap servers."""
+        """Spark starts when a case needs it.  `broker`: its bootstrap servers."""
         self._emit = emit
         self._threads = threads
         self._broker = broker
