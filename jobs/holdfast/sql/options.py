@@ -13,19 +13,24 @@ from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, TimestampSpec, WindowKind
 
 __all__ = [
+    "DEDUPLICATE",
     "Options",
     "check_format",
     "check_topic",
     "delimiter_of",
+    "history_of",
     "read_options",
     "timestamp_of",
 ]
 
-_SINK_KEYS = (
+DEDUPLICATE = "DEDUPLICATE_WITHIN"
+_SINK_KEYS: tuple[str, ...] = (
     "KAFKA_TOPIC", "VALUE_FORMAT", "FORMAT", "KEY_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP",
     "TIMESTAMP_FORMAT", "RETENTION_MS", "WRAP_SINGLE_VALUE", "KEY_DELIMITER", "VALUE_DELIMITER",
+    "HISTORY_RETENTION",
 )  # fmt: skip
 _SOURCE_KEYS = (*(k for k in _SINK_KEYS if k != "RETENTION_MS"), "WINDOW_TYPE", "WINDOW_SIZE")
+_SINK_KEYS = (*_SINK_KEYS, DEDUPLICATE)
 _LATER = {
     "WINDOW_TYPE": "WINDOW in the SELECT says what windows a table has",
     "WINDOW_SIZE": "WINDOW in the SELECT says what windows a table has",
@@ -61,6 +66,8 @@ class Options:
     wrap_single: Property | None = None
     key_delimiter: Property | None = None
     value_delimiter: Property | None = None
+    history_ms: int | None = None
+    deduplicate_ms: int | None = None  # our own: see `DeduplicateStep`
 
     def wraps(
         self,
@@ -224,7 +231,23 @@ def read_options(script: Script, properties: Iterable[Property], *, sink: bool) 
         wrap_single=reader.get("WRAP_SINGLE_VALUE"),
         key_delimiter=reader.get("KEY_DELIMITER"),
         value_delimiter=reader.get("VALUE_DELIMITER"),
+        history_ms=reader.duration_ms("HISTORY_RETENTION"),
+        deduplicate_ms=reader.duration_ms(DEDUPLICATE),
     )
+
+
+def history_of(script: Script, at: int, kind: str, options: Options) -> int | None:
+    """How far back a versioned table may be asked, in ms.
+
+    Raises:
+        InvalidStatement: it is no table.
+    """
+    if options.history_ms is not None and kind != "TABLE":
+        raise script.invalid(
+            at, f"HISTORY_RETENTION makes a TABLE versioned, but this is a {kind}",
+            action="remove it",
+        )  # fmt: skip
+    return options.history_ms
 
 
 def check_topic(script: Script, at: int, topic: str) -> None:

@@ -20,7 +20,7 @@ from holdfast.sql.relation import Field, Relation
 from holdfast.sql.scopes import relation_translator
 from holdfast.sql.statements import JoinClause, Select, Within
 from holdfast.sql.typed import Typed
-from holdfast.types.schema import Column
+from holdfast.types.schema import Column, SqlType
 from holdfast.types.topology import (
     Input,
     JoinForm,
@@ -125,6 +125,13 @@ class PlainJoin:
     equal: Equal
 
     @property
+    def _key_type(self) -> SqlType:
+        """Both sides' keys are of this type."""
+        found = self.sides[0].key.type
+        assert found is not None
+        return found
+
+    @property
     def kind(self) -> str:
         """What the result is."""
         return "TABLE" if self.form is JoinForm.TABLE_TABLE else "STREAM"
@@ -138,14 +145,14 @@ class PlainJoin:
         self.check_key()
         item = made.keys[0]
         assert item is not None
-        key = Column(item.name, self.relation.keys[0].column.type)
+        key = Column(item.name, self._key_type)
         sink = make_sink(self.kind, [key], [o.column for o in made.outputs], self.relation)
         return (self._query(self.target.id, sink, key, made.outputs, made.filter),)
 
     def materialized(self, numbered: Callable[[], str]) -> tuple[tuple[Query, ...], Relation]:
         """The query that writes the joined rows, and what they are."""
         fields = mentioned(self.select, self.relation)
-        key = Column(JOIN_KEY, self.relation.keys[0].column.type)
+        key = Column(JOIN_KEY, self._key_type)
         outputs = references(fields)
         query_id = numbered()
         shape = Shape.of([key], [o.column for o in outputs], self.relation.source, None)
@@ -177,10 +184,15 @@ class PlainJoin:
             outputs=outputs,
             window=_window(self.clause.within),
             filter=filter_,
+            history_ms=self._history_ms(),
             emit=self.context.emit,
         )
         source = left.relation.source
         return Query(query_id, self.target.text, source, None, step, sink)
+
+    def _history_ms(self) -> int | None:
+        versioned = self.form is JoinForm.STREAM_TABLE
+        return self.sides[1].relation.source.history_ms if versioned else None
 
     def check_key(self) -> None:
         """Refuse a projection without the key of the join."""

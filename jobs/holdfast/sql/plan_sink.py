@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.sql.options import Options, check_format, check_topic, delimiter_of, timestamp_of
+from holdfast.sql.options import (
+    Options,
+    check_format,
+    check_topic,
+    delimiter_of,
+    history_of,
+    timestamp_of,
+)
 from holdfast.sql.script import Script
 from holdfast.types.schema import Column
 from holdfast.types.topology import Format, Sink, Source, Window, WindowKind
@@ -93,6 +100,7 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         key_delimiter=delimiter_of(script, options.key_delimiter, key_format, key_inherited),
         timestamp=timestamp_of(script, options, (*shape.keys, *shape.values)),
         always_keyed=target.partitioned,
+        history_ms=history_of(script, at, kind, options),
     )
 
 
@@ -147,4 +155,5 @@ def source_of(sink: Sink) -> Source:
         wrap_single=sink.wrap_single,
         delimiter=sink.delimiter,
         key_delimiter=sink.key_delimiter,
+        history_ms=sink.history_ms,
     )

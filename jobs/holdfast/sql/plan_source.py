@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from holdfast.sql.keys import check_key_type
-from holdfast.sql.options import Options, check_format, delimiter_of, read_options, timestamp_of
+from holdfast.sql.options import (
+    Options,
+    check_format,
+    delimiter_of,
+    history_of,
+    read_options,
+    timestamp_of,
+)
 from holdfast.sql.plan_sink import KEY_FORMAT, VALUE_FORMAT
 from holdfast.sql.projection import check_column_name
 from holdfast.sql.relation import RESERVED_NAMES
@@ -67,6 +74,7 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
         delimiter=delimiter,
         key_delimiter=key_delimiter,
         read_only=statement.read_only,
+        history_ms=history_of(script, name.at, statement.kind, options),
     )
 
 

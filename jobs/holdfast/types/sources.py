@@ -93,6 +93,7 @@ class Source:
     delimiter: str = ","  # VALUE_DELIMITER of DELIMITED
     key_delimiter: str = ","  # KEY_DELIMITER of DELIMITED
     read_only: bool = False  # CREATE SOURCE …: nothing may write to it
+    history_ms: int | None = None  # of a versioned table, how far back a stream may look
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -152,6 +153,7 @@ class Sink:
     delimiter: str = ","
     key_delimiter: str = ","
     timestamp: TimestampSpec | None = None  # the value column that record timestamps come from
+    history_ms: int | None = None  # of a versioned table
     # PARTITION BY several expressions: a key is there even when every part of it is null.
     always_keyed: bool = False
     # Between two steps of one statement: no user declared it, and no one else reads it.
