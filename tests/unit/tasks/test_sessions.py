@@ -65,10 +65,33 @@ def test_a_batch_tells_what_it_comes_to() -> None:
     ]
     told = grouped.feed([("a", 4, 16), ("a", 5, 24), ("b", 6, 7)])
     assert sorted(_short(told), key=str) == [
-        ("a", (0, 30), [1, 2, 4, 3, 5]),
+        ("a", (0, 30), [1, 2, 3, 4, 5]),
         ("a", (0, 8), None),
         ("a", (30, 30), None),
         ("b", (7, 7), [6]),
+    ]
+
+
+def test_a_session_that_comes_to_the_same_bounds_is_only_changed() -> None:
+    grouped = Grouped(query_of(_window(), Emit.BATCH))
+    grouped.feed([("a", 1, 0), ("a", 2, 8)])
+    assert _short(grouped.feed([("a", 3, 4)])) == [("a", (0, 8), [1, 2, 3])]
+
+
+def test_batches_count_what_closed_before_them_as_late() -> None:
+    grouped = Grouped(query_of(_window(grace_ms=5), Emit.BATCH))
+    grouped.feed([("a", 1, 0), ("a", 2, 12), ("b", 3, 30)])
+    told = grouped.feed([("a", 4, 14), ("c", 5, 14), ("c", 6, 15), ("d", 7, 90), ("d", 8, 40)])
+    assert _short(told) == [("c", (14, 15), [5, 6]), ("d", (90, 90), [7]), ("d", (40, 40), [8])]
+    assert grouped.dropped_late == 1  # 14 < 30 - 10 - 5, and the 12 near it is out of retention
+
+
+def test_having_leaves_tombstones_of_sessions_it_hides_again() -> None:
+    grouped = Grouped(query_of(_window(), Emit.BATCH, having='"__a1" > 10'))
+    assert grouped.feed([("a", 5, 0), ("b", 11, 0)]) != []
+    assert _short(grouped.feed([("b", -5, 0), ("a", 6, 4)])) == [
+        ("b", (0, 0), None),
+        ("a", (0, 4), [5, 6]),
     ]
 
 

@@ -64,10 +64,15 @@ class Groups:
         """From the state key of each record."""
         encoded = pa.array(keys, pa.binary()).dictionary_encode()
         of = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        counts = np.bincount(of, minlength=len(encoded.dictionary)).astype(np.int64)
+        return Groups.of_numbers(of, encoded.dictionary.to_pylist())
+
+    @staticmethod
+    def of_numbers(of: Rows, keys: list[bytes]) -> Groups:
+        """From the number of each record's group among `keys`."""
+        counts = np.bincount(of, minlength=len(keys)).astype(np.int64)
         starts = np.cumsum(counts) - counts
         order = np.argsort(of, kind="stable").astype(np.int64)
-        return Groups(encoded.dictionary.to_pylist(), of, order, starts, counts)
+        return Groups(keys, of, order, starts, counts)
 
     @property
     def last(self) -> Rows:

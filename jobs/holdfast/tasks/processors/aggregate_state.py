@@ -35,6 +35,7 @@ __all__ = [
     "StateColumns",
     "by_record",
     "chunk",
+    "combined",
     "partial_columns",
     "payload_schema",
     "pick",
@@ -151,6 +152,21 @@ class StateColumns:
             parts.append(state[at : at + len(call.state)])
             at += len(call.state)
         return parts
+
+
+def combined(
+    state: StateColumns, pool: Sequence[pa.Array], parents: Sequence[Sequence[int]]
+) -> Columns:
+    """Of each row its parents' states (rows of the pool) in one; rows with most come first."""
+    merged = state.empty(len(parents))
+    for j in range(len(parents[0]) if parents else 0):
+        at = pa.array([p[j] for p in parents if len(p) > j], pa.int64())
+        head = [column.take(at) for column in pool]
+        if j:
+            head = state.combine([column.slice(0, len(at)) for column in merged], head)
+        tail = [column.slice(len(at)) for column in merged]
+        merged = [pa.concat_arrays(pair) for pair in zip(head, tail, strict=True)]
+    return merged
 
 
 def _columns(payload: pa.Table, prefix: str, call: Aggregate) -> Columns:

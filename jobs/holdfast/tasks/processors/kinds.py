@@ -8,7 +8,8 @@ from holdfast.tasks.processors.aggregate_state import by_record
 from holdfast.tasks.processors.base import Processor
 from holdfast.tasks.processors.joins import row_processor
 from holdfast.tasks.processors.session import SessionProcessor
-from holdfast.types.topology import AggregateStep, Query, WindowKind
+from holdfast.tasks.processors.session_batch import SessionBatchProcessor
+from holdfast.types.topology import AggregateStep, Emit, Query, WindowKind
 
 __all__ = ["processor_of"]
 
@@ -22,7 +23,8 @@ def processor_of(query: Query) -> Processor:
     if isinstance(query.step, AggregateStep):
         window = query.step.window
         if window is not None and window.kind is WindowKind.SESSION:
-            return SessionProcessor(query)
+            batch = query.step.emit is Emit.BATCH
+            return SessionBatchProcessor(query) if batch else SessionProcessor(query)
         if not by_record(query.step):
             return AggregateProcessor(query)
         return RecordAggregateProcessor(query)

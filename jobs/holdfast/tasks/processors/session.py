@@ -1,4 +1,4 @@
-"""The processor of SESSION windows."""
+"""SESSION windows record by record: every change, or final results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_rounds import in_order, order_of
-from holdfast.tasks.processors.aggregate_state import Columns, StateColumns, payload_schema
+from holdfast.tasks.processors.aggregate_state import (
+    Columns,
+    StateColumns,
+    combined,
+    payload_schema,
+)
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
 from holdfast.tasks.processors.session_plan import Event, Node, Session, Sessions
 from holdfast.types.topology import TIMESTAMP, AggregateStep, Emit, Query
@@ -89,7 +94,7 @@ class SessionProcessor(Processor):
             level.sort(key=lambda node: -len(sessions.nodes[node].parents))
             nodes = [sessions.nodes[node] for node in level]
             parents = [[place[p] for p in node.parents] for node in nodes]
-            old = self._combined(pool, parents)
+            old = combined(self._state, pool, parents)
             rows = records.take(pa.array([n.record for n in nodes], pa.int64()))
             made = self._state.merge(old, rows)
             place.update({node: len(place) + i for i, node in enumerate(level)})
@@ -97,27 +102,11 @@ class SessionProcessor(Processor):
         back = pa.array([place[node] for node in range(len(sessions.nodes))], pa.int64())
         return [column.take(back) for column in pool]
 
-    def _combined(self, pool: Columns, parents: Sequence[Sequence[int]]) -> Columns:
-        """Of each row its parents' states in one; rows with most parents come first."""
-        merged = self._state.empty(len(parents))
-        most = len(parents[0]) if parents else 0
-        for j in range(most):
-            at = [p[j] for p in parents if len(p) > j]
-            taken = [column.take(pa.array(at, pa.int64())) for column in pool]
-            head = (
-                taken
-                if j == 0
-                else self._state.combine([column.slice(0, len(at)) for column in merged], taken)
-            )
-            tail = [column.slice(len(at)) for column in merged]
-            merged = [pa.concat_arrays(pair) for pair in zip(head, tail, strict=True)]
-        return merged
-
     def _written(self, sessions: Sessions, state: Columns) -> tuple[SinkRows, list[Event]]:
         every = [node.session for node in sessions.nodes]
         finished = self._state.finish(state)
         passes = self._results.passes(_frame(every), finished)
-        events = [e for e in self._told(sessions) if _passed(e, passes)]
+        events = [e for e in sessions.events if _passed(e, passes)]
         nodes = [e.after if e.after >= 0 else e.before for e in events]
         at = pa.array(nodes, pa.int64())
         alive = np.array([e.after >= 0 and bool(passes[e.after]) for e in events], np.bool_)
@@ -129,22 +118,6 @@ class SessionProcessor(Processor):
             alive,
         )
         return sink, [events[i] for i in sink.rows]
-
-    def _told(self, sessions: Sessions) -> list[Event]:
-        """What is an event of this query: in a batch, what it comes to in the end."""
-        if self._emit is not Emit.BATCH:
-            return sessions.events
-        stored = {key: node for node, key in enumerate(sessions.stored)}
-        last: dict[bytes, Event] = {}
-        for event in sessions.events:
-            key = event.session.state_key
-            last.pop(key, None)
-            if event.session.there or key in stored:
-                last[key] = event
-        return [
-            Event(e.record, e.session, before=stored.get(key, -1), after=e.after)
-            for key, e in last.items()
-        ]
 
     def _stored(
         self, sessions: Sessions, state: Columns

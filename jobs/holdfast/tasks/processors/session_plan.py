@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 
 from holdfast.tasks.processors.base import StoreView
 
-__all__ = ["Event", "Node", "Session", "Sessions", "session_state_key", "split_session"]
+__all__ = [
+    "Event",
+    "Node",
+    "Session",
+    "Sessions",
+    "key_range",
+    "session_state_key",
+    "split_session",
+]
 
 _LENGTH = struct.Struct(">I")
 _BOUNDS = struct.Struct(">qq")  # start, end
@@ -30,6 +38,12 @@ def split_session(state_key: bytes) -> tuple[bytes, int, int]:
     """(key, start, end in ms) of a session's state key."""
     start, end = _BOUNDS.unpack(state_key[-_BOUNDS.size :])
     return state_key[_LENGTH.size : -_BOUNDS.size], start, end
+
+
+def key_range(key: bytes) -> tuple[bytes, bytes]:
+    """Where all sessions of a key lie in a store, and nothing else."""
+    prefix = _LENGTH.pack(len(key)) + key
+    return prefix, prefix + _AFTER
 
 
 @dataclass(slots=True)
@@ -99,9 +113,8 @@ class Sessions:
         for key in keys:
             if key in self._of:
                 continue
-            prefix = _LENGTH.pack(len(key)) + key
             self._of[key] = found = []
-            for state_key, row in store.scan(prefix, prefix + _AFTER):
+            for state_key, row in store.scan(*key_range(key)):
                 _, start, end = split_session(state_key)
                 found.append(Session(key, start, end, len(self.nodes)))
                 self.nodes.append(Node(found[-1]))

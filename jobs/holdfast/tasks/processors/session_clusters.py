@@ -1,0 +1,170 @@
+"""The sessions of a whole batch at once: by key and time, cut where nothing came for the gap.
+
+Within a batch nothing is late and no order of arrival changes a session's bounds, so a sort does
+what `session_plan` does record by record.  Only keys that have stored sessions near need a look
+at each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.tasks.processors.aggregate_state import chunk
+from holdfast.tasks.processors.base import KEY, StoreView
+from holdfast.tasks.processors.session_plan import key_range, session_state_key, split_session
+from holdfast.types.topology import TIMESTAMP, Window
+
+__all__ = ["Clusters", "Stored"]
+
+Rows = npt.NDArray[np.int64]
+Interval = tuple[int, int, int]  # start, end, which one it is
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Sessions of before the batch that take part in it."""
+
+    keys: list[bytes]
+    rows: list[bytes]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The sessions that a batch's records are in.
+
+    Attributes:
+        keys, starts, ends: of each session, with what was stored.
+        of: the session of each record, -1: it is late.
+        parents: of a session the stored ones that are now in it, by time; none for most.
+        last: the last record of each session.
+    """
+
+    keys: list[bytes]
+    starts: Rows
+    ends: Rows
+    of: Rows
+    parents: dict[int, list[int]]
+    last: Rows
+    stored: Stored
+
+    @property
+    def state_keys(self) -> list[bytes]:
+        bounds = zip(self.keys, self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [session_state_key(*each) for each in bounds]
+
+    @staticmethod
+    def of_batch(
+        records: pa.Table, window: Window, stream_time_ms: int, store: StoreView
+    ) -> Clusters:
+        """From records with keys, in order of arrival, and the stream time before them."""
+        encoded = chunk(records[KEY]).dictionary_encode()
+        keys: list[bytes] = encoded.dictionary.to_pylist()
+        of_key = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        raw = _cut(of_key, records[TIMESTAMP].to_numpy(), window.size_ms)
+        merge = _Merge(window, stream_time_ms, keys, raw)
+        merge.with_stored(store)
+        return merge.clusters()
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """Clusters of the batch alone, by key and time; `of` tells each record's."""
+
+    key: Rows
+    starts: Rows
+    ends: Rows
+    of: Rows
+
+
+def _cut(of_key: Rows, times: Rows, gap_ms: int) -> _Raw:
+    order = np.lexsort((times, of_key))
+    key, time = of_key[order], times[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (key[1:] != key[:-1]) | (time[1:] - time[:-1] > gap_ms)
+    first = np.flatnonzero(new)
+    last = np.append(first[1:], len(order)) - 1 if len(first) else first
+    of = np.empty(len(order), np.int64)
+    of[order] = np.cumsum(new) - 1
+    return _Raw(key[first], time[first], time[last], of)
+
+
+class _Merge:
+    """Takes the stored sessions into the clusters that they are near to."""
+
+    def __init__(
+        self, window: Window, stream_time_ms: int, keys: Sequence[bytes], raw: _Raw
+    ) -> None:
+        self._gap = window.size_ms
+        self._close = stream_time_ms - window.size_ms - window.grace_ms
+        self._oldest = stream_time_ms - window.retention_ms + 1
+        self._keys, self._raw = keys, raw
+        self._starts, self._ends = raw.starts.copy(), raw.ends.copy()
+        self._into = np.arange(len(raw.key))  # the cluster that each one is part of
+        self._parents: dict[int, list[int]] = {}
+        self._stored = Stored([], [])
+
+    def with_stored(self, store: StoreView) -> None:
+        edges = np.searchsorted(self._raw.key, np.arange(len(self._keys) + 1))
+        for n, key in enumerate(self._keys):
+            found = list(store.scan(*key_range(key)))
+            if found:
+                self._key(range(edges[n], edges[n + 1]), found)
+
+    def _key(self, clusters: range, found: Sequence[tuple[bytes, bytes]]) -> None:
+        intervals: list[Interval] = [
+            (int(self._starts[c]), int(self._ends[c]), c) for c in clusters
+        ]
+        for n, (state_key, _) in enumerate(found):
+            _, start, end = split_session(state_key)
+            if end >= self._oldest:
+                intervals.append((start, end, -1 - n))
+        intervals.sort()
+        near: list[Interval] = []
+        for each in intervals:
+            if near and each[0] - max(end for _, end, _ in near) > self._gap:
+                self._group(near, found)
+                near = []
+            near.append(each)
+        self._group(near, found)
+
+    def _group(self, near: list[Interval], found: Sequence[tuple[bytes, bytes]]) -> None:
+        clusters = [n for _, _, n in near if n >= 0]
+        stored = [-1 - n for _, _, n in near if n < 0]
+        if not clusters or not stored:
+            return
+        first = clusters[0]
+        self._into[clusters] = first
+        self._starts[first] = near[0][0]
+        self._ends[first] = max(end for _, end, _ in near)
+        self._parents[first] = list(
+            range(len(self._stored.keys), len(self._stored.keys) + len(stored))
+        )
+        for n in stored:
+            self._stored.keys.append(found[n][0])
+            self._stored.rows.append(found[n][1])
+
+    def clusters(self) -> Clusters:
+        """What is left of them, numbered anew."""
+        kept = np.flatnonzero(
+            (self._into == np.arange(len(self._into))) & (self._ends >= self._close)
+        )
+        number = np.full(len(self._into) + 1, -1, np.int64)
+        number[kept] = np.arange(len(kept))
+        of = number[self._into[self._raw.of]] if len(self._raw.of) else self._raw.of
+        last = np.full(len(kept), -1, np.int64)
+        live = np.flatnonzero(of >= 0)
+        np.maximum.at(last, of[live], live)
+        return Clusters(
+            [self._keys[k] for k in self._raw.key[kept].tolist()],
+            self._starts[kept],
+            self._ends[kept],
+            of,
+            {int(number[c]): p for c, p in self._parents.items() if number[c] >= 0},
+            last,
+            self._stored,
+        )
