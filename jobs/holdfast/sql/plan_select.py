@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from holdfast.sql.catalog import Catalog
 from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
+from holdfast.sql.options import DEDUPLICATE
 from holdfast.sql.plan_aggregate import plan_aggregate
 from holdfast.sql.plan_explode import has_table_functions
 from holdfast.sql.plan_insert import fitted, widened
@@ -21,6 +22,7 @@ from holdfast.types.schema import Column
 from holdfast.types.topology import (
     WINDOW_END,
     WINDOW_START,
+    DeduplicateStep,
     Format,
     Input,
     ProjectStep,
@@ -47,6 +49,7 @@ def plan_select(
     source = catalog.source(select.source)
     others = [catalog.source(j.source) for j in select.joins]
     _check_sources(context, select, [source, *others])
+    _check_deduplication(context, target, select, source)
     planner = _Planner(context, target, select, source)
     alias = select.source_alias.text if select.source_alias else None
     queries = planner.joined(others) if select.joins else planner.over(relation_of(source, alias))
@@ -92,6 +95,18 @@ def _check_sources(context: Context, select: Select, sources: Sequence[Source]) 
             f"This format does not yet support {clause}.",
             action="write the source as JSON first: CREATE STREAM ... WITH "
             "(VALUE_FORMAT='JSON') AS SELECT ...",
+        )
+
+
+def _check_deduplication(context: Context, target: Target, select: Select, source: Source) -> None:
+    if target.options.deduplicate_ms is None:
+        return
+    if source.kind != "STREAM" or select.joins or select.group_by or has_table_functions(select):
+        raise context.script.invalid(
+            target.at,
+            f"{DEDUPLICATE} is for the records of one STREAM, without JOIN, GROUP BY or table "
+            "functions",
+            action=f"write their result to a stream of its own, and {DEDUPLICATE} over that",
         )
 
 
@@ -154,10 +169,22 @@ class _Planner:
         self._check_table(kind, step)
         keys = plain_keys([k.column for k in step.keys])
         sink = self._sink(kind, keys, [o.column for o in step.outputs], relation, None)
+        rows = Input(relation.source, step.keys, step.outputs, filter_)
+        if self._target.options.deduplicate_ms is not None:
+            return self._query(relation.source, None, self._deduplicated(rows), sink)
         if kind == "TABLE" and filter_ is not None:
-            table = TableStep(Input(relation.source, step.keys, step.outputs, filter_))
-            return self._query(relation.source, None, table, sink)
+            return self._query(relation.source, None, TableStep(rows), sink)
         return self._query(relation.source, filter_, step, sink)
+
+    def _deduplicated(self, rows: Input) -> DeduplicateStep:
+        within_ms = self._target.options.deduplicate_ms
+        if not rows.keys or not within_ms:
+            raise self._context.script.invalid(
+                self._target.at,
+                f"{DEDUPLICATE} needs a key and a time above zero",
+                action="name the columns that tell duplicates in PARTITION BY",
+            )
+        return DeduplicateStep(rows, within_ms)
 
     def _check_table(self, kind: str, step: ProjectStep) -> None:
         if kind != "TABLE":
