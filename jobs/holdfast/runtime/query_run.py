@@ -238,9 +238,13 @@ class QueryRun:
     def _options(
         self, start: Mapping[Place, int], end: Mapping[Place, int] | None
     ) -> IngestOptions:
-        first, *others = (
-            self._source_options(side, start, end) for side in range(len(self.query.sources))
-        )
+        sides = range(len(self.query.sources))
+        first, *others = (self._source_options(side, start, end) for side in sides)
+        if others and all(each.source == first.source for each in others):
+            # A self-join: its records are read once, and `read_frame` gives them to every side.
+            wanted = {name for each in (first, *others) for name in each.columns}
+            named = (c.name for c in first.source.readable)
+            return replace(first, columns=tuple(n for n in named if n in wanted))
         return replace(first, others=tuple(others))
 
     def _source_options(

@@ -46,10 +46,14 @@ def read_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFra
     """The same of inputs that were read as one (`IngestOptions.others`), without a second look.
 
     One side after the other gets its column names back, has its expressions evaluated for its own
-    rows, and gives the names free again.
+    rows, and gives the names free again.  Rows that tell no side are those of every side: of a
+    self-join, which reads its topic once.
     """
     register_functions(frame.sparkSession, query)
     inputs = query.inputs
+    if SIDE not in frame.columns:
+        sides_sql = ", ".join(f"{side}Y" for side in range(len(inputs)))
+        frame = frame.withColumn(SIDE, expr(f"explode(array({sides_sql}))"))
     for side, each in enumerate(inputs):
         prefix = side_prefix(side)
         names = {c: c.removeprefix(prefix) for c in frame.columns if c.startswith(prefix)}

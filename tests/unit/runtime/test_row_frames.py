@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -169,3 +170,17 @@ def test_inputs_read_as_one_are_the_same_rows(spark: SparkSession) -> None:
 
     assert sum(t.num_rows for t in together) == 5
     assert [rows(t) for t in together] == [rows(t) for t in apart]
+
+
+def test_a_self_join_s_rows_are_read_once_for_both_sides(spark: SparkSession) -> None:
+    step = _query().step
+    assert isinstance(step, JoinStep)
+    twin = Input(ORDERS, WHO, (KeyExpression("`N`", Column("R_N", BIGINT)),), "`N` > 1")
+    query = replace(_query(), step=replace(step, right=twin))
+    frame = spark.createDataFrame(
+        [("a", 1, 0, 0, 1, False), ("a", 2, 0, 1, 1, False)], ORDER_COLUMNS
+    )
+    parts = payload(read_frame(frame, query, 1)).collect()
+    rows = decode_payload(parts[0], row_schema(query.inputs)).to_pylist()
+    found = [(r[SIDE], r["__offset"], r["L_N"], r["R_N"]) for r in rows]
+    assert sorted(found, key=str) == [(0, 0, 2, None), (0, 1, 3, None), (1, 1, None, 2)]
