@@ -185,10 +185,8 @@ def _moment(ms: int) -> str:
 
 
 def _time(ms: int) -> str:
-    """A time as Java prints it: seconds and their fraction only where there are any."""
-    moment = _EPOCH + timedelta(milliseconds=ms)
-    pattern = "%H:%M" if not ms % 60_000 else "%H:%M:%S"
-    return moment.strftime(pattern) + (f".{ms % 1000:03d}" if ms % 1000 else "")
+    """A time in whole seconds, which are left out too where there are none."""
+    return (_EPOCH + timedelta(milliseconds=ms)).strftime("%H:%M:%S").removesuffix(":00")
 
 
 _TEXTS: Mapping[Base, Callable[[Any], str]] = {
