@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidStatement
+from holdfast.runtime.functions import register_functions
 from holdfast.sql import compile_text
 from holdfast.sql.function_catalog import function_names, lookup_function
 from holdfast.sql.functions import Overload, Pattern
@@ -130,6 +131,7 @@ def test_spark_accepts_it(frame: DataFrame, expression: str) -> None:
     step = topology.queries[0].step
     assert isinstance(step, ProjectStep)
     output = step.outputs[0]
+    register_functions(frame.sparkSession, topology.queries[0])
     found = frame.selectExpr(f"{output.spark} AS c").schema["c"].dataType.simpleString()
     assert found == output.column.type.spark().lower().replace("`", "").replace(", ", ",")
 
