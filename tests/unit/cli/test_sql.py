@@ -82,8 +82,10 @@ def test_what_there_is(shell: Shell) -> None:
     assert rows(shell("SHOW TYPES;")) == [["PLACE", "STRUCT<X", "INTEGER>"]]
     assert rows(shell("SHOW VARIABLES;")) == [["v", "it's"]]
     functions = rows(shell("SHOW FUNCTIONS;"))
-    assert ["UCASE", "scalar"] in functions
-    assert ["COUNT", "aggregate"] in functions
+    assert ["UCASE", "scalar", "A", "text", "in", "upper", "case."] in functions
+    assert {"aggregate", "scalar", "table"} == {row[1] for row in functions}
+    described = rows(shell("DESCRIBE FUNCTION reduce;"))
+    assert described[0][:3] == ["scalar", "REDUCE(ARRAY<T>,", "S,"]
 
 
 def test_properties_say_where_they_come_from() -> None:

@@ -11,12 +11,10 @@ from rich.table import Table
 from holdfast.config.table import rows as properties
 from holdfast.sql import explain
 from holdfast.sql.clauses import Name
-from holdfast.sql.function_catalog import function_names, lookup_function
+from holdfast.sql.function_docs import Entry, reference
 from holdfast.sql.parse import Definitions
 from holdfast.sql.script import Script
 from holdfast.sql.statements import Describe, Show
-from holdfast.sql.table_functions import TABLE_FUNCTIONS
-from holdfast.tasks.aggregates import registry
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.topology import Query, Sink, Source, Topology
 
@@ -92,13 +90,16 @@ class Shown:
         return table
 
     def _function_table(self) -> Table:
-        table = grid("function", "kind")
-        names = dict.fromkeys(function_names(), "scalar")
-        names |= dict.fromkeys((*registry.names(), *self._functions), "aggregate")
-        names |= dict.fromkeys(TABLE_FUNCTIONS, "table")
-        for name, kind in sorted(names.items()):
-            table.add_row(name, kind)
+        table = grid("function", "kind", "what it does")
+        for entry in sorted(self._reference(), key=lambda e: e.name):
+            table.add_row(entry.name, entry.kind, entry.sentence)
         return table
+
+    def _reference(self) -> list[Entry]:
+        known = reference()
+        names = {e.name for e in known}
+        given = [Entry(n, "aggregate", (n,), "User-defined.") for n in self._functions]
+        return known + [e for e in given if e.name not in names]
 
     def _properties(self) -> Table:
         table = grid("property", "value", "from")
@@ -130,18 +131,14 @@ class Shown:
             yield from self._source(self._catalog[name.text], statement.extended)
 
     def _function(self, name: Name, script: Script) -> RenderableType:
-        signatures = [o.signature for o in lookup_function(name.text)]
-        if name.text in TABLE_FUNCTIONS:
-            signatures.append(TABLE_FUNCTIONS[name.text].signature)
-        aggregate = self._functions.get(name.text) or registry.lookup(name.text)
-        if aggregate is not None:
-            signatures.append(f"{name.text}(...), an aggregate")
-        if not signatures:
-            known = [*function_names(), *TABLE_FUNCTIONS, *registry.names(), *self._functions]
-            raise script.unknown(name.at, "function", name.text, known)
-        table = grid("signatures")
-        for signature in signatures:
-            table.add_row(signature)
+        entries = self._reference()
+        found = [e for e in entries if e.name == name.text]
+        if not found:
+            raise script.unknown(name.at, "function", name.text, [e.name for e in entries])
+        table = grid("kind", "signature", "what it does")
+        for entry in found:
+            for signature in entry.signatures:
+                table.add_row(entry.kind, signature, entry.sentence)
         return table
 
     def _source(self, of: Source | Sink, extended: bool) -> Iterator[RenderableType]:
