@@ -39,6 +39,13 @@ def test_a_name_says_its_types(result: SqlType, args: list[SqlType]) -> None:
     assert calls_in(f"a + {name}(`X`, {name}('y'))") == [name]
 
 
+def test_a_literal_may_look_like_a_call() -> None:
+    name = sql_name("SPLIT", SqlType(Base.STRING), [])
+    assert calls_in(f"'hf_x(' || 'hf_split__c1x' || '{name}' || 'hf_y__r3x(' || {name}(1)") == [
+        name
+    ]
+
+
 @pytest.mark.parametrize("name", ["hf_split", "hf_split__", "hf_split__sq"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"says no types|no type is written"):

@@ -15,7 +15,7 @@ __all__ = ["DUCK", "calls_in", "split_name", "sql_name"]
 
 # The name of the function that evaluates DuckDB SQL, its first argument, over the others.
 DUCK = "DUCK"
-_CALL = re.compile(r"\bhf_[a-z0-9_]+")
+_CALL = re.compile(r"\bhf_[a-z0-9_]+(?=\()")
 _SIMPLE = {
     "b": Base.BOOLEAN, "i": Base.INTEGER, "l": Base.BIGINT, "d": Base.DOUBLE, "s": Base.STRING,
     "y": Base.BYTES, "t": Base.DATE, "h": Base.TIME, "z": Base.TIMESTAMP,
@@ -46,7 +46,16 @@ def split_name(name: str) -> tuple[str, SqlType, tuple[SqlType, ...]]:
 
 def calls_in(text: str) -> list[str]:
     """The names of all Python functions that an expression calls, each once."""
-    return list(dict.fromkeys(_CALL.findall(text)))
+    return [name for name in dict.fromkeys(_CALL.findall(text)) if _is_name(name)]
+
+
+def _is_name(name: str) -> bool:
+    # A literal may hold what only looks like a call.
+    try:
+        split_name(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _encode(sql_type: SqlType) -> str:
@@ -63,7 +72,7 @@ def _encode(sql_type: SqlType) -> str:
 
 
 def _decode(code: str) -> tuple[SqlType, str]:
-    letter, rest = code[0], code[1:]
+    letter, rest = code[:1], code[1:]
     if letter == "c":
         precision, scale, rest = rest.split("x", 2)
         return SqlType(Base.DECIMAL, precision=int(precision), scale=int(scale)), rest
