@@ -11,6 +11,7 @@ from holdfast.sql.functions_numeric import NUMERIC
 from holdfast.sql.functions_text import TEXT
 from holdfast.sql.functions_time import TIME
 from holdfast.tasks.functions.user import UserScalar, user_functions
+from holdfast.types.schema import SqlType
 
 __all__ = ["function_names", "lookup_function"]
 
@@ -36,8 +37,14 @@ def function_names() -> list[str]:
     return sorted({*_CATALOG, *user_functions()})
 
 
+def _pattern(sql_type: SqlType) -> str:
+    """A type as signatures have it."""
+    element = sql_type.element
+    return sql_type.base.value if element is None else f"{sql_type.base}<{_pattern(element)}>"
+
+
 def _user(function: UserScalar) -> Overload:
-    args = ", ".join(a.base.value for a in function.args)
-    signature = f"{function.name}({args}) -> {function.returns.base.value}"
+    args = ", ".join(_pattern(a) for a in function.args)
+    signature = f"{function.name}({args}) -> {_pattern(function.returns)}"
     call = py(function.name)
     return fn(signature, call, call, lambda _given: function.returns)

@@ -119,7 +119,12 @@ def test_values_inside_others_are_milliseconds_and_days() -> None:
     column = pa.array([[("k", {"AT": 1_500_000, "DAY": 3})], None], given.arrow())
     seen: list[Any] = []
     wanted = SqlType(Base.ARRAY, element=TIMESTAMP)
-    function = PythonFunction("F", lambda m: seen.append(m) or [7, None])
+
+    def body(value: Any) -> list[int | None]:
+        seen.append(value)
+        return [7, None]
+
+    function = PythonFunction("F", body)
     result = evaluate(function, Types(wanted, (given,)), [column])
     assert seen == [{"k": {"AT": 1500, "DAY": 3}}]
     assert result.cast(pa.list_(pa.int64())).to_pylist() == [[7000, None], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,23 @@ def test_after_the_aggregation() -> None:
     assert isinstance(step, AggregateStep)
     frame = {"ID": pa.array([1, 2]), step.aggregates[0].name: pa.array(["bo", None])}
     assert last_value(step, frame).to_pylist() == ["b", None]
+
+
+def test_arrays_maps_and_decimals() -> None:
+    @function(
+        "TALLY", args=["ARRAY<VARCHAR>", "DECIMAL(4, 1)"], returns="MAP<STRING, DECIMAL(4, 1)>"
+    )
+    def tally(words: list[str], weight: Decimal) -> dict[str, Decimal]:
+        return {word: weight * words.count(word) for word in words}
+
+    text = SOURCE + (
+        "CREATE TABLE o AS SELECT id, TALLY(COLLECT_LIST(name), CAST(1.5 AS DECIMAL(4, 1))) AS t "
+        "FROM s GROUP BY id;"
+    )
+    step = compile_text(text).queries[0].step
+    assert isinstance(step, AggregateStep)
+    frame = {"ID": pa.array([1]), step.aggregates[0].name: pa.array([["a", "b", "a"]])}
+    assert last_value(step, frame).to_pylist() == [[("a", Decimal("3.0")), ("b", Decimal("1.5"))]]
 
 
 @pytest.mark.usefixtures("initials")

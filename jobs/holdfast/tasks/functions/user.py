@@ -14,6 +14,7 @@ raises gives NULL too.  Registering a name again replaces it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,6 +24,9 @@ from holdfast.types.schema import Base, SqlType
 
 __all__ = ["UserScalar", "function", "user_functions"]
 
+_NESTED = re.compile(r"(ARRAY|MAP)<(?:STRING *, *)?(.+)>")
+_DECIMAL = re.compile(r"DECIMAL\( *(\d+) *, *(\d+) *\)")
+_SYNONYMS = {"INT": Base.INTEGER, "VARCHAR": Base.STRING}
 Body = TypeVar("Body", bound=Callable[..., Any])
 
 
@@ -66,7 +70,18 @@ def function(
 
 
 def _type(given: str | SqlType) -> SqlType:
-    return given if isinstance(given, SqlType) else SqlType(Base(given.upper()))
+    """A type from its text: a base type, DECIMAL(p, s), ARRAY<T> or MAP<STRING, T>."""
+    if isinstance(given, SqlType):
+        return given
+    text = given.strip().upper()
+    nested = _NESTED.fullmatch(text)
+    if nested:
+        return SqlType(Base(nested.group(1)), element=_type(nested.group(2)))
+    decimal = _DECIMAL.fullmatch(text)
+    if decimal:
+        precision, scale = map(int, decimal.groups())
+        return SqlType(Base.DECIMAL, precision=precision, scale=scale)
+    return SqlType(_SYNONYMS.get(text) or Base(text))
 
 
 def user_functions() -> dict[str, UserScalar]:
