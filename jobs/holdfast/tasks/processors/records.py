@@ -171,11 +171,6 @@ class Emitted:
             [self.causes[i] for i in places],
         )
 
-    def last_of_each_key(self) -> Emitted:
-        """The last of each key, in the order in which those came."""
-        last = {key: i for i, key in enumerate(self.keys)}
-        return self if len(last) == len(self.keys) else self.pick(sorted(last.values()))
-
     def changes(
         self, store: Overlay, records: Records, stream_time_ms: int, **dropped: int
     ) -> Changes:
