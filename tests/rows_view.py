@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["RowsView"]
@@ -20,6 +21,14 @@ class RowsView:
         for key, row in sorted(self._rows.items()):
             if row is not None and start <= key < end:
                 yield key, row
+
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        order = sorted(k for k, row in self._rows.items() if row is not None)
+        places = [(bisect_left(order, start), bisect_left(order, end)) for start, end in ranges]
+        return [
+            [(k, row) for k in order[first:last] if (row := self._rows[k]) is not None]
+            for first, last in places
+        ]
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         starts = {k: int.from_bytes(k[-8:], "big", signed=True) for k in self._rows}

@@ -114,6 +114,9 @@ class FakeStore:
         rows = [(k, self._rows[k]) for k in inside[:limit]]
         return iter(rows)
 
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        return [list(self.scan(start, end)) for start, end in ranges]
+
     def bytes_on_disk(self) -> int:
         return sum(len(k) + len(v) for k, v in self._rows.items())
 

@@ -52,6 +52,9 @@ class MemoryStore:
         living = ((key, value) for key, value in found if value is not None)
         return islice(living, limit)
 
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        return [list(self.scan(start, end)) for start, end in ranges]
+
     def bytes_on_disk(self) -> int:
         return self._bytes + _ROW_OVERHEAD * len(self._rows)
 

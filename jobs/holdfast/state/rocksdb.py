@@ -95,6 +95,12 @@ class RocksDbStore:
             items = self._living().items(from_key=start or None, read_opt=options)
             yield from cast("Iterator[tuple[bytes, bytes]]", islice(items, limit))
 
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        # One iterator for all of them: to make one costs more than to move it.
+        with _border(self._path):
+            cursor = _Cursor(self._living())
+            return [cursor.between(start, end) for start, end in ranges]
+
     def bytes_on_disk(self) -> int:
         total = 0
         for file in self._path.iterdir():
@@ -127,6 +133,32 @@ class RocksDbStore:
                 f"The store at {self._path} is closed.", action="open the state partition anew."
             )
         return self._db
+
+
+class _Cursor:
+    """An iterator that is only moved where it does not stand right already."""
+
+    def __init__(self, db: Rdict) -> None:
+        self._place = db.iter()
+        self._after: bytes | None = None  # it stands at the first key from here on
+        self._key: bytes | None = None  # that key, None behind the last one
+
+    def between(self, start: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
+        if self._after is None or start < self._after or (self._key or end) < start:
+            self._place.seek(start)
+            self._look(start)
+        found = []
+        while self._key is not None and self._key < end:
+            found.append((self._key, cast("bytes", self._place.value())))
+            self._place.next()
+            self._look(self._key + b"\0")
+        return found
+
+    def _look(self, after: bytes) -> None:
+        self._after = after
+        self._key = cast("bytes", self._place.key()) if self._place.valid() else None
+        if self._key is None:
+            self._place.status()
 
 
 def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:

@@ -38,6 +38,9 @@ class KeyValueStore(Protocol):
         Writes during a scan do not disturb it; whether it shows them is not said.
         """
 
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
+
     def bytes_on_disk(self) -> int:
         """Bytes the store takes, on disk when durable, else in memory (roughly)."""
 

@@ -205,6 +205,11 @@ class TableStore:
         for key, value in self._store.scan(_DATA + start, last, limit):
             yield key[1:], value
 
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
+        found = self._store.scan_many([(_DATA + start, _DATA + end) for start, end in ranges])
+        return [[(key[1:], row) for key, row in rows] for rows in found]
+
     def stats(self) -> StoreStats:
         return StoreStats(self.rows, self._store.bytes_on_disk())
 

@@ -385,6 +385,12 @@ class _Lookup:
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         return self._store.scan(start, end)
 
+    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
+        start = time.perf_counter()
+        rows = self._store.scan_many(ranges)
+        self.seconds += time.perf_counter() - start
+        return rows
+
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         return self._store.expired(before_start_ms, limit)
 

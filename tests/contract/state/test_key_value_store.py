@@ -96,6 +96,23 @@ def test_a_scan_takes_its_start_and_leaves_its_end(
     assert b"".join(key for key, _ in store.scan(start, end, limit)) == expected
 
 
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [(b"a", b"c"), (b"c", b"d"), (b"d", b"z")],
+        [(b"a", b"c"), (b"a", b"c"), (b"b", b"c")],
+        [(b"d", b"e"), (b"", b"a"), (b"bb", b"d")],
+        [(b"x", b"z"), (b"y", b"z"), (b"a", b"b"), (b"c", b"c")],
+    ],
+)
+def test_many_scans_are_as_each_alone(
+    store: KeyValueStore, ranges: list[tuple[bytes, bytes]]
+) -> None:
+    store.write([(key, key.upper()) for key in (b"a", b"b", b"bb", b"c", b"d")], [])
+    assert store.scan_many(ranges) == [list(store.scan(start, end)) for start, end in ranges]
+    assert store.scan_many([]) == []
+
+
 def test_deleted_and_rewritten_keys_are_scanned_once(store: KeyValueStore) -> None:
     store.write([(b"a", b"1"), (b"b", b"1")], [])
     assert len(everything(store)) == 2
