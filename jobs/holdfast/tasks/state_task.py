@@ -30,7 +30,7 @@ from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, state_transactional_id
 
-__all__ = ["StateTask", "covered", "decode_payload"]
+__all__ = ["StateTask", "covered", "decode_payload", "expiring"]
 
 _LOG = logging.getLogger(__name__)
 _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
@@ -80,6 +80,18 @@ def decode_payload(parts: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     """A shuffled payload (Arrow IPC record batches without schema) as one table."""
     batches = [pa.ipc.read_record_batch(pa.py_buffer(p), schema) for p in parts]
     return pa.Table.from_batches(batches, schema)
+
+
+def expiring(store: TableStore, changes: Changes, before_ms: int) -> list[bytes]:
+    """Keys of a time before that, without those that the batch itself takes out of the store.
+
+    A session that merged and whose time is over would be counted twice as gone.
+    """
+    found = store.expired(before_ms, _EXPIRE_MAX)
+    if not changes.removed:
+        return found
+    gone = {k for k, row in zip(changes.keys, changes.rows, strict=True) if row is None}
+    return [key for key in found if key not in gone]
 
 
 class StateTask:
@@ -215,7 +227,7 @@ class StateTask:
         timer = _Timer(time.perf_counter())
         lookup = _Lookup(store)
         changes = self._processor.process(payload, self._stream_time(), lookup)
-        expired = self._expired(changes.stream_time_ms)
+        expired = self._expired(changes)
         merge_seconds = timer.lap() - lookup.seconds
         producer.begin()
         reached(Step.BEGUN, query_id, self._partition)
@@ -247,11 +259,11 @@ class StateTask:
     def _stream_time(self) -> int:
         return self.marker.stream_time_ms if self.marker is not None else NO_TIME
 
-    def _expired(self, stream_time_ms: int) -> list[bytes]:
+    def _expired(self, changes: Changes) -> list[bytes]:
         kept_ms = self._processor.retention_ms
-        if kept_ms is None or self._store is None or stream_time_ms == NO_TIME:
+        if kept_ms is None or self._store is None or changes.stream_time_ms == NO_TIME:
             return []
-        return self._store.expired(stream_time_ms - kept_ms, _EXPIRE_MAX)
+        return expiring(self._store, changes, changes.stream_time_ms - kept_ms)
 
     def _produce(
         self, producer: TransactionalProducer, changes: Changes, expired: list[bytes]
