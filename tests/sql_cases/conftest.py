@@ -1,4 +1,4 @@
-"""One runner for all cases: one Spark session."""
+"""A runner for all cases, in one Spark: each query in one batch, and in as many as records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from holdfast.testing.run import Runner
 
 
-@pytest.fixture(scope="session")
-def runner() -> Iterator[Runner]:
-    found = Runner()
+@pytest.fixture(scope="session", params=[None, 1], ids=["one batch", "record by record"])
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    found = Runner(batch_records=request.param)
     yield found
     found.close()

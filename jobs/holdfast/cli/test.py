@@ -31,6 +31,11 @@ _FILE = click.Path(path_type=Path)
     help="Every record's change, as ksqlDB with its cache off, or the last one of each key.",
 )
 @click.option(
+    "--batch-records",
+    type=click.IntRange(min=1),
+    help="Records a query processes at a time; all of a case if not given.",
+)
+@click.option(
     "--broker",
     metavar="BOOTSTRAP",
     help="Run each case as a job on this broker, in topics made for it and deleted afterwards.",
@@ -45,6 +50,7 @@ def command(
     text: str,
     exitfirst: bool,
     emit: str,
+    batch_records: int | None,
     broker: str | None,
     junit_file: Path | None,
     as_json: bool,
@@ -70,7 +76,7 @@ def command(
     if not cases:
         raise InvalidTestCase(f"No case has {text!r} in its name or its file's.")
     console, results = Console(stderr=as_json), list[Result]()
-    runner = Runner(Emit(emit), broker=broker)
+    runner = Runner(Emit(emit), batch_records=batch_records, broker=broker)
     try:
         with record_bar("cases", len(cases)) as done:
             for result in runner.run(cases):

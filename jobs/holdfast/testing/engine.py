@@ -6,23 +6,21 @@ everything before the next one starts; its state is one state partition in memor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.ingest.records import RecordDecoder
 from holdfast.runtime.frames import aggregate_frame, project_frame, row_frame, used_columns
 from holdfast.runtime.small_session import SmallSession
-from holdfast.state.memory import MemoryStore
-from holdfast.state.table_store import TableStore
-from holdfast.tasks.processors.base import NO_TIME
-from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.projected import Projected
 from holdfast.testing.bytes_of import Headers, RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record
+from holdfast.testing.state_partition import StatePartition
 from holdfast.testing.topics import Piped, Topics, statements_of
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
@@ -51,9 +49,11 @@ class _Emitted:
 class Engine:
     """Owns nothing but a way to Spark; may run several cases at a time."""
 
-    def __init__(self, session: SmallSession, emit: Emit) -> None:
+    def __init__(self, session: SmallSession, emit: Emit, batch_records: int | None = None) -> None:
+        """`batch_records`: how many a query processes at a time; None: all."""
         self._session = session
         self._emit = emit
+        self._batch_records = batch_records
 
     def inserted(self, insertions: Sequence[Insertion]) -> list[tuple[str, RawRecord]]:
         """The records of INSERT INTO … VALUES and their topics."""
@@ -115,21 +115,38 @@ class Engine:
         return emitted
 
     def _processed(self, query: Query, tables: Sequence[pa.Table]) -> list[_Emitted]:
-        processor = processor_of(query)
-        frames = [self._session.frame(table) for table in tables]
-        if isinstance(query.step, AggregateStep):
-            frame = aggregate_frame(frames[0], query, 1)
-        else:
-            frame = row_frame(frames, query, 1)
-        schema = processor.schema
-        payload = self._session.collect(frame).select(schema.names).cast(schema)
-        store = TableStore(MemoryStore(), windowed=processor.windowed)
-        changes = processor.process(payload, NO_TIME, store)
-        order = changes.sink_order or [0] * len(changes.sink_keys)
-        rows = zip(
-            changes.sink_keys, changes.sink_values, changes.sink_timestamps, order, strict=True
-        )
-        return [_Emitted(RawRecord(k, v, t), o) for k, v, t, o in rows]
+        partition = StatePartition(query)
+        emitted = []
+        for batch in self._batches(tables):
+            frames = [self._session.frame(table) for table in batch]
+            if isinstance(query.step, AggregateStep):
+                frame = aggregate_frame(frames[0], query, 1)
+            else:
+                frame = row_frame(frames, query, 1)
+            schema = partition.schema
+            changes = partition.process(
+                self._session.collect(frame).select(schema.names).cast(schema)
+            )
+            order = changes.sink_order or [0] * len(changes.sink_keys)
+            rows = zip(
+                changes.sink_keys, changes.sink_values, changes.sink_timestamps, order, strict=True
+            )
+            emitted += [_Emitted(RawRecord(k, v, t), o) for k, v, t, o in rows]
+        return emitted
+
+    def _batches(self, tables: Sequence[pa.Table]) -> Iterator[list[pa.Table]]:
+        """All records, or so many at a time, by their places."""
+        size = self._batch_records
+        if size is None:
+            yield list(tables)
+            return
+        places = sorted({place for table in tables for place in table[SEQUENCE].to_pylist()})
+        for at in range(0, len(places), size):
+            first, last = places[at], places[min(at + size, len(places)) - 1]
+            yield [
+                table.filter((pc.field(SEQUENCE) >= first) & (pc.field(SEQUENCE) <= last))
+                for table in tables
+            ]
 
 
 def _headers(read: Iterable[Piped]) -> dict[int, Headers]:

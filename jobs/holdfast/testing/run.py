@@ -80,11 +80,22 @@ class Runner:
     """Runs cases: two at a time in one Spark session, or one after the other on a broker."""
 
     def __init__(
-        self, emit: Emit = Emit.RECORD, *, threads: int = 2, broker: str | None = None
+        self,
+        emit: Emit = Emit.RECORD,
+        *,
+        threads: int = 2,
+        batch_records: int | None = None,
+        broker: str | None = None,
     ) -> None:
-        """Spark starts when a case needs it.  `broker`: its bootstrap servers."""
+        """Spark starts when a case needs it.
+
+        Args:
+            batch_records: how many records a query processes at a time; None: all of a case.
+            broker: bootstrap servers.
+        """
         self._emit = emit
         self._threads = threads
+        self._batch_records = batch_records
         self._broker = broker
         self._session: SmallSession | None = None
 
@@ -95,7 +106,7 @@ class Runner:
             yield from (_run(case, job) for case in cases)
             return
         session = self._session = self._session or SmallSession(self._threads)
-        engine = Engine(session, self._emit)
+        engine = Engine(session, self._emit, self._batch_records)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
                 yield from pool.map(lambda case: _run(case, engine), cases)

@@ -70,6 +70,18 @@ def test_in_batches_only_the_last_change_of_a_key_is_a_result(spark: SparkSessio
     assert result.outcome is Outcome.PASSED
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_however_many_records_are_processed_at_a_time(spark: SparkSession, size: int) -> None:
+    (result,) = Runner(batch_records=size).run([_case(OUTPUTS)])
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+
+
+def test_in_batches_of_two_the_last_change_of_each_batch_is_a_result(spark: SparkSession) -> None:
+    outputs = [("a", 1), ("b", 5), ("a", 3)]
+    (result,) = Runner(Emit.BATCH, batch_records=2).run([_case(outputs)])
+    assert (result.outcome, result.reason) == (Outcome.PASSED, "")
+
+
 def test_what_is_wrong_with_one_case_leaves_the_next_alone(runner: Runner) -> None:
     unknown = _case(OUTPUTS, inputs=(Spec("nowhere", "a", {}),))
     wrong = _case(OUTPUTS, wrong="it is malformed")

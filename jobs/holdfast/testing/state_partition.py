@@ -1,0 +1,52 @@
+"""The one state partition of a query in a test: what a state task does, without its transaction."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from holdfast.state.memory import MemoryStore
+from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.tasks.processors.base import NO_TIME, Changes
+from holdfast.tasks.processors.kinds import processor_of
+from holdfast.types.topology import Query
+
+__all__ = ["StatePartition"]
+
+_NOWHERE = StorePosition(topic_id="", offset=0, written_ms=0, fingerprint="")
+_ALL = 1 << 30
+
+
+class StatePartition:
+    """Owns the rows and the stream time of a query, from batch to batch."""
+
+    def __init__(self, query: Query) -> None:
+        self._processor = processor_of(query)
+        self._store = TableStore(MemoryStore(), windowed=self._processor.windowed)
+        self._stream_time_ms = NO_TIME
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of a payload."""
+        return self._processor.schema
+
+    def process(self, payload: pa.Table) -> Changes:
+        """Applies a batch; rows that have expired by its end leave the store."""
+        changes = self._processor.process(payload, self._stream_time_ms, self._store)
+        self._stream_time_ms = changes.stream_time_ms
+        expired = self._expired()
+        dead: list[bytes | None] = [None] * len(expired)
+        self._store.apply(
+            changes.keys + expired,
+            changes.rows + dead,
+            created=changes.created,
+            removed=len(expired) + changes.removed,
+            position=_NOWHERE,
+            marker=None,
+        )
+        return changes
+
+    def _expired(self) -> list[bytes]:
+        kept_ms = self._processor.retention_ms
+        if kept_ms is None or self._stream_time_ms == NO_TIME:
+            return []
+        return self._store.expired(self._stream_time_ms - kept_ms, _ALL)
