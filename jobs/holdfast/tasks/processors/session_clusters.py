@@ -110,8 +110,9 @@ class _Merge:
 
     def with_stored(self, store: StoreView) -> None:
         edges = np.searchsorted(self._raw.key, np.arange(len(self._keys) + 1))
-        for n, key in enumerate(self._keys):
-            found = list(store.scan(*key_range(key)))
+        order = sorted(range(len(self._keys)), key=self._keys.__getitem__)
+        scans = store.scan_many([key_range(self._keys[n]) for n in order])
+        for n, found in zip(order, scans, strict=True):
             if found:
                 self._key(range(edges[n], edges[n + 1]), found)
 

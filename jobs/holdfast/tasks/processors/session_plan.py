@@ -110,14 +110,14 @@ class Sessions:
 
     def load(self, keys: Iterable[bytes], store: StoreView) -> None:
         """All stored sessions of those keys that are not there yet."""
-        for key in keys:
-            if key in self._of:
-                continue
-            self._of[key] = found = []
-            for state_key, row in store.scan(*key_range(key)):
+        new = sorted(set(keys) - self._of.keys())
+        scans = store.scan_many([key_range(key) for key in new])
+        for key, found in zip(new, scans, strict=True):
+            self._of[key] = sessions = []
+            for state_key, row in found:
                 _, start, end = split_session(state_key)
-                found.append(Session(key, start, end, len(self.nodes)))
-                self.nodes.append(Node(found[-1]))
+                sessions.append(Session(key, start, end, len(self.nodes)))
+                self.nodes.append(Node(sessions[-1]))
                 self.stored.append(state_key)
                 self.rows.append(row)
 
