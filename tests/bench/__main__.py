@@ -33,11 +33,11 @@ FULL = Size(
     latency_s=30.0,
     warm_s=15.0,
     batch=500_000,
-    workloads=("a", "b", "c", "d", "e", "f", "g"),
+    workloads=("a", "b", "c", "d", "e", "f", "g", "h", "i"),
     peers=_PEERS,
     once=("quix", "spark"),
     once_share=8,
-    minutes=24.0,
+    minutes=32.0,
 )
 QUICK = replace(
     FULL,
@@ -56,7 +56,7 @@ QUICK = replace(
 @click.option("--quick", is_flag=True, help="3 minutes: (a) and (e), Holdfast and Kafka Streams.")
 @click.option("--workload", help=f"Of {', '.join(WORKLOADS)}; comma-separated.")
 @click.option("--peer", help=f"Of {', '.join(_PEERS)}; comma-separated.")
-@click.option("--rounds", type=click.IntRange(1), help="Repetitions of (a) to (d).")
+@click.option("--rounds", type=click.IntRange(1), help="Repetitions of (a) to (d), (h) and (i).")
 @click.option("--records", type=click.IntRange(1000), help="Of each input.")
 @click.option(
     "--minutes",

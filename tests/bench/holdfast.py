@@ -13,17 +13,29 @@ from tests.bench.workloads import PARTITIONS, Query
 
 __all__ = ["Holdfast", "statements"]
 
-_KEYS = {Query.CUSTOMER: "customer", Query.TITLE: "title", Query.WINDOW: "customer"}
+_WINDOWS = {
+    Query.WINDOW: "WINDOW TUMBLING (SIZE 5 MINUTES) ",
+    Query.SESSION: "WINDOW SESSION (5 MINUTES, GRACE PERIOD 24 HOURS) ",
+}
 
 
 def statements(case: Case) -> str:
     """The SQL of a case."""
-    key = _KEYS[case.query]
-    window = "WINDOW TUMBLING (SIZE 5 MINUTES) " if case.query is Query.WINDOW else ""
-    return (
+    source = (
         "CREATE STREAM sales (customer VARCHAR, amount BIGINT, title VARCHAR, ts BIGINT) "
         f"WITH (KAFKA_TOPIC='{case.input_topic}', VALUE_FORMAT='JSON');\n"
-        f"CREATE TABLE totals WITH (KAFKA_TOPIC='{case.sink_topic}', PARTITIONS={PARTITIONS}) AS "
+    )
+    sink = f"WITH (KAFKA_TOPIC='{case.sink_topic}', PARTITIONS={PARTITIONS})"
+    if case.query is Query.JOIN:
+        return (
+            f"{source}CREATE STREAM pairs {sink} AS "
+            "SELECT a.customer, a.amount AS n, b.amount AS total FROM sales a JOIN sales b "
+            "WITHIN 5 MINUTES GRACE PERIOD 24 HOURS ON a.customer = b.customer EMIT CHANGES;\n"
+        )
+    key = "title" if case.query is Query.TITLE else "customer"
+    window = _WINDOWS.get(case.query, "")
+    return (
+        f"{source}CREATE TABLE totals {sink} AS "
         f"SELECT {key}, COUNT(*) AS n, SUM(amount) AS total FROM sales {window}"
         f"GROUP BY {key} EMIT CHANGES;\n"
     )
@@ -35,6 +47,7 @@ class Holdfast:
     name = "holdfast"
     title = "Holdfast"
     can_restore = True
+    queries = frozenset(Query)
 
     def __init__(self, settings: Sequence[str] = ()) -> None:
         self._settings = list(settings)

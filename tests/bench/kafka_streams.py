@@ -11,6 +11,7 @@ from holdfast.config.versions import KAFKA_VERSION
 from holdfast.local.java import find_java
 from tests.bench.jars import build, streams_jars
 from tests.bench.peers import Case, Command, Restored
+from tests.bench.workloads import Query
 
 __all__ = ["KafkaStreams"]
 
@@ -23,6 +24,7 @@ class KafkaStreams:
     name = "kafka-streams"
     title = "Kafka Streams"
     can_restore = True
+    queries = frozenset(Query)
 
     def __init__(self, tools: Path) -> None:
         self._classes = tools / "kafka-streams"

@@ -50,13 +50,15 @@ class Restored:
 class Peer(Protocol):
     """One engine under test; it knows its commands, and nothing of measuring.
 
-    `can_restore`: (f) and (g) are measured.  `notes`: settings and guarantees, for the report.
+    `can_restore`: (f) and (g) are measured.  `queries`: those it is written for.  `notes`:
+    settings and guarantees, for the report.
     """
 
     name: str
     title: str
     notes: str
     can_restore: bool
+    queries: frozenset[Query]
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Fetch and build what it needs; quick the second time.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from holdfast.errors import Refused
 from tests.bench.peers import Case, Command, Restored
+from tests.bench.workloads import TABLES
 
 __all__ = ["Quix"]
 
@@ -24,6 +25,7 @@ class Quix:
     name = "quix"
     title = "Quix Streams"
     can_restore = False
+    queries = TABLES
 
     def __init__(self, tools: Path) -> None:
         self._venv = tools / "quix"

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 import psutil
 
 from tests.bench.broker import Cluster
-from tests.bench.check import counted
+from tests.bench.check import counted, paired
 from tests.bench.measure import Mark, crossing, follow, rate
 from tests.bench.outcome import Outcome
 from tests.bench.peers import Case, Peer
 from tests.bench.running import Running
+from tests.bench.workloads import Query
 
 __all__ = ["Run", "judged", "kill", "restore", "throughput"]
 
@@ -127,6 +128,10 @@ def _in_time(deadline: float, what: str) -> None:
 
 def judged(run: Run, outcome: Outcome) -> Outcome:
     """The outcome, with `wrong` set when the sink does not add up."""
+    if run.case.query is Query.JOIN:
+        pairs, results = paired(run.cluster.client, run.case.input_topic, run.case.sink_topic)
+        wrong = "" if pairs == results else f"it has {results} results of {pairs} pairs"
+        return replace(outcome, wrong=wrong)
     total, keys = counted(run.cluster.client, run.case.sink_topic)
     if total == run.records and keys:
         return outcome

@@ -50,6 +50,7 @@ def steps(size: Size, peers: Sequence[Peer]) -> list[Step]:
             for peer in order:
                 once = workload.kind is not Kind.THROUGHPUT or peer.name in size.once
                 able = workload.kind is not Kind.KILL or peer.can_restore
+                able = able and workload.query in peer.queries
                 if able and (number == 1 or not once):
                     follows = number == 1 and restores and workload.name == "a"
                     found.append(Step(workload, peer, number, follows and peer.can_restore))

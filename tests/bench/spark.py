@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.bench.peers import Case, Command, Restored
+from tests.bench.workloads import TABLES
 
 __all__ = ["Spark"]
 
@@ -20,6 +21,7 @@ class Spark:
     name = "spark"
     title = "Spark"
     can_restore = False
+    queries = TABLES
     notes = (
         "same Spark, executors and Kafka source as Holdfast; RocksDB state store with changelog "
         "checkpointing; sink at least once; no changelog topic, state on a local disk that "

@@ -5,17 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["INPUTS", "PARTITIONS", "WORKLOADS", "Input", "Kind", "Query", "Size", "Workload"]
+__all__ = [
+    "INPUTS",
+    "JOINED_MS",
+    "PARTITIONS",
+    "TABLES",
+    "WORKLOADS",
+    "Input",
+    "Kind",
+    "Query",
+    "Size",
+    "Workload",
+]
 
 PARTITIONS = 4  # of every input and sink topic
+JOINED_MS = 300_000  # between two sales that `Query.JOIN` pairs, at most
 
 
 class Query(StrEnum):
-    """COUNT and SUM(amount) grouped by what; `WINDOW` is 5 minutes per customer."""
+    """COUNT and SUM(amount) grouped by what; windows are per customer.
+
+    `WINDOW` is 5 minutes, `SESSION` a gap of 5 minutes; `JOIN` pairs the sales of a customer that
+    are no more than 5 minutes apart, each with itself, too.
+    """
 
     CUSTOMER = "customer"
     TITLE = "title"
     WINDOW = "window"
+    SESSION = "session"
+    JOIN = "join"
+
+
+# What engines are measured by that have no exactly-once join or sessions to compare with.
+TABLES = frozenset({Query.CUSTOMER, Query.TITLE, Query.WINDOW})
 
 
 class Kind(StrEnum):
@@ -68,6 +90,8 @@ WORKLOADS = {
         Workload("e", "latency at 10,000 records/s", Query.CUSTOMER, "uniform", Kind.LATENCY),
         Workload("f", "full restore of (a)", Query.CUSTOMER, "uniform", Kind.RESTORE),
         Workload("g", "SIGKILL in the middle of (a)", Query.CUSTOMER, "uniform", Kind.KILL),
+        Workload("h", "stream-stream join within 5 minutes", Query.JOIN, "uniform"),
+        Workload("i", "sessions with gaps of 5 minutes", Query.SESSION, "zipf"),
         Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
     )
 }

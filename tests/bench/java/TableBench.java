@@ -19,16 +19,20 @@ import org.apache.kafka.streams.kstream.Aggregator;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Initializer;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.StateRestoreListener;
 
 /**
- * COUNT and SUM(amount) per customer, per title or per customer and 5 minutes, on Kafka Streams.
+ * COUNT and SUM(amount) per customer, per title, per customer and 5 minutes or per session, or the
+ * pairs of a customer's sales, on Kafka Streams.
  *
  * Arguments: brokers, application id, input topic, sink topic, query, state folder.
  */
@@ -82,7 +86,18 @@ public final class TableBench {
             amounts.groupByKey(Grouped.with(Serdes.String(), Serdes.Long()));
         Initializer<Total> none = () -> new Total(0, 0);
         Aggregator<String, Long, Total> add = (key, amount, t) -> new Total(t.n + 1, t.sum + amount);
-        if (query.equals("window")) {
+        if (query.equals("join")) {
+            amounts.join(amounts, Total::new, JoinWindows.ofTimeDifferenceAndGrace(SIZE, GRACE),
+                    StreamJoined.with(Serdes.String(), Serdes.Long(), Serdes.Long()))
+                .to(sink, Produced.with(Serdes.String(), jsonSerde()));
+        } else if (query.equals("session")) {
+            grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(SIZE, GRACE))
+                .aggregate(none, add, (key, a, b) -> new Total(a.n + b.n, a.sum + b.sum),
+                    Materialized.with(Serdes.String(), totalSerde()))
+                .toStream()
+                .to(sink, Produced.with(
+                    WindowedSerdes.sessionWindowedSerdeFrom(String.class), jsonSerde()));
+        } else if (query.equals("window")) {
             grouped.windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE))
                 .aggregate(none, add, Materialized.with(Serdes.String(), totalSerde()))
                 .toStream()

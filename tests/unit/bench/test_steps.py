@@ -54,6 +54,12 @@ def test_a_restore_follows_the_run_whose_table_it_restores() -> None:
     assert {step.workload.name for step in found} == {"a"}
 
 
+def test_joins_and_sessions_are_run_by_those_that_have_them() -> None:
+    found = steps(replace(FULL, workloads=("h", "i"), rounds=1), _peers())
+    assert {step.peer.name for step in found} == {"holdfast", "kafka-streams"}
+    assert len(found) == 4
+
+
 def test_the_same_seed_makes_the_same_records() -> None:
     first = [r for chunk in records(INPUTS["uniform"], 1_000, 5) for r in chunk]
     again = [r for chunk in records(INPUTS["uniform"], 1_000, 5) for r in chunk]
@@ -76,8 +82,14 @@ def test_zipf_prefers_few_customers_and_uniform_does_not() -> None:
 @pytest.mark.parametrize("query", list(Query))
 def test_our_statements_are_understood(query: Query) -> None:
     case = Case("h:1", "app", "in", query, Path("folder"), 100)
-    assert Holdfast().group(case) == "app-ctas_totals"
-    assert "WINDOW TUMBLING" in statements(case) or query is not Query.WINDOW
+    joined = query is Query.JOIN
+    assert Holdfast().group(case) == ("app-csas_pairs" if joined else "app-ctas_totals")
+    wanted = {
+        Query.WINDOW: "WINDOW TUMBLING",
+        Query.SESSION: "WINDOW SESSION",
+        Query.JOIN: "WITHIN",
+    }
+    assert wanted.get(query, "") in statements(case)
 
 
 def test_every_workload_has_an_input() -> None:
