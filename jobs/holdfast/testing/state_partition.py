@@ -8,6 +8,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.state_task import expiring
 from holdfast.types.topology import Query
 
 __all__ = ["StatePartition"]
