@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast.errors import InvalidStatement
 from holdfast.sql.projection import Item
 from holdfast.sql.script import Script
+from holdfast.sql.typed import describe
 from holdfast.types.schema import Base, SqlType
 
 __all__ = ["Wanted", "check_key_type", "missing_key", "refuse_repeated", "split"]
@@ -97,8 +98,8 @@ def check_key_type(script: Script, at: int, name: str, sql_type: SqlType) -> Non
             at,
             "Map keys, including types that contain maps, are not supported as they may lead to "
             f"unexpected behavior due to inconsistent serialization. Key column name: `{name}`. "
-            f"Column type: {sql_type}. See https://github.com/confluentinc/ksql/issues/6621 for "
-            "more.",
+            f"Column type: {describe(sql_type)}. "
+            "See https://github.com/confluentinc/ksql/issues/6621 for more.",
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.sql.script import Script, did_you_mean
 from holdfast.sql.statements import Property
+from holdfast.sql.typed import describe
 from holdfast.sql.units import UNITS_MS
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, TimestampSpec, WindowKind
@@ -273,14 +274,27 @@ def timestamp_of(
     known = {c.name: c for c in columns}
     column = known.get(name)
     if column is None:
-        raise script.unknown(item.at, "TIMESTAMP column", name, known)
+        hint = did_you_mean(name, known) or f"known are: {', '.join(known)}"
+        raise script.invalid(
+            item.at,
+            f"The TIMESTAMP column set in the WITH clause does not exist in the schema: '{name}'",
+            action=hint,
+        )
     pattern = options.timestamp_format
     if (column.type.base is Base.STRING) != (pattern is not None):
-        need = "needs a" if pattern is None else "of this type takes no"
-        raise script.invalid(item.at, f"TIMESTAMP column {column} {need} TIMESTAMP_FORMAT")
+        raise script.invalid(
+            item.at,
+            "A String timestamp field has been specified without also specifying the "
+            "timestamp_format"
+            if pattern is None
+            else "'timestamp_format' set in the WITH clause can only be used when the timestamp "
+            f"column is of type STRING. {column.name} is {column.type}",
+        )
     if column.type.base not in (Base.STRING, Base.BIGINT, Base.TIMESTAMP):
         raise script.invalid(
-            item.at, f"TIMESTAMP column {column} must be BIGINT (ms), TIMESTAMP or STRING"
+            item.at,
+            f"Timestamp column, `{column.name}`, should be LONG(INT64), TIMESTAMP, or a String "
+            f"with a timestamp_format specified: it is {column.type}",
         )
     return TimestampSpec(name, None if pattern is None else str(pattern.value))
 
@@ -307,7 +321,9 @@ def delimiter_of(script: Script, item: Property | None, chosen: Format, inherite
             "please use the special values 'TAB' or 'SPACE'"
         )
         raise script.invalid(
-            item.at, f"Configuration {item.key} is invalid: {problem}\nExample valid value: ';'"
+            item.at,
+            f"Failed to prepare statement: Configuration {item.key} is invalid: {problem}\n"
+            "Example valid value: ';'",
         )
     return named or text
 
@@ -320,14 +336,20 @@ def check_format(
     if fact:
         raise script.invalid(
             at,
-            f"{part.capitalize()} format does not support schema: {fact}",
+            f"{part.capitalize()} format does not support schema.\nformat: {chosen}\n"
+            f"schema: Persistence{{columns=[{_listed(part, columns)}], features=[]}}\n"
+            f"reason: {fact}",
             action=f"use {part.upper()}_FORMAT='JSON'",
         )
 
 
-def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
+def _listed(part: str, columns: Iterable[Column]) -> str:
     key = " KEY" if part == "key" else ""
-    got = ", ".join(f"`{c.name}` {c.type}{key}" for c in columns)
+    return ", ".join(f"`{c.name}` {describe(c.type)}{key}" for c in columns)
+
+
+def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
+    got = _listed(part, columns)
     if chosen is Format.NONE and columns:
         return f"The 'NONE' format can only be used when no columns are defined. Got: [{got}]"
     if chosen is Format.KAFKA and len(columns) > 1:
@@ -336,7 +358,8 @@ def _misfit(part: str, columns: tuple[Column, ...], chosen: Format) -> str:
         base = column.type.base
         kafka = chosen is Format.KAFKA and base not in _KAFKA_TYPES
         if kafka or (chosen is Format.DELIMITED and base in _NESTED):
-            return f"The '{chosen}' format does not support type '{base}', column: `{column.name}`"
+            where = "" if kafka else f", column: `{column.name}`"
+            return f"The '{chosen}' format does not support type '{base}'{where}"
     for column in columns:
         if chosen is Format.JSON and (found := _odd_map(column.type)):
             return f"JSON only supports MAP types with STRING keys, got {found}: `{column.name}`"

@@ -18,7 +18,12 @@ from holdfast.sql.plan_project import not_grouped
 from holdfast.sql.plan_window import plan_window
 from holdfast.sql.projection import Item, expand
 from holdfast.sql.relation import Relation
-from holdfast.sql.scopes import AggregateScope, could_be_key, relation_translator
+from holdfast.sql.scopes import (
+    AggregateScope,
+    could_be_key,
+    known_function,
+    relation_translator,
+)
 from holdfast.sql.script import resolve_identifier, start_of
 from holdfast.sql.statements import Select
 from holdfast.sql.typed import Typed
@@ -69,6 +74,7 @@ class _Planner:
         )
 
     def plan(self) -> AggregateStep:
+        self._refuse_no_aggregates()
         groups = [self._group(node) for node in self._select.group_by]
         keys, values = self._keys(groups)
         # Twice: the first pass finds the aggregates, the second names them in their own order,
@@ -234,13 +240,22 @@ class _Planner:
         text = typed.sql if typed.ref else evaluated(typed.sql, typed.type)
         return OutputColumn(Column(item.name, typed.type), typed.ref, text)
 
-    def _check(self, scope: AggregateScope, outputs: Sequence[OutputColumn]) -> None:
-        if not scope.calls:
+    def _refuse_no_aggregates(self) -> None:
+        nodes = [item.expression for item in self._items]
+        nodes += [self._select.having] if self._select.having is not None else []
+        calls = [n for node in nodes for n in node.find_all(exp.Anonymous)]
+        unknown = any(not self._known(call) for call in calls)  # the better message
+        if not unknown and not any(map(self._context.functions.aggregates_in, nodes)):
             raise self._script.invalid(
                 start_of(self._select.group_by[0]),
                 "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
                 action="add one, for example COUNT(*)",
             )
+
+    def _known(self, call: exp.Anonymous) -> bool:
+        return known_function(call) or bool(self._context.functions.aggregates_in(call))
+
+    def _check(self, scope: AggregateScope, outputs: Sequence[OutputColumn]) -> None:
         self._refuse_structured(scope.calls)
         if not outputs and not self._missing:
             raise self._script.invalid(
@@ -258,7 +273,7 @@ class _Planner:
             raise self._script.invalid(
                 self._select.at,
                 "One of the functions used in the statement has an intermediate type that the "
-                f"value format can not handle. Please remove the function or change the format: "
+                "value format can not handle. Please remove the function or change the format. "
                 f"{', '.join(names)} over DELIMITED",
             )
 

@@ -177,6 +177,8 @@ def constants(
     """
     script = context.script
     names = [c.text for c in columns] or [c.name for c in source.columns]
+    if not columns and len(values) == len(names) + len(source.headers):
+        names += [h.column.name for h in source.headers]
     if len(names) != len(values):
         raise script.invalid(
             at,

@@ -46,13 +46,14 @@ def join_sources(
     queries: list[Query] = []
     left, equal = relations[0], Equal()
     join: Join | None = None
-    for clause, right in zip(select.joins, relations[1:], strict=True):
+    conditions = planner.conditions(relations[1:])
+    for clause, right, condition in zip(select.joins, relations[1:], conditions, strict=True):
         if join is not None:
             before, left = join.materialized(numbered)
             # A key that no source has is known to the join that made it only.
             left = replace(left, fields=tuple(f for f in left.fields if f.owner))
             queries += before
-        join, equal = planner.join(clause, left, right, equal)
+        join, equal = planner.join(clause, condition, (left, right), equal)
     assert join is not None
     return tuple(queries), join
 
@@ -89,13 +90,26 @@ class _Joins:
             everything = combine(everything, relation)
         self._everything = everything
 
+    def conditions(self, rights: Sequence[Relation]) -> list[Condition]:
+        """The conditions of all joins, before anything else is looked at."""
+        found: list[Condition] = []
+        for clause, right in zip(self._select.joins, rights, strict=True):
+            condition = condition_of(self._context, clause, right, self._everything)
+            own = self._sources[condition.left_owner]
+            check_windows(self._context, clause, own, right.source)
+            found.append(condition)
+        return found
+
     def join(
-        self, clause: JoinClause, left: Relation, right: Relation, equal: Equal
+        self,
+        clause: JoinClause,
+        condition: Condition,
+        relations: tuple[Relation, Relation],
+        equal: Equal,
     ) -> tuple[Join, Equal]:
         """One join, and what is equal to its key."""
-        condition = condition_of(self._context, clause, right, self._everything)
+        left, right = relations
         own = self._sources[condition.left_owner]
-        check_windows(self._context, clause, own, right.source)
         sides = self._keyed(left, condition.left), self._keyed(right, condition.right)
         form = form_of(
             self._context, clause, condition, (left, own, sides[0].key),

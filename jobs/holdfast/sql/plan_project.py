@@ -224,7 +224,7 @@ def value_column(context: Context, item: Item, typed: Typed) -> Column:
         raise context.script.invalid(
             item.at,
             "Can't infer a type of null. Please explicitly cast it to a required type, "
-            f"e.g. CAST(null AS VARCHAR): {item.name} is NULL",
+            f"e.g. CAST(null AS VARCHAR). {item.name} is NULL",
         )
     return Column(item.name, typed.type)
 

@@ -65,16 +65,22 @@ def _check_clauses(context: Context, select: Select) -> None:
     script = context.script
     if select.group_by and select.partition_by is not None:
         raise script.invalid(select.at, "PARTITION BY and GROUP BY exclude each other")
-    if not select.group_by:
+    if not select.group_by and not _aggregates(context, select):
         for clause, word in ((select.window, "WINDOW"), (select.having, "HAVING")):
             if clause is not None:
                 raise script.invalid(select.at, f"{word} clause requires a GROUP BY clause.")
-    if select.final and (not select.group_by or select.window is None):
+    windowed = select.window is not None and (select.group_by or _aggregates(context, select))
+    if select.final and not windowed:
         raise script.invalid(
             select.at,
             "EMIT FINAL is only supported for windowed aggregations.",
             action="add WINDOW and GROUP BY, or write EMIT CHANGES",
         )
+
+
+def _aggregates(context: Context, select: Select) -> bool:
+    nodes = [i.expression for i in select.items if i.expression is not None]
+    return any(context.functions.aggregates_in(n) for n in nodes)
 
 
 def _check_sources(context: Context, select: Select, sources: Sequence[Source]) -> None:

@@ -154,7 +154,7 @@ def _star(
     if owner is not None and owner not in known:
         raise script.invalid(
             item.at,
-            f"'{owner}' is not a valid stream/table name or alias.",
+            f"Failed to prepare statement: '{owner}' is not a valid stream/table name or alias.",
             action=f"known are: {', '.join(known)}",
         )
     for field in relation.star(owner, partitioned=partitioned):

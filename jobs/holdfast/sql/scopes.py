@@ -25,6 +25,7 @@ __all__ = [
     "Functions",
     "RelationScope",
     "could_be_key",
+    "known_function",
     "relation_translator",
 ]
 
@@ -137,7 +138,9 @@ class RelationScope(Scope):
         known = [*relation.owners, *(other for other, _ in relation.names)]
         if qualifier is not None and qualifier not in known:
             return self._script.invalid(
-                at, f"'{qualifier}' is not a valid stream/table name or alias.",
+                at,
+                f"Failed to prepare statement: '{qualifier}' is not a valid stream/table name or "
+                "alias.",
                 action=did_you_mean(qualifier, known) or f"known are: {', '.join(known)}",
             )  # fmt: skip
         hint = did_you_mean(name, relation.all_names())
@@ -313,10 +316,15 @@ def _whole(node: exp.Expr) -> bool:
     """Whether the node is a value by itself: not a unit of time, a star or a field's name."""
     if isinstance(node, exp.Column):
         return not isinstance(node.this, exp.Star)
-    name = call_name(node)
-    if name is None or name in ("STRUCT", "MAP", *LAMBDA_FUNCTIONS):
+    if call_name(node) is None:
         return not isinstance(node, exp.Lambda)
-    return bool(lookup_function(name))
+    return known_function(node)
+
+
+def known_function(node: exp.Expr) -> bool:
+    """Whether a call is one of a scalar function, or makes a STRUCT or a MAP."""
+    name = call_name(node) or ""
+    return name in ("STRUCT", "MAP", *LAMBDA_FUNCTIONS) or bool(lookup_function(name))
 
 
 def _names_window(node: exp.Expr) -> bool:

@@ -307,7 +307,7 @@ INVALID = [
      "RETENTION (7200000 ms) is less than SIZE + GRACE PERIOD (3600000 + 82800000 ms)", 52),
     ("SELECT k, COUNT(*) FROM s WINDOW HOPPING (SIZE 1 HOUR, ADVANCE BY 2 HOURS) GROUP BY k",
      "ADVANCE BY (7200000 ms) must be more than 0", 52),
-    ("SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR)",
+    ("SELECT k, i FROM s WINDOW TUMBLING (SIZE 1 HOUR)",
      "WINDOW clause requires a GROUP BY", 19),
     ("SELECT k, COUNT(*) FROM s GROUP BY k PARTITION BY k", "exclude each other", 19),
     ("SELECT k, COUNT(*), NULL AS n FROM s GROUP BY k", "N is NULL and has no type", 39),
