@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from holdfast.state.restore import RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
+from holdfast.tasks.lookup import Lookup
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.kinds import processor_of
@@ -225,7 +226,7 @@ class StateTask:
             return self._report(skipped=True)
         reached(Step.CHECKED, query_id, self._partition)
         timer = _Timer(time.perf_counter())
-        lookup = _Lookup(store)
+        lookup = Lookup(store)
         changes = self._processor.process(payload, self._stream_time(), lookup)
         expired = self._expired(changes)
         merge_seconds = timer.lap() - lookup.seconds
@@ -379,35 +380,6 @@ class StateTask:
         if self._store is not None:
             self._store.close()
             self._store = None
-
-
-class _Lookup:
-    """The rows before the batch, with a stopwatch; a `StoreView`."""
-
-    def __init__(self, store: TableStore) -> None:
-        self._store = store
-        self.seconds = 0.0
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        start = time.perf_counter()
-        rows = self._store.get_many(keys)
-        self.seconds += time.perf_counter() - start
-        return rows
-
-    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return self._store.scan(start, end)
-
-    def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
-        start = time.perf_counter()
-        rows = self._store.scan_many(ranges)
-        self.seconds += time.perf_counter() - start
-        return rows
-
-    def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
-        return self._store.expired(before_start_ms, limit)
-
-    def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
-        return self._store.in_time(start_ms, end_ms)
 
 
 def _now_ms() -> int:

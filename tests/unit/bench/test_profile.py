@@ -36,7 +36,7 @@ def test_threads_are_grouped_by_their_names(name: str, group: str) -> None:
 @pytest.mark.parametrize(
     ("inner", "stage"),
     [
-        ("_Lookup.get_many (holdfast/tasks/state_task.py:374);x (y.py:1)", "RocksDB multi-get"),
+        ("Lookup.get_many (holdfast/tasks/lookup.py:17);x (y.py:1)", "RocksDB multi-get"),
         ("StateTask._produce (a.py:1);murmur2_partitions (b.py:2)", "sink partitions"),
         ("send (holdfast/transport/producer.py:1);_queue (holdfast/x.py:2)", "produce"),
         ("work (holdfast/tasks/worker.py:1);at (holdfast/tasks/w.py:2)", "Holdfast: other"),
