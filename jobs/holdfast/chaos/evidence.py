@@ -244,9 +244,14 @@ def _bagged(value: Any) -> str:
     return f"{value:.9e}" if isinstance(value, Decimal) else repr(value)
 
 
+def _no_number(value: float) -> str:
+    """What JSON has no number for, as Jackson writes it."""
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _equal(expected: Any, actual: Any) -> bool:
     if isinstance(expected, float) and not math.isfinite(expected):
-        return actual is None  # JSON has no word for it
+        return bool(actual == _no_number(expected))
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is actual
     if isinstance(expected, float) or isinstance(actual, float):
