@@ -14,7 +14,6 @@ from holdfast.types.topology import Query
 __all__ = ["StatePartition"]
 
 _NOWHERE = StorePosition(topic_id="", offset=0, written_ms=0, fingerprint="")
-_ALL = 1 << 30
 
 
 class StatePartition:
@@ -34,7 +33,7 @@ class StatePartition:
         """Applies a batch; rows that have expired by its end leave the store."""
         changes = self._processor.process(payload, self._stream_time_ms, self._store)
         self._stream_time_ms = changes.stream_time_ms
-        expired = self._expired()
+        expired = self._expired(changes)
         dead: list[bytes | None] = [None] * len(expired)
         self._store.apply(
             changes.keys + expired,
@@ -46,8 +45,8 @@ class StatePartition:
         )
         return changes
 
-    def _expired(self) -> list[bytes]:
+    def _expired(self, changes: Changes) -> list[bytes]:
         kept_ms = self._processor.retention_ms
-        if kept_ms is None or self._stream_time_ms == NO_TIME:
+        if kept_ms is None or changes.stream_time_ms == NO_TIME:
             return []
-        return self._store.expired(self._stream_time_ms - kept_ms, _ALL)
+        return expiring(self._store, changes, changes.stream_time_ms - kept_ms)
