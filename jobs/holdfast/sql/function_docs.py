@@ -154,7 +154,6 @@ SHA2: The SHA-2 of a text, of 224, 256, 384 or 512 bits.
 SIGN: -1, 0 or 1 by a number's sign.
 SIN: The sine of an angle in radians.
 SINH: The hyperbolic sine.
-SIZE: How many elements or entries there are.
 SLICE: The elements from one place to another, from 1; NULL beyond the ends.
 SOUNDEX: The Soundex code of a word.
 SPLIT: A text or bytes in pieces, cut at a delimiter.

@@ -87,6 +87,17 @@ _FROM, _TO = "coalesce({1}, 1)", "coalesce({2}, size({0}))"
 _INSIDE = f"{_FROM} >= 1 AND {_TO} <= size({{0}}) AND {_FROM} <= {_TO} + 1"
 
 
+def _ordered(rendering: str | Callable[[Call], str]) -> Callable[[Call], str]:
+    """Spark's own way over what has an order; maps have none, and the result is NULL as in Java."""
+
+    def ordered(call: Call) -> str:
+        if "MAP" in str(call.args[0].type):
+            return f"CAST(NULL AS {call.engine.type_name(call.result)})"
+        return fill(rendering, call) if isinstance(rendering, str) else rendering(call)
+
+    return ordered
+
+
 def _unless_maps(template: str, name: str) -> Callable[[Call], str]:
     """Spark's own way, where Spark can tell the elements apart: maps it cannot."""
 
@@ -125,15 +136,15 @@ COLLECTIONS: tuple[Overload, ...] = (
         "array_size({0})",
         "CAST(len({0}) AS INTEGER)",
     ),
-    fn("ARRAY_MAX(ARRAY<T>) -> T", "array_max({0})", "list_max({0})"),
-    fn("ARRAY_MIN(ARRAY<T>) -> T", "array_min({0})", "list_min({0})"),
+    fn("ARRAY_MAX(ARRAY<T>) -> T", _ordered("array_max({0})"), "list_max({0})"),
+    fn("ARRAY_MIN(ARRAY<T>) -> T", _ordered("array_min({0})"), "list_min({0})"),
     fn(
         "ARRAY_REMOVE(ARRAY<T>, T) -> ARRAY<T>",
         _unless_maps("filter({0}, e -> NOT (e <=> {1}))", "ARRAY_REMOVE"),
         "list_filter({0}, lambda e: e IS DISTINCT FROM {1})",
     ),
-    fn("ARRAY_SORT(ARRAY<T>) -> ARRAY<T>", _sort, _sort),
-    fn("ARRAY_SORT(ARRAY<T>, STRING) -> ARRAY<T>", _sort, _sort),
+    fn("ARRAY_SORT(ARRAY<T>) -> ARRAY<T>", _ordered(_sort), _sort),
+    fn("ARRAY_SORT(ARRAY<T>, STRING) -> ARRAY<T>", _ordered(_sort), _sort),
     fn(
         "AS_MAP(ARRAY<STRING>, ARRAY<T>) -> MAP<T>",
         "CASE WHEN {1} IS NOT NULL AND NOT exists({0}, e -> e IS NULL) "
@@ -159,9 +170,7 @@ COLLECTIONS: tuple[Overload, ...] = (
         f"CASE WHEN {_INSIDE} THEN list_slice({{0}}, {_FROM}, {_TO}) END".replace("size(", "len("),
     ),
     # Spark's own, by its names.
-    fn("SIZE(ARRAY<T>) -> INTEGER", "array_size({0})", "CAST(len({0}) AS INTEGER)"),
-    fn("SIZE(MAP<T>) -> INTEGER", "size({0})", "CAST(cardinality({0}) AS INTEGER)"),
-    fn("ARRAY_POSITION(ARRAY<T>, T) -> BIGINT", "array_position({0}, {1})"),
-    fn("ARRAYS_OVERLAP(ARRAY<T>, ARRAY<T>) -> BOOLEAN", "arrays_overlap({0}, {1})"),
+    fn("ARRAY_POSITION(ARRAY<T>, T) -> BIGINT", _ordered("array_position({0}, {1})")),
+    fn("ARRAYS_OVERLAP(ARRAY<T>, ARRAY<T>) -> BOOLEAN", _ordered("arrays_overlap({0}, {1})")),
     fn("FLATTEN(ARRAY<ARRAY<T>>) -> ARRAY<T>", "flatten({0})", "flatten({0})"),
 )

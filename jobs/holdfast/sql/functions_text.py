@@ -177,6 +177,12 @@ def _masks(
     )
 
 
+def _nullif(call: Call) -> str:
+    # Spark does not compare maps.
+    maps = "MAP" in str(call.args[0].type)
+    return py("NULLIF")(call) if maps else f"nullif({call.args[0].sql}, {call.args[1].sql})"
+
+
 def _regexp(signature: str, spark: Rendering) -> Overload:
     name = signature.partition("(")[0]
     return fn(signature, either(spark, py(name)), py(name))
@@ -186,7 +192,7 @@ TEXT: tuple[Overload, ...] = (
     fn("AS_VALUE(T) -> T", "{0}", "{0}"),
     fn("COALESCE(T...) -> T", "coalesce({*})", "coalesce({*})"),
     fn("IFNULL(T, T) -> T", "coalesce({0}, {1})", "coalesce({0}, {1})"),
-    fn("NULLIF(T, T) -> T", "nullif({0}, {1})", "nullif({0}, {1})"),
+    fn("NULLIF(T, T) -> T", _nullif, "nullif({0}, {1})"),
     fn("CHR(INTEGER) -> STRING", _chr, py("CHR")),
     fn("CHR(STRING) -> STRING", py("CHR"), py("CHR")),
     fn("CONCAT(STRING...) -> STRING", _concat, _concat),

@@ -28,7 +28,13 @@ _COUNTS_MAX = {  # ten thousand years
     "DAYS": 3_650_000,
     "HOURS": 87_600_000,
 }
-_UNIT_MS = {"MILLISECONDS": 1, "SECONDS": 1_000, "MINUTES": 60_000, "HOURS": 3_600_000}
+_UNIT_MS = {
+    "MILLISECONDS": 1,
+    "SECONDS": 1_000,
+    "MINUTES": 60_000,
+    "HOURS": 3_600_000,
+    "DAYS": _DAY_MS,
+}
 _LETTERS = {
     "yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "M": "%-m", "MMM": "%b", "MMMM": "%B",
     "dd": "%d", "d": "%-d", "DDD": "%j", "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I",
@@ -321,7 +327,11 @@ TIME: tuple[Overload, ...] = (
         _truncated,
         _truncated,
     ),
-    fn("DATEDIFF(DATE, DATE) -> INTEGER", "datediff({0}, {1})"),
+    fn(
+        "DATEDIFF(DATE, DATE) -> INTEGER",
+        "datediff({0}, {1})",
+        "CAST(date_diff('day', {1}, {0}) AS INTEGER)",
+    ),
     fn("LAST_DAY(DATE) -> DATE", "last_day({0})", "last_day({0})"),
     fn("DATE_ADD(DATE, INTEGER) -> DATE", _days("date_add({0}, {n})"), "({0} + {1})"),
     fn("DATE_SUB(DATE, INTEGER) -> DATE", _days("date_sub({0}, {n})"), "({0} - {1})"),

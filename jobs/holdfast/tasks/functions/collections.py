@@ -126,5 +126,6 @@ COLLECTIONS = (
     PythonFunction("CUBE", _cube),
     PythonFunction("GENERATE_SERIES", _series),
     PythonFunction("JAVA_ENTRIES", _java_entries),
+    PythonFunction("NULLIF", lambda a, b: None if a == b else a, nulls=True),
     PythonFunction("SPLIT_TO_MAP", _split_to_map),
 )
