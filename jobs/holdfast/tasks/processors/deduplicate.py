@@ -55,7 +55,7 @@ class DeduplicateProcessor(RowProcessor):
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         records = Records.read(payload, (self._side,))
         state = Overlay(store)
-        passed = _Passed(state, store)
+        passed = _Passed(state, store, {k for k in records.keys if k is not None})
         kept: list[int] = []
         late, now = 0, stream_time_ms
         for place, (_, key, _, time, _) in enumerate(records):
@@ -87,15 +87,20 @@ class DeduplicateProcessor(RowProcessor):
 
 
 class _Passed:
-    """The times at which each key passed, a key's read when it is first asked for."""
+    """The times at which each key of a batch passed."""
 
-    def __init__(self, state: Overlay, store: StoreView) -> None:
-        self._state, self._store = state, store
-        self._times: dict[bytes, list[int]] = {}
+    def __init__(self, state: Overlay, store: StoreView, keys: set[bytes]) -> None:
+        self._state = state
+        prefixes = sorted((_prefix(key), key) for key in keys)
+        found = store.scan_many([(prefix, prefix + b"\xff" * 17) for prefix, _ in prefixes])
+        self._times = {
+            key: [_TIME.unpack(state_key[-8:])[0] for state_key, _ in rows]
+            for (_, key), rows in zip(prefixes, found, strict=True)
+        }
 
     def first(self, key: bytes, time: int, within_ms: int) -> bool:
         """Whether nothing of this key has passed so near to this time; it passes then."""
-        times = self._of(key)
+        times = self._times[key]
         at = bisect_left(times, time - within_ms + 1)
         if at < len(times) and times[at] < time + within_ms:
             return False
@@ -104,14 +109,6 @@ class _Passed:
         self._state.known(state_key, None)
         self._state.put(state_key, _PASSED)
         return True
-
-    def _of(self, key: bytes) -> list[int]:
-        times = self._times.get(key)
-        if times is None:
-            prefix = _prefix(key)
-            found = self._store.scan(prefix, prefix + b"\xff" * 17)
-            times = self._times[key] = [_TIME.unpack(state_key[-8:])[0] for state_key, _ in found]
-        return times
 
 
 def _prefix(key: bytes) -> bytes:

@@ -47,7 +47,7 @@ class ForeignKeyProcessor(RowProcessor):
         records = Records.read(payload, (self._pairs.left, self._pairs.right))
         subscriptions = self._subscriptions(records)
         state = Overlay(store, (_RIGHT + k for k in records.keys if k is not None))
-        pointing = _Pointing(state, store)
+        pointing = _Pointing(state, store, {k for k in records.keys if k is not None})
         pairs: list[Pair] = []
         for side, key, row, time, cause in records:
             if side == 1 and key is not None:
@@ -109,35 +109,30 @@ def _keep(
 
 
 class _Pointing:
-    """The left rows that point to a foreign key, each key's read when it is first asked for."""
+    """The left rows that point to the foreign keys of a batch."""
 
-    def __init__(self, state: Overlay, store: StoreView) -> None:
-        self._state, self._store = state, store
+    def __init__(self, state: Overlay, store: StoreView, keys: set[bytes]) -> None:
+        self._state = state
+        prefixes = sorted((_prefix(key), key) for key in keys)
+        found = store.scan_many([(prefix, _after(prefix)) for prefix, _ in prefixes])
         self._rows: dict[bytes, dict[bytes, bytes]] = {}
+        for (prefix, key), rows in zip(prefixes, found, strict=True):
+            self._rows[key] = {state_key[len(prefix) :]: row for state_key, row in rows}
+            for state_key, row in rows:
+                state.known(state_key, row)
 
     def rows(self, key: bytes) -> list[bytes]:
         """In the order of their primary keys."""
-        found = self._of(key)
+        found = self._rows[key]
         return [found[left_key] for left_key in sorted(found)]
 
     def put(self, key: bytes, left_key: bytes, row: bytes | None) -> None:
         """A left row points to the key; None: no longer."""
-        found = self._of(key)
         if row is None:
-            found.pop(left_key, None)
+            self._rows[key].pop(left_key, None)
         else:
-            found[left_key] = row
+            self._rows[key][left_key] = row
         self._state.put(_prefix(key) + left_key, row)
-
-    def _of(self, key: bytes) -> dict[bytes, bytes]:
-        found = self._rows.get(key)
-        if found is None:
-            found = self._rows[key] = {}
-            prefix = _prefix(key)
-            for state_key, row in self._store.scan(prefix, _after(prefix)):
-                found[state_key[len(prefix) :]] = row
-                self._state.known(state_key, row)
-        return found
 
 
 def _prefix(key: bytes) -> bytes:
