@@ -8,14 +8,13 @@ import struct
 from decimal import Decimal
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 from holdfast.tasks.functions.base import PythonFunction, Types, evaluate
-from holdfast.tasks.functions.in_duckdb import register
 from holdfast.tasks.functions.names import sql_name
 from holdfast.tasks.functions.registry import FUNCTIONS, arrow_function
+from holdfast.tasks.outputs import evaluate_text
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 
 TIMESTAMP = SqlType(Base.TIMESTAMP)
@@ -136,10 +135,9 @@ def test_duckdb_calls_them_with_any_types() -> None:
     parse = sql_name("PARSE_TIMESTAMP", TIMESTAMP, (STRING, STRING))
     inside = f"list_transform([1], lambda x: {split}('u', 'v'))"
     text = f"{split}('a,b', ','), epoch_ms({parse}('1971', 'yyyy')), {inside}"
-    with duckdb.connect() as connection:
-        register(connection, [text])
-        found = connection.sql(f"SELECT {text}").fetchall()
-    assert found == [(["a", "b"], 31_536_000_000, [["u"]])]
+    frame = {"x": pa.array([1, 2])}
+    found = evaluate_text(f"[CAST(({text}) AS VARCHAR)]", frame).to_pylist()
+    assert found == [["([a, b], 31536000000, [[u]])"]] * 2
 
 
 def test_an_unknown_function_is_told() -> None:
