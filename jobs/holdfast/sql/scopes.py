@@ -256,7 +256,8 @@ class AggregateScope(Scope):
         try:
             result = function.result_type(types, literals)
         except ValueError as error:
-            fact = str(error) if str(error).startswith(name) else f"{name}: {error}"
+            told = str(error).startswith((name, "Function"))
+            fact = str(error) if told else f"{name}: {error}"
             raise self._script.invalid(at, fact) from None
         texts = tuple(a.sql for a in args)
         constants = literals + self._functions.settings(function)

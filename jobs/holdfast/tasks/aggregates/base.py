@@ -111,8 +111,13 @@ def not_accepted(
     name: str, args: Sequence[SqlType], literals: Sequence[Literal] = ()
 ) -> ValueError:
     """That a function has no variant for these arguments."""
-    given = [str(a) for a in args] + [repr(v) for v in literals]
-    return ValueError(f"Function '{name.lower()}' does not accept parameters ({', '.join(given)})")
+    given = [str(a) for a in args] + [_type_of(v) for v in literals]
+    return ValueError(f"Function '{name}' does not accept parameters ({', '.join(given)}).")
+
+
+def _type_of(value: Literal) -> str:
+    names = {bool: Base.BOOLEAN, int: Base.INTEGER, float: Base.DOUBLE, str: Base.STRING}
+    return "null" if value is None else names[type(value)].value
 
 
 def ordered_list(argument: str, kind: SqlType, where: str | None = None) -> str:
