@@ -292,7 +292,7 @@ INVALID = [
     ("SELECT UCASE(k) AS u, COUNT(*) FROM s GROUP BY u", "GROUP BY cannot use an alias", 66),
     ("SELECT k FROM s GROUP BY k HAVING COUNT(*) > 1", "no value columns", 19),
     ("SELECT k, SUM(k) FROM s GROUP BY k",
-     "Function 'sum' does not accept parameters (STRING)", 29),
+     "Function 'SUM' does not accept parameters (STRING)", 29),
     ("SELECT k, SUM(*) FROM s GROUP BY k", "SUM takes a column, not *", 29),
     ("SELECT k, COUNT(DISTINCT i) FROM s GROUP BY k", "COUNT takes no DISTINCT", 29),
     ("SELECT k, COUNT(NULL) FROM s GROUP BY k", "COUNT(NULL) has no type", 29),
