@@ -120,8 +120,11 @@ class RowCodec:
         absent = (None,) * len(self._variable)
         tails = [absent if r is None else _unpack(r[width:]) for r in rows]
         for at, i in enumerate(self._variable):
-            values = [_restore(t[at], self._types[i]) for t in tails]
-            columns[i] = from_numbers(values, self._types[i])
+            kind = self._types[i]
+            values = [t[at] for t in tails]
+            if _packed(kind):
+                values = [_restore(v, kind) for v in values]
+            columns[i] = from_numbers(values, kind)
 
 
 def _wrong_layout(fact: str) -> StoreCorrupted:
@@ -153,7 +156,13 @@ def _from_numpy(
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    return [_simple(v, column.type) for v in as_numbers(column).to_pylist()]
+    values: list[Any] = as_numbers(column).to_pylist()
+    return [_simple(v, column.type) for v in values] if _packed(column.type) else values
+
+
+def _packed(kind: pa.DataType) -> bool:
+    """Whether msgpack takes the values of a type only as `_simple` makes them."""
+    return bool(pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind))
 
 
 def _simple(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one line per type

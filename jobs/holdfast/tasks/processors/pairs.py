@@ -14,7 +14,7 @@ from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.schema import Column
 from holdfast.types.topology import JoinStep, Sink
 
-__all__ = ["Pair", "Pairs", "key_arrays"]
+__all__ = ["ROWTIME", "Pair", "Pairs", "key_arrays"]
 
 ROWTIME = "ROWTIME"
 
@@ -54,7 +54,7 @@ class Pairs:
         self._filtered = step.filter is not None
         self._keys = Expressions(step.keys)
         self._outputs = Expressions(step.outputs, step.filter)
-        self._key_columns = self.left.keys
+        self.key_columns = self.left.keys
         self._sink = SinkRecords(sink)
 
     def of_stream(self, pairs: Sequence[Pair]) -> Emitted:
@@ -63,6 +63,16 @@ class Pairs:
             passes = self._outputs.passes(self.frame(pairs))
             pairs = [p for p, passed in zip(pairs, passes, strict=True) if passed]
         return self._emitted(pairs, [False] * len(pairs))
+
+    def of_frame(self, frame: dict[str, pa.Array], causes: Sequence[int]) -> Emitted:
+        """A stream's records of what keys, outputs and WHERE may name."""
+        if not causes:
+            return Emitted([], [], [], [])
+        if self._filtered:
+            passes = pa.array(self._outputs.passes(frame))
+            frame = {name: array.filter(passes) for name, array in frame.items()}
+            causes = pa.array(causes).filter(passes).to_pylist()
+        return self._written(frame, [False] * len(causes), causes)
 
     def of_table(self, pairs: Sequence[Pair]) -> Emitted:
         """A table's changes.
@@ -97,8 +107,8 @@ class Pairs:
             **self.left.decode([p.left for p in pairs]),
             **self.right.decode([p.right for p in pairs]),
         }
-        keys = key_arrays([p.key for p in pairs], self._key_columns)
-        named.update(zip((c.name for c in self._key_columns), keys, strict=True))
+        keys = key_arrays([p.key for p in pairs], self.key_columns)
+        named.update(zip((c.name for c in self.key_columns), keys, strict=True))
         named[ROWTIME] = pa.array([p.time for p in pairs], pa.int64())
         return named
 
@@ -113,6 +123,12 @@ class Pairs:
     def _emitted(self, pairs: Sequence[Pair], gone: Sequence[bool]) -> Emitted:
         if not pairs:
             return Emitted([], [], [], [])
-        frame = self.frame(pairs)
-        facts = ([p.time for p in pairs], [p.cause for p in pairs])
+        return self._written(self.frame(pairs), gone, [p.cause for p in pairs])
+
+    def _written(
+        self, frame: dict[str, pa.Array], gone: Sequence[bool], causes: Sequence[int]
+    ) -> Emitted:
+        if not causes:
+            return Emitted([], [], [], [])
+        facts = (frame[ROWTIME].to_pylist(), causes)
         return sink_rows(self._sink, self.keys(frame), self.values(frame), gone, facts)

@@ -26,7 +26,7 @@ from holdfast.tasks.rows import RowCodec
 from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input, Query
 
-__all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "sink_rows"]
+__all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "one_array", "sink_rows"]
 
 
 class RowProcessor(Processor):
@@ -58,7 +58,7 @@ class Side:
 
     def encode(self, payload: pa.Table, at: npt.NDArray[np.int64]) -> list[bytes]:
         """The rows of a payload at these places."""
-        arrays = [_array(payload[c.name].take(at)) for c in self.columns]
+        arrays = [one_array(payload[c.name].take(at)) for c in self.columns]
         return self._codec.encode(payload[TIMESTAMP].to_numpy()[at], arrays)
 
     def decode(self, rows: Sequence[bytes | None]) -> dict[str, pa.Array]:
@@ -225,7 +225,8 @@ def sink_rows(
     return emitted.pick([i for i, stamp in enumerate(stamps) if stamp >= 0])
 
 
-def _array(column: pa.ChunkedArray) -> pa.Array:
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.chunks else pa.array([], column.type)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
+import numpy.typing as npt
+
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.records import Overlay
 
@@ -41,6 +44,12 @@ class Clock:
         """A number that no row has had."""
         self._next += 1
         return self._next
+
+    def numbers(self, count: int) -> npt.NDArray[np.int64]:
+        """As many numbers that no row has had, ascending."""
+        first = self._next + 1
+        self._next += count
+        return np.arange(first, first + count, dtype=np.int64)
 
     def store(self) -> None:
         """For the next batch."""

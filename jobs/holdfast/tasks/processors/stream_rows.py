@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
 
 from holdfast.tasks.processors.base import StoreView
 from holdfast.tasks.processors.records import Overlay, Records
 from holdfast.tasks.processors.stream_clock import FOREVER
+from holdfast.types.topology import JoinKind, JoinStep, JoinWindow
 
-__all__ = ["Orphans", "StreamRows"]
+__all__ = [
+    "Orphans",
+    "Reach",
+    "StreamRows",
+    "expire_rows",
+    "places_of",
+    "range_of",
+    "reach_of",
+    "retention_of",
+    "row_keys",
+]
 
 _SIDES = (b"L", b"R")
 _ORPHAN = b"O"
@@ -22,24 +36,75 @@ _APART = (0, 1 << 61)  # the times of the sides' rows, so that each side's can b
 _EARLIEST = -(1 << 60)
 _STORED = b""  # a row that is there, whatever it holds
 _SIGN = 1 << 63
+Times = npt.NDArray[np.int64]
 _Place = tuple[int, int]  # time in ms, number
-_Reach = tuple[tuple[int, int], tuple[int, int]]
+Reach = tuple[tuple[int, int], tuple[int, int]]
+_TAIL = np.dtype([("time", ">u8"), ("number", ">u8"), ("expires", ">i8")])
+_DAY_MS = 86_400_000  # how late a record may be without GRACE PERIOD, as in ksqlDB
 _Spans = tuple[dict[bytes, tuple[int, int]], dict[bytes, tuple[int, int]]]
 
 
-class StreamRows:
-    """Each key's rows of the times that a batch can ask for, read when it is first asked for."""
+def reach_of(step: JoinStep) -> Reach:
+    """By side: how far back and on from a record its partners may be, ms.
 
-    def __init__(self, state: Overlay, store: StoreView, records: Records, reach: _Reach) -> None:
-        self._state, self._store = state, store
-        self._wanted = _spans(records, reach)
-        self._rows: tuple[dict[bytes, _Timed], dict[bytes, _Timed]] = ({}, {})
+    ksqlDB turns a right join round and keeps the window: BEFORE is then before the right
+    record's time.
+    """
+    if step.window is None:
+        raise TypeError(f"a {step.form} join has no window")
+    pair = step.window.before_ms, step.window.after_ms
+    back = pair[1], pair[0]
+    return (back, pair) if step.kind is JoinKind.RIGHT else (pair, back)
+
+
+def retention_of(window: JoinWindow) -> int:
+    """How far behind the newest record of its side a row is kept, ms."""
+    grace = _DAY_MS if window.grace_ms is None else window.grace_ms
+    return window.before_ms + window.after_ms + grace
+
+
+def range_of(side: int, key: bytes, first: int, last: int) -> tuple[bytes, bytes]:
+    """Where a store has the side's rows of a key with `first <= time <= last` (ms, from 0)."""
+    prefix = _row_key(side, key)
+    return prefix + _PLACE.pack(first + _SIGN, 0), prefix + _PLACE.pack(last + 1 + _SIGN, 0)
+
+
+def row_keys(side: int, keys: Sequence[bytes], times: Times, numbers: Times) -> list[bytes]:
+    """The state keys of a side's rows of these keys, times (ms) and numbers."""
+    tails = np.empty(len(keys), _TAIL)
+    tails["time"] = times.astype(np.uint64) ^ np.uint64(_SIGN)
+    tails["number"] = numbers
+    tails["expires"] = times + _APART[side]
+    data, width = tails.tobytes(), _TAIL.itemsize
+    return [_row_key(side, key) + data[n * width : (n + 1) * width] for n, key in enumerate(keys)]
+
+
+def places_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
+    """Times in ms and numbers of rows, by their state keys."""
+    tails = np.frombuffer(b"".join(key[-_TAIL.itemsize :] for key in state_keys), _TAIL)
+    times = (tails["time"].astype(np.uint64) ^ np.uint64(_SIGN)).astype(np.int64)
+    return times, tails["number"].astype(np.int64)
+
+
+def expire_rows(state: Overlay, store: StoreView, side: int, last: int) -> None:
+    """Removes the side's rows up to this time (ms) that were there before the batch."""
+    apart = _APART[side]
+    for state_key in store.in_time(_EARLIEST + apart, last + 1 + apart):
+        state.known(state_key, _STORED)
+        state.put(state_key, None)
+
+
+class StreamRows:
+    """Each key's rows of the times that a batch can ask for."""
+
+    def __init__(self, state: Overlay, store: StoreView, records: Records, reach: Reach) -> None:
+        self._state = state
+        spans = _spans(records, reach)
+        self._rows = _read(0, spans[0], store), _read(1, spans[1], store)
 
     def between(self, side: int, key: bytes, first: int, last: int) -> list[tuple[_Place, bytes]]:
         """The side's rows of a key with `first <= time <= last`, by time and then number."""
-        found = self._rows[side].get(key)
-        if found is None:
-            found = self._rows[side][key] = self._read(side, key)
+        found = self._rows[side][key]
         low = bisect_left(found.places, (first, 0))
         high = bisect_left(found.places, (last + 1, 0), low)
         return list(zip(found.places[low:high], found.rows[low:high], strict=True))
@@ -51,30 +116,20 @@ class StreamRows:
         state_key += _TIME.pack(time + _APART[side])
         self._state.known(state_key, None)
         self._state.put(state_key, row)
-        if key in self._wanted[side]:
-            found = self._rows[side].get(key)
-            if found is None:
-                found = self._rows[side][key] = self._read(side, key)
-            found.add(place, row)
+        if key in self._rows[side]:
+            self._rows[side][key].add(place, row)
 
-    def expire(self, side: int, last: int) -> None:
-        """Removes the side's rows up to this time."""
-        apart = _APART[side]
-        for state_key in self._store.in_time(_EARLIEST + apart, last + 1 + apart):
-            self._state.known(state_key, _STORED)
-            self._state.put(state_key, None)
 
-    def _read(self, side: int, key: bytes) -> _Timed:
-        span = self._wanted[side].get(key)
-        timed = _Timed()
-        if span is not None:
-            prefix = _row_key(side, key)
-            start = prefix + _PLACE.pack(span[0] + _SIGN, 0)
-            end = prefix + _PLACE.pack(span[1] + 1 + _SIGN, 0)
-            for state_key, row in self._store.scan(start, end):
-                turned, number = _PLACE.unpack(state_key[-24:-8])
-                timed.add((turned - _SIGN, number), row)
-        return timed
+def _read(side: int, spans: dict[bytes, tuple[int, int]], store: StoreView) -> dict[bytes, _Timed]:
+    keys = sorted(spans, key=lambda key: (len(key), key))
+    found = store.scan_many([range_of(side, key, *spans[key]) for key in keys])
+    rows: dict[bytes, _Timed] = {}
+    for key, there in zip(keys, found, strict=True):
+        timed = rows[key] = _Timed()
+        for state_key, row in there:
+            turned, number = _PLACE.unpack(state_key[-24:-8])
+            timed.add((turned - _SIGN, number), row)
+    return rows
 
 
 class _Timed:
@@ -94,7 +149,7 @@ def _row_key(side: int, key: bytes) -> bytes:
     return _SIDES[side] + _LENGTH.pack(len(key)) + key
 
 
-def _spans(records: Records, reach: _Reach) -> _Spans:
+def _spans(records: Records, reach: Reach) -> _Spans:
     """By side and key: from when to when the other side's records of the batch may ask."""
     spans: _Spans = ({}, {})
     for side, key, row, time, _ in records:

@@ -24,12 +24,16 @@ from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
 from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
 from holdfast.tasks.processors.stream_clock import Clock
-from holdfast.tasks.processors.stream_rows import Orphans, StreamRows
+from holdfast.tasks.processors.stream_rows import (
+    Orphans,
+    StreamRows,
+    expire_rows,
+    reach_of,
+    retention_of,
+)
 from holdfast.types.topology import JoinKind, JoinStep, JoinWindow, Query
 
 __all__ = ["StreamStreamProcessor"]
-
-_DAY_MS = 86_400_000  # how late a record may be without GRACE PERIOD, as in ksqlDB
 
 
 class StreamStreamProcessor(RowProcessor):
@@ -40,14 +44,7 @@ class StreamStreamProcessor(RowProcessor):
         step = query.step
         if not isinstance(step, JoinStep) or step.window is None:
             raise TypeError(f"{query.id} has no join step with a window")
-        self._window = step.window
-        # ksqlDB turns a right join round and keeps the window: BEFORE is then before the right
-        # record's time.
-        self._first = 1 if step.kind is JoinKind.RIGHT else 0
-        self._outer = (
-            step.kind in (JoinKind.LEFT, JoinKind.FULL),
-            step.kind in (JoinKind.RIGHT, JoinKind.FULL),
-        )
+        self._step, self._window = step, step.window
         self._pairs = Pairs(step, query.sink)
 
     @property
@@ -56,7 +53,7 @@ class StreamStreamProcessor(RowProcessor):
 
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         records = Records.read(payload, (self._pairs.left, self._pairs.right))
-        batch = _Batch(self._window, self._first, self._outer, Overlay(store), records, store)
+        batch = _Batch(self._step, self._window, Overlay(store), records, store)
         pairs = [pair for record in records for pair in batch.join(*record)]
         batch.end()
         emitted = self._pairs.of_stream(pairs)
@@ -69,43 +66,33 @@ class StreamStreamProcessor(RowProcessor):
         )
 
 
-def _retention_ms(window: JoinWindow) -> int:
-    grace = _DAY_MS if window.grace_ms is None else window.grace_ms
-    return window.before_ms + window.after_ms + grace
-
-
 class _Batch:
     """One batch's way through the records."""
 
     def __init__(
         self,
+        step: JoinStep,
         window: JoinWindow,
-        first: int,
-        outer: tuple[bool, bool],
         state: Overlay,
         records: Records,
         store: StoreView,
     ) -> None:
-        before, after = window.before_ms, window.after_ms
         self.state = state
         self.null_keys = self.late = 0
-        self._outer = outer
-        # By side: how far back and on from a record its partners may be.
-        self._reach = (
-            ((before, after), (after, before))
-            if first == 0
-            else (
-                (after, before),
-                (before, after),
-            )
+        self._outer = (
+            step.kind in (JoinKind.LEFT, JoinKind.FULL),
+            step.kind in (JoinKind.RIGHT, JoinKind.FULL),
         )
-        self._retention_ms = _retention_ms(window)
+        self._reach = reach_of(step)
+        self._retention_ms = retention_of(window)
         self._clock = Clock(state)
         self._rows = StreamRows(state, store, records, self._reach)
+        self._store = store
         self._orphans = None
-        if window.grace_ms is not None and any(outer):
+        if window.grace_ms is not None and any(self._outer):
             waits = tuple(after + window.grace_ms for _, after in self._reach)
             latest = max(records.times, default=self._clock.newest)
+            first = 1 if step.kind is JoinKind.RIGHT else 0
             self._orphans = Orphans((state, store), (waits[0], waits[1]), first, latest)
 
     def join(
@@ -129,7 +116,7 @@ class _Batch:
     def end(self) -> None:
         """Puts what the next batch must know into the state, and removes what it will not see."""
         for side in (0, 1):
-            self._rows.expire(side, self._clock.side(side) - self._retention_ms)
+            expire_rows(self.state, self._store, side, self._clock.side(side) - self._retention_ms)
         self._clock.store()
 
     def _partners(

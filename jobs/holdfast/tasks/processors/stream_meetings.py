@@ -1,0 +1,125 @@
+"""Who meets whom when two streams are joined: whole columns, sorted by key and time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
+from holdfast.types.topology import TIMESTAMP, TOMBSTONE
+
+__all__ = ["Arrived", "Kept", "Meetings", "meetings"]
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A payload's records with key and value, in order of arrival.
+
+    Attributes:
+        keys: the different keys, the shorter before the longer and then bytewise.
+        place: of each record its row in the payload.
+        side, key, time: of each record; `key` is a place in `keys`, `time` in ms.
+        null_keys: how many had a value and no key.
+    """
+
+    keys: list[bytes]
+    place: Rows
+    side: Rows
+    key: Rows
+    time: Rows
+    null_keys: int
+
+    @staticmethod
+    def read(payload: pa.Table) -> Arrived:
+        """Of a payload of rows (`base.row_schema`) of two inputs."""
+        valued = ~payload[TOMBSTONE].to_numpy()
+        keyed = payload[KEY].is_valid().to_numpy()
+        order = arrival_order(payload)
+        place = order[(valued & keyed)[order]]
+        keys, key = _numbered(payload[KEY].combine_chunks().take(pa.array(place)))
+        return Arrived(
+            keys,
+            place,
+            payload[SIDE].to_numpy()[place].astype(np.int64),
+            key,
+            payload[TIMESTAMP].to_numpy()[place],
+            int(np.count_nonzero(valued & ~keyed)),
+        )
+
+    def newest(self, side: int, before_ms: int) -> Rows:
+        """The newest time of a side when each record has come, given that of before the batch."""
+        own = np.where(self.side == side, self.time, before_ms)
+        return np.maximum.accumulate(np.maximum(own, before_ms)).astype(np.int64)
+
+
+def _numbered(keys: pa.Array) -> tuple[list[bytes], Rows]:
+    if isinstance(keys, pa.ChunkedArray):
+        keys = pa.concat_arrays(keys.chunks) if keys.chunks else pa.array([], pa.binary())
+    encoded = keys.dictionary_encode()
+    found = pa.table({"length": pc.binary_length(encoded.dictionary), "key": encoded.dictionary})
+    by_length = [("length", "ascending"), ("key", "ascending")]
+    order = pc.sort_indices(found, by_length).to_numpy()
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    numbers = encoded.indices.to_numpy(zero_copy_only=False)
+    return encoded.dictionary.take(pa.array(order)).to_pylist(), rank[numbers]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Rows of one side that may be met, in no order.
+
+    Attributes:
+        key: a place in `Arrived.keys`.
+        time: ms.
+        number: tells rows of a time apart, in the order in which they came.
+        arrival: which record of the batch it is, -1 of one that was there before.
+        source: where its columns are.
+    """
+
+    key: Rows
+    time: Rows
+    number: Rows
+    arrival: Rows
+    source: Rows
+
+    def sorted(self) -> Kept:
+        order = np.lexsort((self.number, self.time, self.key))
+        fields = (self.key, self.time, self.number, self.arrival, self.source)
+        return Kept(*(field[order] for field in fields))
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Of each its cause (a record of the batch), and the `source` and time of the row it meets."""
+
+    cause: Rows
+    source: Rows
+    time: Rows
+
+
+def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Meetings:
+    """Which rows records meet: of their key, `first <= time <= last` (ms), and there before them.
+
+    By cause in the order given, then by time and number.
+    """
+    rows = rows.sorted()
+    times = np.unique(rows.time)
+    # One number per key and time, small whatever the times are.
+    width = len(times) + 1
+    ranked = rows.key * width + np.searchsorted(times, rows.time)
+    low = np.searchsorted(ranked, key * width + np.searchsorted(times, first))
+    high = np.searchsorted(ranked, key * width + np.searchsorted(times, last, "right"))
+    counts = np.maximum(high - low, 0)
+    starts = np.cumsum(counts) - counts
+    met = np.arange(counts.sum()) + np.repeat(low - starts, counts)
+    causes = np.repeat(cause, counts)
+    there = rows.arrival[met] < causes
+    met, causes = met[there], causes[there]
+    return Meetings(causes, rows.source[met], rows.time[met])
