@@ -59,35 +59,35 @@ class ForeignJoin:
             if item is not None
         ]
         sink = make_sink("TABLE", keys, [o.column for o in made.outputs], self.relation)
-        return self._queries(numbered, sink, self.target.id, made.outputs, made.filter)
+        ids = (numbered(), numbered(), self.target.id)
+        return self._queries(ids, sink, made.outputs, made.filter)
 
     def materialized(self, numbered: Callable[[], str]) -> tuple[tuple[Query, ...], Relation]:
         """The queries that write the joined rows, and what they are."""
         outputs = references(mentioned(self.select, self.relation))
-        query_id = numbered()
+        ids = (numbered(), numbered(), numbered())
         keys = {f: f"__KEY_{i}" for i, f in enumerate(self.relation.keys)}
         shape = Shape(
             tuple(Column(name, f.column.type) for f, name in keys.items()),
             tuple(o.column for o in outputs),
         )
-        sink = internal_sink(query_id, "TABLE", shape)
-        queries = self._queries(numbered, sink, query_id, outputs, None)
+        sink = internal_sink(ids[2], "TABLE", shape)
+        queries = self._queries(ids, sink, outputs, None)
         return queries, stored(self.relation, source_of(sink), keys)
 
     def _queries(
         self,
-        numbered: Callable[[], str],
+        ids: tuple[str, str, str],
         sink: Sink,
-        query_id: str,
         outputs: tuple[OutputColumn, ...],
         filter_: str | None,
     ) -> tuple[Query, ...]:
-        subscribe = self._subscribe(numbered())
-        join = self._join(numbered(), subscribe.sink, sink.key_columns, outputs, filter_)
+        subscribe = self._subscribe(ids[0])
+        join = self._join(ids[1], subscribe.sink, sink.key_columns, outputs, filter_)
         rows = source_of(join.sink)
         keys, columns = _all(rows.key_columns), _all(rows.value_columns)
         resolve = ResolveStep(Input(rows, keys, columns), filter_ is not None)
-        last = Query(query_id, self.target.text, rows, None, resolve, sink)
+        last = Query(ids[2], self.target.text, rows, None, resolve, sink)
         return subscribe, join, last
 
     def _subscribe(self, query_id: str) -> Query:

@@ -12,10 +12,11 @@ from holdfast.sql.context import Context
 from holdfast.sql.engines import DUCKDB, SPARK
 from holdfast.sql.relation import Relation
 from holdfast.sql.scopes import relation_translator
-from holdfast.sql.script import Script, did_you_mean
+from holdfast.sql.script import Script, did_you_mean, start_of
 from holdfast.sql.statements import InsertSelect, InsertValues, Name
 from holdfast.sql.type_rules import converts_to
-from holdfast.types.schema import BIGINT, Column
+from holdfast.sql.typed import describe
+from holdfast.types.schema import BIGINT, Base, Column, SqlType
 from holdfast.types.topology import (
     Insertion,
     JoinStep,
@@ -163,6 +164,19 @@ def _other_case(name: Name, catalog: Catalog) -> str:
     )
 
 
+def _fits(given: SqlType | None, wanted: SqlType) -> bool:
+    """Whether a constant becomes a column's type by itself: wider numbers, times from text."""
+    if converts_to(given, wanted):
+        return True
+    assert given is not None
+    nested = (Base.ARRAY, Base.MAP, Base.STRUCT)
+    if given.base is Base.STRING:
+        return wanted.base in (Base.DATE, Base.TIME, Base.TIMESTAMP, Base.BYTES)
+    if given.base in nested:
+        return given.base is wanted.base
+    return given.numeric and wanted.base is Base.DECIMAL
+
+
 def constants(
     context: Context,
     source: Source,
@@ -200,7 +214,15 @@ def constants(
             raise script.invalid(
                 at, f"Column name `{name}` does not exist.", action=did_you_mean(name, known)
             )
-        text = translator.coerce(translator.translate(node), column.type, node).sql
+        typed = translator.translate(node)
+        if not _fits(typed.type, column.type):
+            raise script.invalid(
+                start_of(node) or at,
+                f"Expected type {column.type} for field `{name}` but got "
+                f"{describe(typed.type)}({script.excerpt(node)})",
+                action="use CAST",
+            )
+        text = translator.coerce(typed, column.type, node).sql
         if name == "ROWTIME" and name not in known:
             timestamp = text
         else:

@@ -112,6 +112,7 @@ REFUSED = [
     ("INSERT INTO r VALUES (1, 2);", "Cannot insert values into read-only stream: R"),
     ("INSERT INTO h (k, x) VALUES (1, NULL);", "Cannot insert into HEADER columns: X"),
     ("INSERT INTO a VALUES (1);", "Expected a value for each column."),
+    ("INSERT INTO a VALUES ('one', 2);", "Expected type INTEGER for field `K` but got STRING"),
     ("INSERT INTO a (k, z) VALUES (1, 2);", "Column name `Z` does not exist."),
     ("INSERT INTO t (v) VALUES (2);", "Value for primary key column(s) `K` is required"),
     ("DROP STREAM nope;", "Stream NOPE does not exist."),
