@@ -110,7 +110,7 @@ class Sampler:
         now = time.time()
         for query_id, topic in topics.items():
             self._progress.setdefault(query_id, []).append((now, stable[topic]))
-        sources = {q.source.topic for q in self._queries}
+        sources = {source.topic for q in self._queries for source in q.sources}
         ends = {t: sum(self._admin.end_offsets(t).values()) for t in sources}
         self._look_at_groups(ends)
         self._history.state(
@@ -128,10 +128,11 @@ class Sampler:
         self._groups_at = time.monotonic() + _GROUPS_EVERY_S
         lag = 0
         for query in self._queries:
-            group, topic = consumer_group(self._application_id, query.id), query.source.topic
-            done = sum(self._admin.committed(group, topic).values())
-            self._committed[query.sink.name] = done
-            lag += max(0, ends[topic] - done)
+            group = consumer_group(self._application_id, query.id)
+            topics = {source.topic for source in query.sources}
+            done = {t: sum(self._admin.committed(group, t).values()) for t in topics}
+            self._committed[query.sink.name] = sum(done.values())
+            lag += sum(max(0, ends[t] - offset) for t, offset in done.items())
         self._lag = lag
 
 
