@@ -15,7 +15,6 @@ from holdfast.errors import InvalidTestCase
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.runtime.job import run
 from holdfast.runtime.small_session import SmallSession
-from holdfast.runtime.topics import plan_topics
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record
@@ -23,6 +22,8 @@ from holdfast.testing.topics import Topics
 from holdfast.transport.admin import Admin
 from holdfast.transport.plain import Producer
 from holdfast.transport.reader import PartitionReader
+from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
+from holdfast.types.internal_topics import for_application
 from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 
 __all__ = ["BrokerEngine"]
@@ -67,9 +68,10 @@ class BrokerEngine:
             settings = _settings(self._bootstrap, home)
             admin = Admin(settings.client())
             admin.wait_ready(_READY_S)
-            with _topics_of(admin, settings, wanted):
+            job = for_application(wanted, settings.application_id)
+            with _topics_of(admin, settings, job):
                 _write(settings, topics)
-                run(wanted, settings, data_source=KafkaDataSource, stop_when_caught_up=True)
+                run(job, settings, data_source=KafkaDataSource, stop_when_caught_up=True)
                 for sink in {q.sink.topic: None for q in queries if not q.sink.internal}:
                     written = _read(settings, sink)[len(topics.records(sink)) :]
                     for cause, record in enumerate(written):
@@ -91,7 +93,8 @@ def _settings(bootstrap: str, home: str) -> Settings:
 def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator[None]:
     """Makes the topics that are read, one partition each; deletes them and what the job made."""
     read = {s.topic for q in topology.queries for s in q.sources}
-    known = read | {q.sink.topic for q in topology.queries}
+    written = {q.sink.topic for q in topology.queries}
+    known = read | written
     there = sorted(topic for topic in known if admin.describe(topic) is not None)
     if there:
         raise InvalidTestCase(
@@ -100,16 +103,22 @@ def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator
             action="use a broker that has none of the case's topics",
         )
     try:
-        for topic in sorted(read):
+        for topic in sorted(read - written):
             admin.ensure_topic(topic, 1)
         yield
     finally:
-        # Asked again, for its own topics are only known by name to the job.
-        for query in topology.queries:
-            known |= {plan.name for plan in plan_topics(admin, settings, query)}
-        for topic in sorted(known):
+        for topic in sorted(known | _own(settings.application_id, topology)):
             if admin.describe(topic) is not None:
                 admin.delete_topic(topic)
+
+
+def _own(application_id: str, topology: Topology) -> set[str]:
+    """The topics that a job makes for itself."""
+    ids = [query.id for query in topology.queries]
+    own = {changelog_topic(application_id, i) for i in ids}
+    return (
+        own | {progress_topic(application_id, i) for i in ids} | {dead_letter_topic(application_id)}
+    )
 
 
 def _write(settings: Settings, topics: Topics) -> None:
