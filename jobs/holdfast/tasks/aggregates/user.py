@@ -166,12 +166,15 @@ def load_functions(paths: Sequence[str]) -> dict[str, UserFunction]:
     return registered()
 
 
-_LOADED: dict[str, None] = {}
+_LOADED: dict[str, str] = {}  # by the path they resolve to: as they were named
 
 
 def loaded_files() -> tuple[str, ...]:
-    """The Python files that `load_functions` has run in this process."""
-    return tuple(_LOADED)
+    """The Python files that `load_functions` has run in this process, as they were named.
+
+    Where a name resolves to is another place in another pod.
+    """
+    return tuple(_LOADED.values())
 
 
 def _load(path: str) -> None:
@@ -188,4 +191,4 @@ def _load(path: str) -> None:
             f"The functions file {path} could not be loaded: {type(error).__name__}: {error}",
             action="correct the property 'functions' or the file",
         ) from error
-    _LOADED[resolved] = None
+    _LOADED[resolved] = path
