@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.aggregate_state import chunk
 from holdfast.tasks.processors.base import KEY, StoreView
-from holdfast.tasks.processors.session_plan import key_range, session_state_key, split_session
+from holdfast.tasks.processors.session_plan import bounds_of, key_range, session_state_key
 from holdfast.types.topology import TIMESTAMP, Window
 
 __all__ = ["Clusters", "Stored"]
 
 Rows = npt.NDArray[np.int64]
-Interval = tuple[int, int, int]  # start, end, which one it is
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,17 @@ def _cut(of_key: Rows, times: Rows, gap_ms: int) -> _Raw:
     return _Raw(key[first], time[first], time[last], of)
 
 
+def _near(keys: Rows, starts: Rows, ends: Rows, gap_ms: int) -> Rows:
+    """Numbers sessions, which come by key and start, so that those within the gap have the same."""
+    times, rank = np.unique(ends, return_inverse=True)
+    # The newest end so far of each key: later keys have greater numbers whatever their ends are.
+    latest = np.maximum.accumulate(keys * len(times) + rank.reshape(-1)) % max(len(times), 1)
+    new = np.ones(len(keys), np.bool_)
+    new[1:] = (keys[1:] != keys[:-1]) | (starts[1:] - times[latest[:-1]] > gap_ms)
+    group: Rows = np.cumsum(new) - 1
+    return group
+
+
 class _Merge:
     """Takes the stored sessions into the clusters that they are near to."""
 
@@ -109,45 +119,49 @@ class _Merge:
         self._stored = Stored([], [])
 
     def with_stored(self, store: StoreView) -> None:
-        edges = np.searchsorted(self._raw.key, np.arange(len(self._keys) + 1))
+        key, starts, ends, found = self._read(store)
+        count = len(self._raw.key)
+        keys = np.concatenate([self._raw.key, key])
+        starts = np.concatenate([self._raw.starts, starts])
+        ends = np.concatenate([self._raw.ends, ends])
+        order = np.lexsort((ends, starts, keys))
+        group = _near(keys[order], starts[order], ends[order], self._gap)
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        if not len(key):
+            return
+        size = np.diff(np.append(first, len(order)))
+        of_batch = np.add.reduceat((order < count).astype(np.int64), first)
+        mixed = np.flatnonzero((of_batch > 0) & (of_batch < size))
+        numbers, at = order.tolist(), zip(first[mixed].tolist(), size[mixed].tolist(), strict=True)
+        heads = [self._group(numbers[place : place + n], found) for place, n in at]
+        self._starts[heads] = starts[order[first[mixed]]]
+        self._ends[heads] = np.maximum.reduceat(ends[order], first)[mixed]
+
+    def _read(self, store: StoreView) -> tuple[Rows, Rows, Rows, list[tuple[bytes, bytes]]]:
+        """Stored sessions of the batch's keys that are still kept: keys, starts, ends, and they."""
         order = sorted(range(len(self._keys)), key=self._keys.__getitem__)
         scans = store.scan_many([key_range(self._keys[n]) for n in order])
-        for n, found in zip(order, scans, strict=True):
-            if found:
-                self._key(range(edges[n], edges[n + 1]), found)
+        key = np.repeat(np.array(order, np.int64), [len(rows) for rows in scans])
+        found = [each for rows in scans for each in rows]
+        starts, ends = bounds_of([state_key for state_key, _ in found])
+        kept = np.flatnonzero(ends >= self._oldest)
+        return key[kept], starts[kept], ends[kept], [found[n] for n in kept.tolist()]
 
-    def _key(self, clusters: range, found: Sequence[tuple[bytes, bytes]]) -> None:
-        intervals: list[Interval] = [
-            (int(self._starts[c]), int(self._ends[c]), c) for c in clusters
-        ]
-        for n, (state_key, _) in enumerate(found):
-            _, start, end = split_session(state_key)
-            if end >= self._oldest:
-                intervals.append((start, end, -1 - n))
-        intervals.sort()
-        near: list[Interval] = []
-        for each in intervals:
-            if near and each[0] - max(end for _, end, _ in near) > self._gap:
-                self._group(near, found)
-                near = []
-            near.append(each)
-        self._group(near, found)
-
-    def _group(self, near: list[Interval], found: Sequence[tuple[bytes, bytes]]) -> None:
-        clusters = [n for _, _, n in near if n >= 0]
-        stored = [-1 - n for _, _, n in near if n < 0]
-        if not clusters or not stored:
-            return
+    def _group(self, near: list[int], found: Sequence[tuple[bytes, bytes]]) -> int:
+        """Makes those one session, and tells which: stored ones count on from the clusters."""
+        count = len(self._raw.key)
+        clusters = [n for n in near if n < count]
         first = clusters[0]
-        self._into[clusters] = first
-        self._starts[first] = near[0][0]
-        self._ends[first] = max(end for _, end, _ in near)
-        self._parents[first] = list(
-            range(len(self._stored.keys), len(self._stored.keys) + len(stored))
-        )
-        for n in stored:
-            self._stored.keys.append(found[n][0])
-            self._stored.rows.append(found[n][1])
+        if len(clusters) > 1:
+            self._into[clusters] = first
+        keys, rows = self._stored.keys, self._stored.rows
+        known = len(keys)
+        for n in near:
+            if n >= count:
+                keys.append(found[n - count][0])
+                rows.append(found[n - count][1])
+        self._parents[first] = list(range(known, len(keys)))
+        return first
 
     def clusters(self) -> Clusters:
         """What is left of them, numbered anew."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 from holdfast.tasks.processors.base import StoreView
 
@@ -19,11 +22,13 @@ __all__ = [
     "Node",
     "Session",
     "Sessions",
+    "bounds_of",
     "key_range",
     "session_state_key",
     "split_session",
 ]
 
+Times = npt.NDArray[np.int64]
 _LENGTH = struct.Struct(">I")
 _BOUNDS = struct.Struct(">qq")  # start, end
 _AFTER = b"\xff" * (_BOUNDS.size + 1)
@@ -38,6 +43,13 @@ def split_session(state_key: bytes) -> tuple[bytes, int, int]:
     """(key, start, end in ms) of a session's state key."""
     start, end = _BOUNDS.unpack(state_key[-_BOUNDS.size :])
     return state_key[_LENGTH.size : -_BOUNDS.size], start, end
+
+
+def bounds_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
+    """Starts and ends in ms, by the sessions' state keys."""
+    data = b"".join([state_key[-_BOUNDS.size :] for state_key in state_keys])
+    bounds = np.frombuffer(data, ">i8").astype(np.int64).reshape(-1, 2)
+    return bounds[:, 0], bounds[:, 1]
 
 
 def key_range(key: bytes) -> tuple[bytes, bytes]:
