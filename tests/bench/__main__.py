@@ -57,7 +57,7 @@ QUICK = replace(
 @click.option("--workload", help=f"Of {', '.join(WORKLOADS)}; comma-separated.")
 @click.option("--peer", help=f"Of {', '.join(_PEERS)}; comma-separated.")
 @click.option("--rounds", type=click.IntRange(1), help="Repetitions of (a) to (d), (h) and (i).")
-@click.option("--records", type=click.IntRange(1000), help="Of each input.")
+@click.option("--records", type=click.IntRange(1000), help="Of each input; (h) and (i): half.")
 @click.option(
     "--minutes",
     type=float,

@@ -21,24 +21,36 @@ _WINDOWS = {
 
 def statements(case: Case) -> str:
     """The SQL of a case."""
-    source = (
-        "CREATE STREAM sales (customer VARCHAR, amount BIGINT, title VARCHAR, ts BIGINT) "
-        f"WITH (KAFKA_TOPIC='{case.input_topic}', VALUE_FORMAT='JSON');\n"
-    )
-    sink = f"WITH (KAFKA_TOPIC='{case.sink_topic}', PARTITIONS={PARTITIONS})"
-    if case.query is Query.JOIN:
-        return (
-            f"{source}CREATE STREAM pairs {sink} AS "
-            "SELECT a.customer, a.amount AS n, b.amount AS total FROM sales a JOIN sales b "
-            "WITHIN 5 MINUTES GRACE PERIOD 24 HOURS ON a.customer = b.customer EMIT CHANGES;\n"
-        )
+    return _joined(case) if case.query is Query.JOIN else _totals(case)
+
+
+def _totals(case: Case) -> str:
     key = "title" if case.query is Query.TITLE else "customer"
     window = _WINDOWS.get(case.query, "")
     return (
-        f"{source}CREATE TABLE totals {sink} AS "
+        "CREATE STREAM sales (customer VARCHAR, amount BIGINT, title VARCHAR, ts BIGINT) "
+        f"WITH (KAFKA_TOPIC='{case.input_topic}', VALUE_FORMAT='JSON');\n"
+        f"CREATE TABLE totals {_sink(case)} AS "
         f"SELECT {key}, COUNT(*) AS n, SUM(amount) AS total FROM sales {window}"
         f"GROUP BY {key} EMIT CHANGES;\n"
     )
+
+
+def _joined(case: Case) -> str:
+    orders, payments = case.topics
+    return (
+        "CREATE STREAM orders (id VARCHAR KEY, customer VARCHAR, amount BIGINT) "
+        f"WITH (KAFKA_TOPIC='{orders}', VALUE_FORMAT='JSON');\n"
+        "CREATE STREAM payments (id VARCHAR KEY, paid BIGINT, method VARCHAR) "
+        f"WITH (KAFKA_TOPIC='{payments}', VALUE_FORMAT='JSON');\n"
+        f"CREATE STREAM settled {_sink(case)} AS "
+        "SELECT o.id AS id, customer, amount, paid FROM orders o "
+        "JOIN payments p WITHIN 10 MINUTES GRACE PERIOD 24 HOURS ON o.id = p.id EMIT CHANGES;\n"
+    )
+
+
+def _sink(case: Case) -> str:
+    return f"WITH (KAFKA_TOPIC='{case.sink_topic}', PARTITIONS={PARTITIONS})"
 
 
 class Holdfast:

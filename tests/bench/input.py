@@ -1,6 +1,6 @@
 """The input topics: JSON records made from a seed, written once, in event-time order.
 
-Events are a millisecond apart, the last one about now: brokers judge retention by record time.
+Events are milliseconds apart, the last one about now: brokers judge retention by record time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import numpy.typing as npt
 from confluent_kafka import Producer
 
 from holdfast.transport.partitioner import murmur2_partitions
+from tests.bench.orders import LAST_MS, Orders
 from tests.bench.workloads import PARTITIONS, Input
 
-__all__ = ["Record", "records", "write"]
+__all__ = ["SEED", "Record", "made", "records", "write"]
 
 SEED = 7
 _CHUNK = 50_000
@@ -30,6 +31,17 @@ Record = tuple[bytes, bytes, int]
 """Key (the customer), value (JSON), event time in ms."""
 
 
+def made(spec: Input, count: int, last_ms: int) -> list[tuple[str, Iterator[list[Record]]]]:
+    """The records of an input by topic: `count` in all, none later than `last_ms`."""
+    if len(spec.topics) == 1:
+        return [(spec.topics[0], records(spec, count, last_ms - count * spec.every_ms))]
+    each = count // len(spec.topics)
+    found = Orders.made(spec, each, SEED)
+    first_ms = last_ms - each * spec.every_ms - LAST_MS
+    orders, payments = spec.topics
+    return [(orders, found.orders(first_ms)), (payments, found.payments(first_ms))]
+
+
 def records(spec: Input, count: int, first_ms: int, seed: int = SEED) -> Iterator[list[Record]]:
     """Chunks of at most 50,000 records; the same for the same arguments."""
     generator = np.random.default_rng(seed)
@@ -39,7 +51,7 @@ def records(spec: Input, count: int, first_ms: int, seed: int = SEED) -> Iterato
         customers = draw(size).tolist()
         amounts = generator.integers(1, 100, size).tolist()
         titles = generator.integers(0, spec.titles, size).tolist()
-        times = range(first_ms + at, first_ms + at + size)
+        times = [first_ms + n * spec.every_ms for n in range(at, at + size)]
         yield [_record(*fields) for fields in zip(customers, amounts, titles, times, strict=True)]
 
 

@@ -40,7 +40,7 @@ class KafkaStreams:
 
     def commands(self, case: Case) -> list[Command]:
         argv = [find_java(), _HEAP, "-cp", f"{self._classes}:{self._jars}/*", "TableBench"]
-        argv += [case.bootstrap, case.application, case.input_topic, case.sink_topic]
+        argv += [case.bootstrap, case.application, ",".join(case.topics), case.sink_topic]
         return [Command([*argv, case.query.value, str(case.folder / "state")])]
 
     def group(self, case: Case) -> str:

@@ -14,17 +14,24 @@ __all__ = ["Case", "Command", "Peer", "Restored"]
 
 @dataclass(frozen=True)
 class Case:
-    """One run of one peer: fresh topics and a fresh folder; `application` is also its group.
+    """One run of one peer: a fresh sink and folder; `application` is also its group.
+
+    `topics`: of the input; more than one only of (h).
 
     `batch`: the largest micro-batch, in records, of engines that need to be told.
     """
 
     bootstrap: str
     application: str
-    input_topic: str
+    topics: tuple[str, ...]
     query: Query
     folder: Path
     batch: int
+
+    @property
+    def input_topic(self) -> str:
+        """The first one."""
+        return self.topics[0]
 
     @property
     def sink_topic(self) -> str:

@@ -22,8 +22,7 @@ from holdfast.local.processes import session_members
 from tests.bench.__main__ import FULL
 from tests.bench.broker import Cluster
 from tests.bench.holdfast import Holdfast
-from tests.bench.input import records as made
-from tests.bench.input import write
+from tests.bench.input import made, write
 from tests.bench.machine import describe
 from tests.bench.measure import Mark, crossing, follow, memory_of, rate
 from tests.bench.peers import Case
@@ -41,7 +40,7 @@ _PHASES = ("batch", "get", "merge", "produce", "commit", "put")
 
 
 @click.command()
-@click.option("--workload", default="a", show_default=True, help="Of (a) to (d), or a10.")
+@click.option("--workload", default="a", show_default=True, help="Of (a) to (d), (h), (i), or a10.")
 @click.option("--records", type=click.IntRange(1000), default=3_000_000, show_default=True)
 @click.option("--set", "settings", multiple=True, help="A setting of Holdfast, key=value.")
 @click.option("--home", type=Path, default=Path(".holdfast/bench"), help="Results and tools.")
@@ -49,7 +48,9 @@ def main(workload: str, records: int, settings: Sequence[str], home: Path) -> No
     """Run one workload on Holdfast and tell what its time is spent on."""
     chosen = WORKLOADS.get(workload)
     if chosen is None or chosen.kind is not Kind.THROUGHPUT:
-        raise click.UsageError(f"{workload!r} has no steady rate; take one of a, b, c, d, a10.")
+        raise click.UsageError(
+            f"{workload!r} has no steady rate; take one of a, b, c, d, h, i, a10."
+        )
     home = home.absolute()
     folder = home / time.strftime("profile-%Y%m%d-%H%M%S")
     folder.mkdir(parents=True)
@@ -88,16 +89,15 @@ class _Session:
             shutil.rmtree(work, ignore_errors=True)
 
     def _case(self, cluster: Cluster, work: Path) -> Case:
-        topic = f"input-{self.workload.input}"
-        cluster.create(topic)
-        chunks = made(
-            INPUTS[self.workload.input], self.records, int(time.time() * 1000) - self.records
-        )
-        with self.screen.bar(f"writing {topic}", self.records) as tell:
-            write(cluster.client, topic, chunks, tell)
+        spec, topics = INPUTS[self.workload.input], []
+        for stream, chunks in made(spec, self.records, int(time.time() * 1000)):
+            topics.append(f"input-{stream}")
+            cluster.create(topics[-1])
+            with self.screen.bar(f"writing {topics[-1]}", self.records) as tell:
+                write(cluster.client, topics[-1], chunks, tell)
         batch = max(1, min(FULL.batch, self.records // 8))
         name = f"profile-{self.workload.name}"
-        case = Case(cluster.bootstrap, name, topic, self.workload.query, work / name, batch)
+        case = Case(cluster.bootstrap, name, tuple(topics), self.workload.query, work / name, batch)
         cluster.create(case.sink_topic)
         return case
 
@@ -150,7 +150,9 @@ class _Session:
                 raise RuntimeError(f"{mark.records} of {wanted} records in {_LIMIT_S:.0f} s")
             return mark.records >= wanted
 
-        marks = follow(lambda: cluster.committed(group, case.input_topic), enough)
+        marks = follow(
+            lambda: sum(cluster.committed(group, topic) for topic in case.topics), enough
+        )
         return crossing(marks, wanted)
 
 

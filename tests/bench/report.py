@@ -80,6 +80,8 @@ def markdown(report: Report) -> str:
 
 def _header(report: Report) -> str:
     facts = {**report.machine, **{k: str(v) for k, v in report.asked.items()}}
+    goals = [f"({w.name}) {w.goal:g}" for w in WORKLOADS.values() if w.goal is not None]
+    facts["goals"] = f"{', '.join(goals)} times Kafka Streams' steady rate"
     facts["took"] = f"{report.seconds / 60:.1f} min"
     lines = [f"* {name}: {value}" for name, value in facts.items()]
     lines += [f"* {title}: {notes}" for title, notes in report.peers.values()]

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 import psutil
 
 from tests.bench.broker import Cluster
-from tests.bench.check import counted, paired
+from tests.bench.check import counted, joined
+from tests.bench.input import SEED
 from tests.bench.measure import Mark, crossing, follow, rate
+from tests.bench.orders import Orders
 from tests.bench.outcome import Outcome
 from tests.bench.peers import Case, Peer
 from tests.bench.running import Running
-from tests.bench.workloads import Query
+from tests.bench.workloads import INPUTS, Query
 
 __all__ = ["Run", "judged", "kill", "restore", "throughput"]
 
@@ -42,7 +44,8 @@ class Run:
     def progress(self) -> int:
         """How many input records have been committed, results and all."""
         group = self.peer.group(self.case)
-        return self.cluster.progress(group, self.case.input_topic, self.case.application)
+        own = self.case.application
+        return sum(self.cluster.progress(group, topic, own) for topic in self.case.topics)
 
 
 def throughput(run: Run) -> Outcome:
@@ -129,13 +132,19 @@ def _in_time(deadline: float, what: str) -> None:
 def judged(run: Run, outcome: Outcome) -> Outcome:
     """The outcome, with `wrong` set when the sink does not add up."""
     if run.case.query is Query.JOIN:
-        pairs, results = paired(run.cluster.client, run.case.input_topic, run.case.sink_topic)
-        wrong = "" if pairs == results else f"it has {results} results of {pairs} pairs"
-        return replace(outcome, wrong=wrong)
+        return replace(outcome, wrong=_wrong_pairs(run))
     total, keys = counted(run.cluster.client, run.case.sink_topic)
     if total == run.records and keys:
         return outcome
     return replace(outcome, wrong=f"its {keys} keys count {total} of {run.records} records")
+
+
+def _wrong_pairs(run: Run) -> str:
+    wanted = Orders.made(INPUTS["orders"], run.records // len(run.case.topics), SEED).pairs
+    records, right, keys = joined(run.cluster.client, run.case.sink_topic)
+    if records == right == keys == wanted:
+        return ""
+    return f"of its {records} results {right} are right, of {keys} orders; {wanted} are wanted"
 
 
 def _cpu(process: psutil.Process) -> float:

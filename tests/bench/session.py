@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from tests.bench.broker import Cluster
-from tests.bench.input import records, write
+from tests.bench.input import made, write
 from tests.bench.latency import latency
 from tests.bench.outcome import Outcome
 from tests.bench.peers import Case, Peer
@@ -65,8 +65,8 @@ class Session:
         self._size = size
         self._screen = screen
         self._cluster = Cluster(work / "broker", screen.say)
-        self._written: dict[tuple[str, int], str] = {}
-        self._first_ms = int(time.time() * 1000)
+        self._written: dict[tuple[str, int], tuple[str, ...]] = {}
+        self._now_ms = int(time.time() * 1000)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -108,27 +108,30 @@ class Session:
 
     def _records(self, step: Step) -> int:
         slow = step.peer.name in self._size.once
-        return self._size.records // self._size.once_share if slow else self._size.records
+        records = self._size.records // step.workload.part
+        return records // self._size.once_share if slow else records
 
     def _case(self, step: Step, name: str, count: int) -> Case:
         if step.workload.kind is Kind.LATENCY:
-            topic = f"{name}-input"
-            self._cluster.create(topic)
+            topics: tuple[str, ...] = (f"{name}-input",)
+            self._cluster.create(topics[0])
         else:
-            topic = self._input(step.workload.input, count)
+            topics = self._input(step.workload.input, count)
         batch = max(1, min(self._size.batch, count // 8))
         folder = self._work / name
-        case = Case(self._cluster.bootstrap, name, topic, step.workload.query, folder, batch)
+        case = Case(self._cluster.bootstrap, name, topics, step.workload.query, folder, batch)
         self._cluster.create(case.sink_topic)
         return case
 
-    def _input(self, name: str, count: int) -> str:
-        """The topic of an input, written the first time it is asked for."""
+    def _input(self, name: str, count: int) -> tuple[str, ...]:
+        """The topics of an input, written the first time they are asked for."""
         if (name, count) not in self._written:
-            topic = f"input-{name}-{count}"
-            self._cluster.create(topic)
-            chunks = records(INPUTS[name], count, self._first_ms - count)
-            with self._screen.bar(f"writing {topic}", count) as tell:
-                write(self._cluster.client, topic, chunks, tell)
-            self._written[name, count] = topic
+            topics: list[str] = []
+            parts = len(INPUTS[name].topics)
+            for stream, chunks in made(INPUTS[name], count, self._now_ms):
+                topics.append(f"input-{name}-{stream}-{count}")
+                self._cluster.create(topics[-1])
+                with self._screen.bar(f"writing {topics[-1]}", count // parts) as tell:
+                    write(self._cluster.client, topics[-1], chunks, tell)
+            self._written[name, count] = tuple(topics)
         return self._written[name, count]

@@ -7,7 +7,6 @@ from enum import StrEnum
 
 __all__ = [
     "INPUTS",
-    "JOINED_MS",
     "PARTITIONS",
     "TABLES",
     "WORKLOADS",
@@ -19,14 +18,13 @@ __all__ = [
 ]
 
 PARTITIONS = 4  # of every input and sink topic
-JOINED_MS = 300_000  # between two sales that `Query.JOIN` pairs, at most
 
 
 class Query(StrEnum):
     """COUNT and SUM(amount) grouped by what; windows are per customer.
 
-    `WINDOW` is 5 minutes, `SESSION` a gap of 5 minutes; `JOIN` pairs the sales of a customer that
-    are no more than 5 minutes apart, each with itself, too.
+    `WINDOW` is 5 minutes, `SESSION` a gap of 5 minutes; `JOIN` pairs orders with their payments
+    when they are no more than 10 minutes apart.
     """
 
     CUSTOMER = "customer"
@@ -51,12 +49,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Input:
-    """One input topic: `skew` 0 is uniform over `keys` customers, else Zipf's exponent."""
+    """The input of a workload: `skew` 0 is uniform over `keys` customers, else Zipf's exponent.
+
+    Records of a topic are `every_ms` of event time apart; each topic has as many of them.
+    """
 
     name: str
     keys: int = 1_000_000
     skew: float = 0.0
     titles: int = 10_000
+    every_ms: int = 1
+    topics: tuple[str, ...] = ("sales",)
 
 
 INPUTS = {
@@ -65,19 +68,28 @@ INPUTS = {
         Input("uniform"),
         Input("zipf", skew=1.2),
         Input("many-keys", keys=10_000_000),
+        # A customer comes every 200 s on average: most sessions are several records long.
+        Input("visits", keys=100_000, every_ms=2),
+        Input("orders", keys=100_000, every_ms=10, topics=("orders", "payments")),
     )
 }
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the report; latency makes its own input, `input` says which customers."""
+    """One row of the report; latency makes its own input, `input` says which customers.
+
+    `part`: which part of `Size.records` it takes, all topics together.  `goal`: how many times
+    Kafka Streams' steady rate is wanted, where something is.
+    """
 
     name: str
     title: str
     query: Query
     input: str
     kind: Kind = Kind.THROUGHPUT
+    part: int = 1
+    goal: float | None = None
 
 
 WORKLOADS = {
@@ -90,8 +102,8 @@ WORKLOADS = {
         Workload("e", "latency at 10,000 records/s", Query.CUSTOMER, "uniform", Kind.LATENCY),
         Workload("f", "full restore of (a)", Query.CUSTOMER, "uniform", Kind.RESTORE),
         Workload("g", "SIGKILL in the middle of (a)", Query.CUSTOMER, "uniform", Kind.KILL),
-        Workload("h", "stream-stream join within 5 minutes", Query.JOIN, "uniform"),
-        Workload("i", "sessions with gaps of 5 minutes", Query.SESSION, "zipf"),
+        Workload("h", "orders join payments", Query.JOIN, "orders", part=2, goal=1.5),
+        Workload("i", "sessions of customers", Query.SESSION, "visits", part=2, goal=2.0),
         Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
     )
 }
@@ -102,7 +114,7 @@ class Size:
     """How much is done, by default.
 
     Attributes:
-        records: of each input.
+        records: of each input; (h), both topics together, and (i) take half as many.
         rounds: of the throughput workloads; the others are measured once.
         latency_s, warm_s: how long (e) is measured, and how long before that it only runs.
         batch: the largest micro-batch of Spark alone, in records; at most an eighth of them.

@@ -132,5 +132,5 @@ if __name__ == "__main__":
     from tests.bench.apps import spark_app
 
     brokers, application, source, _sink, query, folder, batch = sys.argv[1:]
-    case = Case(brokers, application, source, Query(query), Path(folder), int(batch))
+    case = Case(brokers, application, (source,), Query(query), Path(folder), int(batch))
     spark_app.main(case)

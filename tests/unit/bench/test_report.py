@@ -44,6 +44,10 @@ def test_the_table_shows_medians_ratios_and_what_does_not_count() -> None:
     assert "* g, kafka-streams, round 1: too slow" in text
 
 
+def test_the_header_names_what_is_wanted() -> None:
+    assert "* goals: (h) 1.5, (i) 2 times Kafka Streams' steady rate" in markdown(_REPORT)
+
+
 def test_json_holds_every_run_and_the_summary() -> None:
     values = _REPORT.as_json()
     assert len(values["outcomes"]) == len(_OUTCOMES)

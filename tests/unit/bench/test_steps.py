@@ -10,8 +10,9 @@ import pytest
 
 from tests.bench.__main__ import FULL
 from tests.bench.holdfast import Holdfast, statements
-from tests.bench.input import records
+from tests.bench.input import SEED, made, records
 from tests.bench.kafka_streams import KafkaStreams
+from tests.bench.orders import Orders
 from tests.bench.peers import Case, Peer
 from tests.bench.quix import Quix
 from tests.bench.session import Step, steps
@@ -81,15 +82,42 @@ def test_zipf_prefers_few_customers_and_uniform_does_not() -> None:
 
 @pytest.mark.parametrize("query", list(Query))
 def test_our_statements_are_understood(query: Query) -> None:
-    case = Case("h:1", "app", "in", query, Path("folder"), 100)
+    case = Case("h:1", "app", ("in", "too"), query, Path("folder"), 100)
     joined = query is Query.JOIN
-    assert Holdfast().group(case) == ("app-csas_pairs" if joined else "app-ctas_totals")
+    assert Holdfast().group(case) == ("app-csas_settled" if joined else "app-ctas_totals")
     wanted = {
         Query.WINDOW: "WINDOW TUMBLING",
         Query.SESSION: "WINDOW SESSION",
         Query.JOIN: "WITHIN",
     }
     assert wanted.get(query, "") in statements(case)
+
+
+def test_orders_and_payments_run_forward_and_most_pay_what_was_ordered() -> None:
+    spec, count = INPUTS["orders"], 10_000
+    last_ms = 10_000_000_000
+    by_topic = dict(made(spec, 2 * count, last_ms))
+    orders = [r for chunk in by_topic["orders"] for r in chunk]
+    payments = [r for chunk in by_topic["payments"] for r in chunk]
+    assert len(orders) == len(payments) == count
+    for rows in (orders, payments):
+        times = [time for _, _, time in rows]
+        assert times == sorted(times)
+        assert times[-1] < last_ms
+    paid = {key: (orjson.loads(value)["paid"], time) for key, value, time in payments}
+    ordered = {key: (orjson.loads(value)["amount"], time) for key, value, time in orders}
+    both = paid.keys() & ordered.keys()
+    assert all(paid[key][0] == ordered[key][0] for key in both)
+    near = sum(abs(paid[key][1] - ordered[key][1]) <= 600_000 for key in both)
+    assert near == Orders.made(spec, count, SEED).pairs
+    assert 0.88 < near / count < 0.92
+
+
+def test_an_input_of_one_topic_is_spaced_and_ends_by_now() -> None:
+    ((topic, chunks),) = made(INPUTS["visits"], 1_000, 5_000)
+    times = [time for chunk in chunks for _, _, time in chunk]
+    assert topic == "sales"
+    assert times == list(range(3_000, 5_000, 2))
 
 
 def test_every_workload_has_an_input() -> None:
