@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.tasks.processors.session_plan import session_state_key, split_session
+from holdfast.tasks.processors.session_plan import key_range, session_state_key, split_session
 from holdfast.types.topology import Emit, Window, WindowKind
 from tests.grouped_rows import Change, Grouped, query_of
 
@@ -131,3 +131,18 @@ def test_keys_that_start_alike_are_told_apart() -> None:
     grouped.feed([("a", 1, 0), ("ab", 2, 0), ("", 3, 0)])
     assert _short(grouped.feed([("a", 4, 1)]))[-1] == ("a", (0, 1), [1, 4])
     assert split_session(session_state_key(b"ab", -5, 7)) == (b"ab", -5, 7)
+
+
+def test_a_keys_sessions_are_stored_by_their_ends() -> None:
+    bounds = [(-90, -50), (-9, 4), (3, 12), (40, 70)]
+    rows = sorted(session_state_key(key, *each) for key in (b"a", b"aa", b"b") for each in bounds)
+
+    def found(*asked: int) -> list[tuple[bytes, int, int]]:
+        start, end = key_range(b"a", *asked)
+        return [split_session(row) for row in rows if start <= row < end]
+
+    assert found() == [(b"a", *each) for each in bounds]
+    assert found(-50) == found()
+    assert found(-49) == [(b"a", *each) for each in bounds[1:]]
+    assert found(12) == [(b"a", *each) for each in bounds[2:]]
+    assert found(71) == []

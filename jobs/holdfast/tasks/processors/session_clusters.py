@@ -138,14 +138,17 @@ class _Merge:
         self._ends[heads] = np.maximum.reduceat(ends[order], first)[mixed]
 
     def _read(self, store: StoreView) -> tuple[Rows, Rows, Rows, list[tuple[bytes, bytes]]]:
-        """Stored sessions of the batch's keys that are still kept: keys, starts, ends, and they."""
+        """Stored sessions that a batch may reach: keys, starts, ends, and they themselves.
+
+        Those that a key had before are further from its records than the gap, and from each other.
+        """
         order = sorted(range(len(self._keys)), key=self._keys.__getitem__)
-        scans = store.scan_many([key_range(self._keys[n]) for n in order])
+        edges = np.searchsorted(self._raw.key, np.arange(len(self._keys)))
+        oldest = np.maximum(self._raw.starts[edges] - self._gap, self._oldest).tolist()
+        scans = store.scan_many([key_range(self._keys[n], oldest[n]) for n in order])
         key = np.repeat(np.array(order, np.int64), [len(rows) for rows in scans])
         found = [each for rows in scans for each in rows]
-        starts, ends = bounds_of([state_key for state_key, _ in found])
-        kept = np.flatnonzero(ends >= self._oldest)
-        return key[kept], starts[kept], ends[kept], [found[n] for n in kept.tolist()]
+        return key, *bounds_of([state_key for state_key, _ in found]), found
 
     def _group(self, near: list[int], found: Sequence[tuple[bytes, bytes]]) -> int:
         """Makes those one session, and tells which: stored ones count on from the clusters."""

@@ -30,32 +30,38 @@ __all__ = [
 
 Times = npt.NDArray[np.int64]
 _LENGTH = struct.Struct(">I")
-_BOUNDS = struct.Struct(">qq")  # start, end
+_BOUNDS = struct.Struct(">Qqq")  # end in the order of bytes, start, end
+_END = struct.Struct(">Q")
+_SIGN = 1 << 63
 _AFTER = b"\xff" * (_BOUNDS.size + 1)
 
 
 def session_state_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
-    """The state key of a session: length of the key, key, start, end (by which it expires)."""
-    return _LENGTH.pack(len(key)) + key + _BOUNDS.pack(start_ms, end_ms)
+    """The state key of a session: length of the key, key, end, start, end.
+
+    A store has a key's sessions by their ends, so that the old ones need not be read; the end
+    comes last once more, since a session expires by it.
+    """
+    return _LENGTH.pack(len(key)) + key + _BOUNDS.pack(end_ms + _SIGN, start_ms, end_ms)
 
 
 def split_session(state_key: bytes) -> tuple[bytes, int, int]:
     """(key, start, end in ms) of a session's state key."""
-    start, end = _BOUNDS.unpack(state_key[-_BOUNDS.size :])
+    _, start, end = _BOUNDS.unpack(state_key[-_BOUNDS.size :])
     return state_key[_LENGTH.size : -_BOUNDS.size], start, end
 
 
 def bounds_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     """Starts and ends in ms, by the sessions' state keys."""
-    data = b"".join([state_key[-_BOUNDS.size :] for state_key in state_keys])
+    data = b"".join([state_key[-16:] for state_key in state_keys])
     bounds = np.frombuffer(data, ">i8").astype(np.int64).reshape(-1, 2)
     return bounds[:, 0], bounds[:, 1]
 
 
-def key_range(key: bytes) -> tuple[bytes, bytes]:
-    """Where all sessions of a key lie in a store, and nothing else."""
+def key_range(key: bytes, from_ms: int = -_SIGN) -> tuple[bytes, bytes]:
+    """Where the sessions of a key that end at `from_ms` or later lie in a store."""
     prefix = _LENGTH.pack(len(key)) + key
-    return prefix, prefix + _AFTER
+    return prefix + _END.pack(max(from_ms + _SIGN, 0)), prefix + _AFTER
 
 
 @dataclass(slots=True)
