@@ -9,6 +9,13 @@ __all__ = ["stage_of", "stages"]
 # The innermost frame that one of these names decides.
 _STAGES = (
     ("get_many (", "state: RocksDB multi-get"),
+    ("scan_many (", "state: RocksDB scans"),
+    ("in_time (", "state: RocksDB scans"),
+    ("encode (holdfast/tasks/rows", "state: rows to bytes"),
+    ("decode (holdfast/tasks/rows", "state: bytes to rows"),
+    ("row_keys (", "state: keys to bytes"),
+    ("sink_rows (", "state: results to JSON"),
+    ("arrival_order (", "state: order of arrival"),
     ("_columns (holdfast/transport", "ingest: messages to columns"),
     ("_fill (", "ingest: fetch"),
     ("decode (holdfast/ingest", "ingest: decode to Arrow"),
@@ -18,7 +25,7 @@ _STAGES = (
     ("_emit (", "state: results to JSON"),
     ("_merge (", "state: merge"),
     ("_sorted (", "state: sort keys"),
-    ("process (holdfast/tasks/processors/aggregate", "state: other columns work"),
+    ("process (holdfast/tasks/processors", "state: other columns work"),
     ("send (holdfast/transport", "state: produce"),
     ("send_marker (", "state: produce"),
     ("_produce (", "state: produce"),
