@@ -183,8 +183,9 @@ def _parses(signature: str, template: str, letters: set[str], name: str) -> Over
 
     def spark(call: Call) -> str | None:
         pattern = _spark_pattern(call, letters)
-        simple = pattern and not re.search(r"M{3}", pattern)
-        if not simple or (letters != _CLOCK_DIGITS and "y" not in pattern):
+        if not pattern or re.search(r"M{3}", pattern):
+            return None
+        if letters != _CLOCK_DIGITS and "y" not in pattern:
             return None
         return template.replace("{x}", f"try_to_timestamp({call.args[0].sql}, {pattern})")
 

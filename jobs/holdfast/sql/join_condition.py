@@ -70,8 +70,8 @@ def condition_of(
         )
     flipped = second != new
     sides = (on.expression, on.this) if flipped else (on.this, on.expression)
-    texts = [formatted(context.script, side, everything) for side in sides]
-    return Condition(*sides, second if flipped else first, *texts, flipped)
+    left, right_text = (formatted(context.script, side, everything) for side in sides)
+    return Condition(*sides, second if flipped else first, left, right_text, flipped)
 
 
 def _check_form(context: Context, on: exp.Expr, everything: Relation) -> None:

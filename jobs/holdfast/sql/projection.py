@@ -86,8 +86,9 @@ def plain_column(node: exp.Expr) -> exp.Column | None:
     """The column an expression is nothing more than, if so."""
     while isinstance(node, exp.Paren):
         node = node.this
-    plain = isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier)
-    return node if plain else None
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+        return node
+    return None
 
 
 def reference(field: Field, at: int) -> exp.Column:

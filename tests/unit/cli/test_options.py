@@ -92,7 +92,9 @@ def test_explain_points_at_what_is_wrong(
 ) -> None:
     path = _file(tmp_path, _TABLE.format(call="SUM(w)"))
     assert main(["explain", str(path)]) == 2
-    assert "Error: line 3, column 33: unknown column W" in capsys.readouterr().err
+    assert (
+        "Error: line 3, column 33: SELECT column 'W' cannot be resolved" in capsys.readouterr().err
+    )
 
 
 def test_what_comes_later_is_refused_by_name(tmp_path: Path) -> None:

@@ -135,8 +135,9 @@ class _Table:
                 del self.stores[partition][key]
             else:
                 self.stores[partition][key] = row
-        for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
-            self.sinks[partition][key] = orjson.loads(value) if value is not None else None
+        for of, value in zip(changes.sink_keys, changes.sink_values, strict=True):
+            assert of is not None
+            self.sinks[partition][of] = orjson.loads(value) if value is not None else None
         self.stream_time[partition] = changes.stream_time_ms
         self.dropped_null_key += changes.dropped_null_key
         self.dropped_late += changes.dropped_late

@@ -52,6 +52,7 @@ def _feed(
         changes = processor.process(table, 0, RowsView(store))
         store.update(zip(changes.keys, changes.rows, strict=True))
         for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
+            assert key is not None
             assert value is not None
             values[key] = orjson.loads(value)["SPREAD"]
     return values
