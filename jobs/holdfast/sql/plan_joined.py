@@ -170,7 +170,7 @@ class PlainJoin:
         filter_: str | None,
     ) -> Query:
         left, right = self.sides
-        fields = mentioned(self.select, self.relation)
+        fields = _used(mentioned(self.select, self.relation), outputs, filter_)
         join_key = Column(JOIN_KEY, key.type)
         bounds = [k.column for k in window_keys(left.relation)]
         keys = [OutputColumn(key, JOIN_KEY, DUCKDB.quote(JOIN_KEY))]
@@ -205,6 +205,14 @@ class PlainJoin:
             script, self.select.at, self.context.sink, "join expression", written, every=False,
             synthetic=not field.owner,
         )  # fmt: skip
+
+
+def _used(
+    fields: Sequence[Field], outputs: Sequence[OutputColumn], filter_: str | None
+) -> list[Field]:
+    """The fields that are asked for after the join: what only its key is made of stays behind."""
+    texts = [*(o.duckdb for o in outputs), filter_ or ""]
+    return [f for f in fields if any(DUCKDB.quote(f.column.name) in text for text in texts)]
 
 
 def _window(within: Within | None) -> JoinWindow | None:
