@@ -23,13 +23,14 @@ from holdfast.types.topology import (
     TIMESTAMP,
     TOMBSTONE,
     Input,
+    JoinStep,
     KeyExpression,
     Query,
 )
 
 __all__ = ["read_frame", "row_frame", "side_frame"]
 
-_KEPT = "__kept"
+_KEPT, _PLACE = "__kept", "__place"
 
 
 def row_frame(frames: Sequence[DataFrame], query: Query, state_partitions: int) -> DataFrame:
@@ -39,7 +40,7 @@ def row_frame(frames: Sequence[DataFrame], query: Query, state_partitions: int) 
         frames: one per input of the step, as ingest (and a `SEQUENCE` column, if any) has it.
     """
     sides = [side_frame(frame, query, side) for side, frame in enumerate(frames)]
-    return _shuffled(reduce(DataFrame.union, sides), state_partitions)
+    return _shuffled(reduce(DataFrame.union, sides), query, state_partitions)
 
 
 def read_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
@@ -77,14 +78,28 @@ def read_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFra
         for side, each in enumerate(inputs)
         for c in each.columns
     ]
-    return _shuffled(frame.where(kept).select(*columns), state_partitions)
+    return _shuffled(frame.where(kept).select(*columns), query, state_partitions)
 
 
-def _shuffled(rows: DataFrame, state_partitions: int) -> DataFrame:
+def _shuffled(rows: DataFrame, query: Query, state_partitions: int) -> DataFrame:
     conf = rows.sparkSession.conf
     conf.set("spark.sql.shuffle.partitions", str(state_partitions))
     conf.set("spark.sql.adaptive.enabled", "false")  # it would merge state partitions
+    if isinstance(query.step, JoinStep) and query.step.broadcast:
+        return _broadcast(rows, state_partitions)
     return rows.repartition(state_partitions, col(KEY))
+
+
+def _broadcast(rows: DataFrame, state_partitions: int) -> DataFrame:
+    """The table's rows to every state partition, the stream's by their topic partition.
+
+    No key is hot then: a stream's records are spread as its topic is, and keep its order.
+    """
+    everywhere = f"sequence(0, {state_partitions - 1})"
+    ours = f"array(CAST(pmod(`{PARTITION}`, {state_partitions}) AS INT))"
+    places = f"explode(CASE WHEN `{SIDE}` = 1 THEN {everywhere} ELSE {ours} END)"
+    placed = rows.withColumn(_PLACE, expr(places))
+    return placed.repartitionById(state_partitions, col(_PLACE)).drop(_PLACE)
 
 
 def side_frame(frame: DataFrame, query: Query, side: int) -> DataFrame:

@@ -70,7 +70,9 @@ def _join(step: JoinStep) -> Iterator[str]:
         yield line("within", _within(step.window))
     kept = {
         JoinForm.STREAM_STREAM: "both sides' records in the window, by key and time",
-        JoinForm.STREAM_TABLE: "the table's rows by key",
+        JoinForm.STREAM_TABLE: "all of the table's rows by key, in every state partition"
+        if step.broadcast
+        else "the table's rows by key",
         JoinForm.TABLE_TABLE: "both tables' rows by key",
         JoinForm.FOREIGN_KEY: "the left rows and the right table, by foreign key",
     }

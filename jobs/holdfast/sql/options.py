@@ -16,6 +16,7 @@ from holdfast.types.topology import Format, TimestampSpec, WindowKind
 __all__ = [
     "DEDUPLICATE",
     "Options",
+    "broadcast_of",
     "check_format",
     "check_topic",
     "delimiter_of",
@@ -28,7 +29,7 @@ DEDUPLICATE = "DEDUPLICATE_WITHIN"
 _SINK_KEYS: tuple[str, ...] = (
     "KAFKA_TOPIC", "VALUE_FORMAT", "FORMAT", "KEY_FORMAT", "PARTITIONS", "REPLICAS", "TIMESTAMP",
     "TIMESTAMP_FORMAT", "RETENTION_MS", "WRAP_SINGLE_VALUE", "KEY_DELIMITER", "VALUE_DELIMITER",
-    "HISTORY_RETENTION",
+    "HISTORY_RETENTION", "BROADCAST",
 )  # fmt: skip
 _SOURCE_KEYS = (*(k for k in _SINK_KEYS if k != "RETENTION_MS"), "WINDOW_TYPE", "WINDOW_SIZE")
 _SINK_KEYS = (*_SINK_KEYS, DEDUPLICATE)
@@ -68,6 +69,7 @@ class Options:
     key_delimiter: Property | None = None
     value_delimiter: Property | None = None
     history_ms: int | None = None
+    broadcast: bool = False  # our own: see `JoinStep`
     deduplicate_ms: int | None = None  # our own: see `DeduplicateStep`
 
     def wraps(
@@ -142,6 +144,15 @@ class _Reader:
                 item.at, f"{key} must be a whole number of at least {least}, not {item.value}"
             )
         return value
+
+    def flag(self, key: str) -> bool:
+        item = self._found.get(key)
+        if item is None:
+            return False
+        text = str(item.value).lower()
+        if text not in ("true", "false"):
+            raise self._script.invalid(item.at, f"{key} must be TRUE or FALSE, not {item.value}")
+        return text == "true"
 
     def format(self, key: str) -> Format | None:
         text = self.text(key)
@@ -233,8 +244,23 @@ def read_options(script: Script, properties: Iterable[Property], *, sink: bool) 
         key_delimiter=reader.get("KEY_DELIMITER"),
         value_delimiter=reader.get("VALUE_DELIMITER"),
         history_ms=reader.duration_ms("HISTORY_RETENTION"),
+        broadcast=reader.flag("BROADCAST"),
         deduplicate_ms=reader.duration_ms(DEDUPLICATE),
     )
+
+
+def broadcast_of(script: Script, at: int, kind: str, options: Options) -> bool:
+    """Whether a table is small enough for every state partition to have all of it.
+
+    Raises:
+        InvalidStatement: it is no table.
+    """
+    if options.broadcast and kind != "TABLE":
+        raise script.invalid(
+            at, f"BROADCAST is of a TABLE that streams join, but this is a {kind}",
+            action="say it in the table's WITH clause",
+        )  # fmt: skip
+    return options.broadcast
 
 
 def history_of(script: Script, at: int, kind: str, options: Options) -> int | None:

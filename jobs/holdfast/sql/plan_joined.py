@@ -30,6 +30,7 @@ from holdfast.types.topology import (
     OutputColumn,
     Query,
     Sink,
+    Source,
 )
 
 __all__ = ["MakeSink", "PlainJoin", "Projection", "Side", "carried", "project", "references"]
@@ -175,6 +176,7 @@ class PlainJoin:
         bounds = [k.column for k in window_keys(left.relation)]
         keys = [OutputColumn(key, JOIN_KEY, DUCKDB.quote(JOIN_KEY))]
         keys += [OutputColumn(c, c.name, DUCKDB.quote(c.name)) for c in bounds]
+        table = self._looked_up()
         step = JoinStep(
             form=self.form,
             kind=self.clause.kind,
@@ -184,15 +186,16 @@ class PlainJoin:
             outputs=outputs,
             window=_window(self.clause.within),
             filter=filter_,
-            history_ms=self._history_ms(),
+            history_ms=table.history_ms if table else None,
+            broadcast=table is not None and table.broadcast,
             emit=self.context.emit,
         )
         source = left.relation.source
         return Query(query_id, self.target.text, source, None, step, sink)
 
-    def _history_ms(self) -> int | None:
-        versioned = self.form is JoinForm.STREAM_TABLE
-        return self.sides[1].relation.source.history_ms if versioned else None
+    def _looked_up(self) -> Source | None:
+        """The table that a stream's records look into."""
+        return self.sides[1].relation.source if self.form is JoinForm.STREAM_TABLE else None
 
     def check_key(self) -> None:
         """Refuse a projection without the key of the join."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.sql.options import (
     Options,
+    broadcast_of,
     check_format,
     check_topic,
     delimiter_of,
@@ -101,6 +102,7 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         timestamp=timestamp_of(script, options, (*shape.keys, *shape.values)),
         always_keyed=target.partitioned,
         history_ms=history_of(script, at, kind, options),
+        broadcast=broadcast_of(script, at, kind, options),
     )
 
 
@@ -156,4 +158,5 @@ def source_of(sink: Sink) -> Source:
         delimiter=sink.delimiter,
         key_delimiter=sink.key_delimiter,
         history_ms=sink.history_ms,
+        broadcast=sink.broadcast,
     )

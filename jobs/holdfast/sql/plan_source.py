@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from holdfast.sql.keys import check_key_type
 from holdfast.sql.options import (
     Options,
+    broadcast_of,
     check_format,
     delimiter_of,
     history_of,
@@ -75,6 +76,7 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
         key_delimiter=key_delimiter,
         read_only=statement.read_only,
         history_ms=history_of(script, name.at, statement.kind, options),
+        broadcast=broadcast_of(script, name.at, statement.kind, options),
     )
 
 

@@ -94,6 +94,7 @@ class Source:
     key_delimiter: str = ","  # KEY_DELIMITER of DELIMITED
     read_only: bool = False  # CREATE SOURCE …: nothing may write to it
     history_ms: int | None = None  # of a versioned table, how far back a stream may look
+    broadcast: bool = False  # a small table: streams that join it stay where they are
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -154,6 +155,7 @@ class Sink:
     key_delimiter: str = ","
     timestamp: TimestampSpec | None = None  # the value column that record timestamps come from
     history_ms: int | None = None  # of a versioned table
+    broadcast: bool = False  # see `Source.broadcast`
     # PARTITION BY several expressions: a key is there even when every part of it is null.
     always_keyed: bool = False
     # Between two steps of one statement: no user declared it, and no one else reads it.

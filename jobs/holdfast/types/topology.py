@@ -215,6 +215,8 @@ class JoinStep:
     Of a TABLE_TABLE join `keys` name columns of `left.keys`: a tombstone has no others.
     A FOREIGN_KEY join is the second of three queries, see `SubscribeStep`.
     `history_ms`: of a versioned right table, how far back a stream's record may look.
+    `broadcast`: every state partition has all of the right table, and the stream's records go by
+    their topic partition instead of by key.
     Of a windowed sink two more `keys` follow: the columns WINDOW_START and WINDOW_END.
     """
 
@@ -228,13 +230,16 @@ class JoinStep:
     filter: str | None = None  # DuckDB SQL, boolean: WHERE, after the join
     history_ms: int | None = None
     emit: Emit = Emit.BATCH
+    broadcast: bool = False
 
     @property
     def inputs(self) -> tuple[Input, ...]:
         return self.left, self.right
 
     def fingerprint_parts(self) -> dict[str, object]:
+        placed = {"broadcast": True} if self.broadcast else {}
         return {
+            **placed,
             "join": [self.form, self.kind],
             "left": self.left.fingerprint_parts(),
             "right": self.right.fingerprint_parts(),

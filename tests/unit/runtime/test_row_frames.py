@@ -184,3 +184,18 @@ def test_a_self_join_s_rows_are_read_once_for_both_sides(spark: SparkSession) ->
     rows = decode_payload(parts[0], row_schema(query.inputs)).to_pylist()
     found = [(r[SIDE], r["__offset"], r["L_N"], r["R_N"]) for r in rows]
     assert sorted(found, key=str) == [(0, 0, 2, None), (0, 1, 3, None), (1, 1, None, 2)]
+
+
+def test_a_broadcast_table_is_everywhere_and_the_stream_goes_by_topic_partition(
+    spark: SparkSession,
+) -> None:
+    query = _query()
+    assert isinstance(query.step, JoinStep)
+    query = replace(query, step=replace(query.step, broadcast=True))
+    orders = [("hot", n, n % 5, n, 1, False) for n in range(20)]
+    users = [("hot", "Rome", 0, 0, 1, False), ("b", "Oslo", 1, 0, 1, False)]
+    parts = [table.to_pylist() for table in _rows(_frames(spark, orders, users), query, 4)]
+    for place, rows in enumerate(parts):
+        assert sorted(r["R_CITY"] for r in rows if r[SIDE] == 1) == ["Oslo", "Rome"]
+        assert {r["__partition"] % 4 for r in rows if r[SIDE] == 0} == {place}
+    assert sorted(r["L_N"] for rows in parts for r in rows if r[SIDE] == 0) == list(range(1, 21))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.errors import InvalidStatement
@@ -186,6 +188,17 @@ def test_a_versioned_table_is_asked_as_of() -> None:
         "CREATE STREAM result AS SELECT o.item, rate FROM orders o JOIN rates r ON o.item = r.item;"
     )
     assert join_of(topology.queries[0]).history_ms == 7_200_000
+
+
+def test_a_small_table_is_broadcast_where_it_says_so() -> None:
+    topology = compile_text(
+        f"{SOURCES}CREATE TABLE rates (item STRING PRIMARY KEY, rate INT) WITH (KAFKA_TOPIC='r', "
+        "VALUE_FORMAT='JSON', BROADCAST=TRUE);"
+        "CREATE STREAM result AS SELECT o.item, rate FROM orders o JOIN rates r ON o.item = r.item;"
+    )
+    step = join_of(topology.queries[0])
+    assert step.broadcast
+    assert step.fingerprint_parts() != replace(step, broadcast=False).fingerprint_parts()
 
 
 ON_ID = "ON o.id = p.id"

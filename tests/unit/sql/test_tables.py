@@ -158,6 +158,10 @@ REFUSED = [
      "This format does not yet support GROUP BY."),
     (("CREATE STREAM t (v INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON', "
      "HISTORY_RETENTION='1 DAY');"), "HISTORY_RETENTION makes a TABLE versioned"),
+    ("CREATE STREAM t (v INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON', BROADCAST=TRUE);",
+     "BROADCAST is of a TABLE that streams join"),
+    (("CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON', "
+     "BROADCAST='small');"), "BROADCAST must be TRUE or FALSE, not small"),
 ]  # fmt: skip
 
 
