@@ -12,6 +12,7 @@ from holdfast.types.topology import (
     AggregateStep,
     Emit,
     Format,
+    JoinStep,
     KeyExpression,
     OutputColumn,
     ProjectStep,
@@ -66,6 +67,12 @@ def _event_time(source: Source) -> str:
     return spec.column if spec.format is None else f"{spec.column} as {spec.format}"
 
 
+def _shuffle(query: Query) -> str:
+    if isinstance(query.step, JoinStep) and query.step.broadcast:
+        return "Broadcast of the right rows; the left ones by pmod(topic partition, P)"
+    return "Shuffle by key: pmod(hash(key), P)"
+
+
 def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
     yield f"Query {query.id}"
     yield from (f"    {line}" for line in query.statement.splitlines())
@@ -82,9 +89,7 @@ def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
     else:
         yield "  Sub-topology 0: ingest, Spark SQL"
         yield from inputs(query)
-    yield "  Shuffle by key: pmod(hash(key), P), P = " + properties.get(
-        "state.partitions", "state.partitions"
-    )
+    yield f"  {_shuffle(query)}, P = " + properties.get("state.partitions", "state.partitions")
     yield "  Sub-topology 1: state task, one transaction per state partition"
     if isinstance(query.step, AggregateStep):
         yield from _state(query, query.step)
