@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from holdfast.testing.run import Runner
 
 
 @pytest.fixture(scope="session", params=[None, 1], ids=["one batch", "record by record"])
-def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+def runner(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Runner]:
     found = Runner(batch_records=request.param)
     yield found
     found.close()

@@ -128,7 +128,8 @@ class Ledger:
         self._send(topic, None)
 
     def _send(self, topic: str, value: bytes | None) -> None:
-        producer = Producer(self._client, int(self._timeout_s * 1000))
+        # The last record of a topic is its entry, however often it comes.
+        producer = Producer(self._client, int(self._timeout_s * 1000), idempotent=False)
         try:
             producer.send(self.topic, topic.encode(), value, partition=0)
             producer.flush()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.runtime.constants import InsertedRecord, constants, inserted
@@ -53,9 +54,9 @@ class SmallSession:
     def _start(self) -> SparkSession:
         # An expression that Spark refuses is told by the case that has it, not in the log as well.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        running = SparkSession.getActiveSession()
-        self._owned = running is None
-        root = _started(self._threads) if running is None else running
+        # Spark is one to a process; a session is active in the thread alone that made it.
+        self._owned = SparkContext._active_spark_context is None
+        root = _started(self._threads) if self._owned else SparkSession.builder.getOrCreate()
         session = root.newSession()  # settings of others stay theirs
         for name, value in _SETTINGS.items():
             session.conf.set(name, value)

@@ -73,6 +73,8 @@ class BrokerEngine:
                 _write(settings, topics)
                 run(job, settings, data_source=KafkaDataSource, stop_when_caught_up=True)
                 for sink in {q.sink.topic: None for q in queries if not q.sink.internal}:
+                    # A commit is there for readers a moment after the producer knows of it.
+                    admin.await_ended(sink, 0, _READY_S)
                     written = _read(settings, sink)[len(topics.records(sink)) :]
                     for cause, record in enumerate(written):
                         topics.append(sink, record, cause)

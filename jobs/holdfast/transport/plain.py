@@ -68,8 +68,16 @@ class Producer:
     Keys go where Java producers put them (murmur2).  Not thread-safe.
     """
 
-    def __init__(self, client: Mapping[str, str], timeout_ms: int = 60_000) -> None:
+    def __init__(
+        self, client: Mapping[str, str], timeout_ms: int = 60_000, *, idempotent: bool = True
+    ) -> None:
         """Nothing is sent before the first record.
+
+        Args:
+            client: the client's properties.
+            timeout_ms: how long a record may take.
+            idempotent: False where a record may come twice: what the broker refuses is then an
+                answer to that record, not the end of the client.
 
         Raises:
             InvalidConfig: the client refuses a property.
@@ -77,7 +85,7 @@ class Producer:
         self._properties = dict(client)
         self._timeout_s = timeout_ms / 1000
         fixed = {
-            "enable.idempotence": True,
+            "enable.idempotence": idempotent,
             "acks": "all",
             "partitioner": "murmur2_random",
             "message.timeout.ms": timeout_ms,

@@ -155,7 +155,7 @@ def test_an_apply_names_the_acls_it_lacks_and_puts_back(
     for missing, (kind, name), operation in steps:
         with pytest.raises(Refused) as refused:
             applied(plan, survey, impatient)
-        assert refused.value.cause == f"the principal lacks the ACL {missing}."
+        assert refused.value.cause == f"the principal lacks the ACL {missing}.", refused.value
         assert own_settings(master, _TOPIC) == before
         _grant(master, kind, name, operation)
     with pytest.raises(CleanerIdle):  # it is switched off; the rights are enough
