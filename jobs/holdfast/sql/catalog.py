@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from holdfast.sql.plan_sink import source_of
 from holdfast.sql.script import Script, did_you_mean
 from holdfast.sql.statements import CreateAs, CreateSource, Name
 from holdfast.types.topology import Query, Source
@@ -89,7 +88,7 @@ class Catalog:
                     action="rename one of them",
                 )
         self._queries[name.text] = query
-        self._register(source_of(query.sink), name)
+        self._register(query.sink.as_source(), name)
 
     def _register(self, source: Source, name: Name) -> None:
         self._sources[name.text] = source

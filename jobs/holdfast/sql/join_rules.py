@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from holdfast.sql.context import Context
@@ -11,7 +13,7 @@ from holdfast.sql.statements import JoinClause
 from holdfast.sql.typed import Typed
 from holdfast.types.topology import JoinForm, JoinKind, Source
 
-__all__ = ["form_of"]
+__all__ = ["Joining", "form_of"]
 
 _WORDS = {
     JoinKind.INNER: "[INNER] JOIN",
@@ -21,12 +23,22 @@ _WORDS = {
 }
 
 
+@dataclass(frozen=True)
+class Joining:
+    """One side of a join: what it is part of, the source that ON names of it, its expression."""
+
+    relation: Relation
+    source: Source
+    key: Typed
+
+    def on_key(self, node: exp.Expr) -> bool:
+        """Whether an expression is the one key column of the source."""
+        field = field_of(self.relation, node)
+        return field is not None and [c.name for c in self.source.key_columns] == [field.name]
+
+
 def form_of(
-    context: Context,
-    clause: JoinClause,
-    condition: Condition,
-    left: tuple[Relation, Source, Typed],
-    right: tuple[Relation, Source, Typed],
+    context: Context, clause: JoinClause, condition: Condition, left: Joining, right: Joining
 ) -> JoinForm:
     """What kind of join this is.
 
@@ -34,149 +46,115 @@ def form_of(
         context: the statement's surroundings.
         clause: the join, for its kind and WITHIN.
         condition: the sides of ON.
-        left: what is joined so far, the source that the condition names of it, its expression.
-        right: the new source, as often as that.
+        left: what is joined so far.
+        right: the new source.
 
     Raises:
         InvalidStatement: ksqlDB has no such join.
     """
-    kinds = (left[0].source.kind, right[0].source.kind)
-    if kinds == ("TABLE", "STREAM"):
-        raise _invalid(
-            context, clause,
-            "Invalid join order: table-stream joins are not supported; only stream-table joins. "
-            f"Got {_between(clause, left[1], right[1])}.",
-        )  # fmt: skip
-    _check_within(context, clause, kinds)
-    _check_windowed_key(context, clause, condition, left, right)
-    if kinds == ("STREAM", "STREAM"):
-        return JoinForm.STREAM_STREAM
-    if kinds == ("STREAM", "TABLE"):
-        _check_stream_table(context, clause, condition, left, right)
-        return JoinForm.STREAM_TABLE
-    return _tables(context, clause, condition, left, right)
+    return _Rules(context, clause, condition, left, right).form()
 
 
-def _invalid(context: Context, clause: JoinClause, fact: str, action: str = "") -> Exception:
-    return context.script.invalid(clause.at, fact, action=action)
+@dataclass(frozen=True)
+class _Rules:
+    context: Context
+    clause: JoinClause
+    condition: Condition
+    left: Joining
+    right: Joining
 
+    def form(self) -> JoinForm:
+        kinds = (self.left.relation.source.kind, self.right.relation.source.kind)
+        if kinds == ("TABLE", "STREAM"):
+            raise self._invalid(
+                "Invalid join order: table-stream joins are not supported; only stream-table "
+                f"joins. Got {self._between()}."
+            )
+        self._check_within(kinds)
+        self._check_windowed_key()
+        if kinds == ("STREAM", "STREAM"):
+            return JoinForm.STREAM_STREAM
+        if kinds == ("STREAM", "TABLE"):
+            self._check_stream_table()
+            return JoinForm.STREAM_TABLE
+        return self._tables()
 
-def _between(clause: JoinClause, left: Source, right: Source) -> str:
-    return f"{left.name} {_WORDS[clause.kind]} {right.name}"
+    def _invalid(self, fact: str, action: str = "") -> Exception:
+        return self.context.script.invalid(self.clause.at, fact, action=action)
 
+    def _between(self) -> str:
+        return f"{self.left.source.name} {_WORDS[self.clause.kind]} {self.right.source.name}"
 
-def _check_within(context: Context, clause: JoinClause, kinds: tuple[str, str]) -> None:
-    if kinds == ("STREAM", "STREAM"):
-        if clause.within is None:
-            raise _invalid(
-                context, clause,
-                "Stream-Stream joins must have a WITHIN clause specified. None was provided.",
-                "write JOIN ... WITHIN 1 HOUR ON ..., for example",
-            )  # fmt: skip
-        return
-    if clause.within is not None:
-        form = "-".join(k.capitalize() for k in kinds)
-        raise _invalid(
-            context, clause,
-            f"A window definition was provided for a {form} join. These joins are not windowed. "
-            "Please drop the window definition (ie. the WITHIN clause).",
-        )  # fmt: skip
+    def _check_within(self, kinds: tuple[str, str]) -> None:
+        if kinds == ("STREAM", "STREAM"):
+            if self.clause.within is None:
+                raise self._invalid(
+                    "Stream-Stream joins must have a WITHIN clause specified. None was provided.",
+                    "write JOIN ... WITHIN 1 HOUR ON ..., for example",
+                )
+            return
+        if self.clause.within is not None:
+            form = "-".join(k.capitalize() for k in kinds)
+            raise self._invalid(
+                f"A window definition was provided for a {form} join. These joins are not "
+                "windowed. Please drop the window definition (ie. the WITHIN clause)."
+            )
 
+    def _check_windowed_key(self) -> None:
+        sides = ((self.left, self.condition.left), (self.right, self.condition.right))
+        for side, node in sides:
+            source = side.source
+            if source.window is not None and not side.on_key(node):
+                raise self._invalid(
+                    "Implicit repartitioning of windowed sources is not supported. See "
+                    "https://github.com/confluentinc/ksql/issues/4385.",
+                    f"{source.name} is {source.window} windowed: join it on its key",
+                )
 
-def _check_windowed_key(
-    context: Context,
-    clause: JoinClause,
-    condition: Condition,
-    left: tuple[Relation, Source, Typed],
-    right: tuple[Relation, Source, Typed],
-) -> None:
-    for side, node in ((left, condition.left), (right, condition.right)):
-        relation, source, _ = side
-        if source.window is not None and not _is_key(relation, source, node):
-            raise _invalid(
-                context, clause,
-                "Implicit repartitioning of windowed sources is not supported. See "
-                "https://github.com/confluentinc/ksql/issues/4385.",
-                f"{source.name} is {source.window} windowed: join it on its key",
-            )  # fmt: skip
+    def _check_stream_table(self) -> None:
+        kind = self.clause.kind
+        if kind in (JoinKind.FULL, JoinKind.RIGHT):
+            name = "full-outer" if kind is JoinKind.FULL else "right-outer"
+            raise self._invalid(
+                f"Invalid join type: {name} join not supported for stream-table join. "
+                f"Got {self._between()}."
+            )
+        if not self.right.on_key(self.condition.right):
+            raise self._invalid(
+                "Invalid join condition: stream-table joins require to join on the table's "
+                f"primary key. Got {self.condition.text}."
+            )
 
+    def _tables(self) -> JoinForm:
+        condition = self.condition
+        if not self.right.on_key(condition.right):
+            raise self._invalid(
+                "Invalid join condition: table-table joins require to join on the primary key of "
+                f"the right input table. Got {condition.text}."
+            )
+        foreign = not self.left.on_key(condition.left)
+        if foreign:
+            self._check_foreign()
+        given, wanted = self.left.key.type, self.right.key.type
+        if given != wanted:
+            sides = [f"{condition.left_text}{{{given}}}", f"{condition.right_text}{{{wanted}}}"]
+            got = " = ".join(reversed(sides) if condition.flipped else sides)
+            raise self._invalid(
+                f"Invalid join condition: types don't match. Got {got}.",
+                "use CAST in the statement that makes one of the tables",
+            )
+        return JoinForm.FOREIGN_KEY if foreign else JoinForm.TABLE_TABLE
 
-def _is_key(relation: Relation, source: Source, node: exp.Expr) -> bool:
-    """Whether an expression is the one key column of the source it is over."""
-    field = field_of(relation, node)
-    names = [c.name for c in source.key_columns]
-    return field is not None and names == [field.name]
-
-
-def _check_stream_table(
-    context: Context,
-    clause: JoinClause,
-    condition: Condition,
-    left: tuple[Relation, Source, Typed],
-    right: tuple[Relation, Source, Typed],
-) -> None:
-    if clause.kind in (JoinKind.FULL, JoinKind.RIGHT):
-        name = "full-outer" if clause.kind is JoinKind.FULL else "right-outer"
-        raise _invalid(
-            context, clause,
-            f"Invalid join type: {name} join not supported for stream-table join. "
-            f"Got {_between(clause, left[1], right[1])}.",
-        )  # fmt: skip
-    if not _is_key(right[0], right[1], condition.right):
-        raise _invalid(
-            context, clause,
-            "Invalid join condition: stream-table joins require to join on the table's primary "
-            f"key. Got {condition.text}.",
-        )  # fmt: skip
-
-
-def _tables(
-    context: Context,
-    clause: JoinClause,
-    condition: Condition,
-    left: tuple[Relation, Source, Typed],
-    right: tuple[Relation, Source, Typed],
-) -> JoinForm:
-    if not _is_key(right[0], right[1], condition.right):
-        raise _invalid(
-            context, clause,
-            "Invalid join condition: table-table joins require to join on the primary key of the "
-            f"right input table. Got {condition.text}.",
-        )  # fmt: skip
-    foreign = not _is_key(left[0], left[1], condition.left)
-    if foreign:
-        _check_foreign(context, clause, condition, left, right)
-    if left[2].type != right[2].type:
-        sides = [
-            f"{condition.left_text}{{{left[2].type}}}",
-            f"{condition.right_text}{{{right[2].type}}}",
-        ]
-        got = " = ".join(reversed(sides) if condition.flipped else sides)
-        raise _invalid(
-            context, clause, f"Invalid join condition: types don't match. Got {got}.",
-            "use CAST in the statement that makes one of the tables",
-        )  # fmt: skip
-    return JoinForm.FOREIGN_KEY if foreign else JoinForm.TABLE_TABLE
-
-
-def _check_foreign(
-    context: Context,
-    clause: JoinClause,
-    condition: Condition,
-    left: tuple[Relation, Source, Typed],
-    right: tuple[Relation, Source, Typed],
-) -> None:
-    if clause.kind is JoinKind.FULL:
-        raise _invalid(
-            context, clause,
-            "Invalid join type: full-outer join not supported for foreign-key table-table join. "
-            f"Got {_between(clause, left[1], right[1])}.",
-        )  # fmt: skip
-    if len(left[0].owners) > 1:
-        raise _invalid(
-            context, clause,
-            "Invalid join condition: foreign-key table-table joins are not supported as part of "
-            f"n-way joins. Got {condition.text}.",
-        )  # fmt: skip
-    if clause.kind is JoinKind.RIGHT:
-        raise _invalid(context, clause, "RIGHT OUTER JOIN on a foreign key is not supported")
+    def _check_foreign(self) -> None:
+        if self.clause.kind is JoinKind.FULL:
+            raise self._invalid(
+                "Invalid join type: full-outer join not supported for foreign-key table-table "
+                f"join. Got {self._between()}."
+            )
+        if len(self.left.relation.owners) > 1:
+            raise self._invalid(
+                "Invalid join condition: foreign-key table-table joins are not supported as part "
+                f"of n-way joins. Got {self.condition.text}."
+            )
+        if self.clause.kind is JoinKind.RIGHT:
+            raise self._invalid("RIGHT OUTER JOIN on a foreign key is not supported")

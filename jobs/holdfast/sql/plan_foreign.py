@@ -10,7 +10,7 @@ from holdfast.sql.context import Context
 from holdfast.sql.engines import DUCKDB, SPARK
 from holdfast.sql.join_tree import in_projection, mentioned, stored
 from holdfast.sql.plan_joined import MakeSink, Side, carried, project, references
-from holdfast.sql.plan_sink import Shape, Target, internal_sink, source_of
+from holdfast.sql.plan_sink import Shape, Target, internal_sink
 from holdfast.sql.relation import Relation
 from holdfast.sql.statements import JoinClause, Select
 from holdfast.types.schema import Column
@@ -73,7 +73,7 @@ class ForeignJoin:
         )
         sink = internal_sink(ids[2], "TABLE", shape)
         queries = self._queries(ids, sink, outputs, None)
-        return queries, stored(self.relation, source_of(sink), keys)
+        return queries, stored(self.relation, sink.as_source(), keys)
 
     def _queries(
         self,
@@ -84,7 +84,7 @@ class ForeignJoin:
     ) -> tuple[Query, ...]:
         subscribe = self._subscribe(ids[0])
         join = self._join(ids[1], subscribe.sink, sink.key_columns, outputs, filter_)
-        rows = source_of(join.sink)
+        rows = join.sink.as_source()
         keys, columns = _all(rows.key_columns), _all(rows.value_columns)
         resolve = ResolveStep(Input(rows, keys, columns), filter_ is not None)
         last = Query(ids[2], self.target.text, rows, None, resolve, sink)
@@ -114,7 +114,7 @@ class ForeignJoin:
         outputs: tuple[OutputColumn, ...],
         filter_: str | None,
     ) -> Query:
-        rows, right = source_of(subscriptions), self.sides[1]
+        rows, right = subscriptions.as_source(), self.sides[1]
         key = subscriptions.key_columns[0]
         left = Input(rows, _all((key,)), _all(rows.value_columns))
         step = JoinStep(

@@ -10,7 +10,7 @@ from sqlglot import exp
 from holdfast.sql.context import Context
 from holdfast.sql.expressions import Translator
 from holdfast.sql.join_condition import Condition, check_windows, condition_of, field_of
-from holdfast.sql.join_rules import form_of
+from holdfast.sql.join_rules import Joining, form_of
 from holdfast.sql.join_tree import Equal, combine, in_projection, prefixed, synthetic_key
 from holdfast.sql.keys import check_key_type
 from holdfast.sql.plan_foreign import ForeignJoin
@@ -111,10 +111,8 @@ class _Joins:
         left, right = relations
         own = self._sources[condition.left_owner]
         sides = self._keyed(left, condition.left), self._keyed(right, condition.right)
-        form = form_of(
-            self._context, clause, condition, (left, own, sides[0].key),
-            (right, right.source, sides[1].key),
-        )  # fmt: skip
+        joining = Joining(left, own, sides[0].key), Joining(right, right.source, sides[1].key)
+        form = form_of(self._context, clause, condition, *joining)
         relation = combine(left, right)
         if form is JoinForm.FOREIGN_KEY:
             relation = replace(relation, keys=left.keys)

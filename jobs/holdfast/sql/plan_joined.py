@@ -14,7 +14,7 @@ from holdfast.sql.join_tree import JOIN_KEY, Equal, in_projection, mentioned, st
 from holdfast.sql.keys import Wanted, missing_key, split
 from holdfast.sql.plan_aggregate import evaluated
 from holdfast.sql.plan_project import is_field, value_column, window_keys
-from holdfast.sql.plan_sink import Shape, Target, internal_sink, source_of
+from holdfast.sql.plan_sink import Shape, Target, internal_sink
 from holdfast.sql.projection import Item, expand
 from holdfast.sql.relation import Field, Relation
 from holdfast.sql.scopes import relation_translator
@@ -159,7 +159,7 @@ class PlainJoin:
         shape = Shape.of([key], [o.column for o in outputs], self.relation.source, None)
         sink = internal_sink(query_id, self.kind, shape)
         same = dict.fromkeys((*self.equal.viable, *self.relation.keys), JOIN_KEY)
-        relation = stored(self.relation, source_of(sink), same)
+        relation = stored(self.relation, sink.as_source(), same)
         return (self._query(query_id, sink, key, outputs, None),), relation
 
     def _query(

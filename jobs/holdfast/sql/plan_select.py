@@ -13,7 +13,7 @@ from holdfast.sql.plan_explode import has_table_functions
 from holdfast.sql.plan_insert import fitted, widened
 from holdfast.sql.plan_join import join_sources
 from holdfast.sql.plan_project import plan_project, refuse_aggregates
-from holdfast.sql.plan_sink import Shape, Target, make_sink, source_of
+from holdfast.sql.plan_sink import Shape, Target, make_sink
 from holdfast.sql.plan_table import table_aggregate
 from holdfast.sql.relation import Relation, relation_of
 from holdfast.sql.scopes import relation_translator
@@ -166,7 +166,7 @@ class _Planner:
         if relation.source.kind == "STREAM":
             return (self._query(relation.source, filter_, step, sink),)
         changes, step = table_aggregate(self._context, self._target, relation, step, filter_)
-        return changes, self._query(source_of(changes.sink), None, step, sink)
+        return changes, self._query(changes.sink.as_source(), None, step, sink)
 
     def _project(self, relation: Relation) -> Query:
         step = plan_project(self._context, self._select, relation)

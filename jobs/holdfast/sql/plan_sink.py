@@ -18,7 +18,12 @@ from holdfast.sql.script import Script
 from holdfast.types.schema import Column
 from holdfast.types.topology import Format, Sink, Source, Window, WindowKind
 
-__all__ = ["Shape", "Target", "internal_sink", "make_sink", "source_of"]
+__all__ = [
+    "Shape",
+    "Target",
+    "internal_sink",
+    "make_sink",
+]
 
 KEY_FORMAT = "ksql.persistence.default.format.key"
 VALUE_FORMAT = "ksql.persistence.default.format.value"
@@ -136,27 +141,4 @@ def internal_sink(query_id: str, kind: str, shape: Shape) -> Sink:
         window=shape.window,
         window_size_ms=shape.window_size_ms,
         internal=True,
-    )
-
-
-def source_of(sink: Sink) -> Source:
-    """A sink as something to read."""
-    return Source(
-        name=sink.name,
-        kind=sink.kind,
-        topic=sink.topic,
-        key_columns=sink.key_columns,
-        value_columns=sink.value_columns,
-        key_format=sink.key_format,
-        value_format=sink.value_format,
-        timestamp=None if sink.internal else sink.timestamp,
-        partitions=sink.partitions,
-        replicas=sink.replicas,
-        window=sink.window,
-        window_size_ms=sink.window_size_ms,
-        wrap_single=sink.wrap_single,
-        delimiter=sink.delimiter,
-        key_delimiter=sink.key_delimiter,
-        history_ms=sink.history_ms,
-        broadcast=sink.broadcast,
     )

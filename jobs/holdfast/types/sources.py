@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 
@@ -73,8 +74,8 @@ class TimestampSpec:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A registered stream or table over a Kafka topic."""
+class _Relation:
+    """A stream or table over a Kafka topic: where its records are and what they look like."""
 
     name: str
     kind: str  # "STREAM" or "TABLE"
@@ -83,16 +84,14 @@ class Source:
     value_columns: tuple[Column, ...]
     key_format: Format = Format.KAFKA
     value_format: Format = Format.JSON
-    timestamp: TimestampSpec | None = None
+    timestamp: TimestampSpec | None = None  # the value column that record times come from
     partitions: int | None = None
     replicas: int | None = None
-    headers: tuple[HeaderColumn, ...] = ()
     window: WindowKind | None = None  # the keys are windowed
     window_size_ms: int = 0  # of TUMBLING and HOPPING; sessions carry both bounds
     wrap_single: bool = True  # WRAP_SINGLE_VALUE: one value column stands inside an object
     delimiter: str = ","  # VALUE_DELIMITER of DELIMITED
     key_delimiter: str = ","  # KEY_DELIMITER of DELIMITED
-    read_only: bool = False  # CREATE SOURCE …: nothing may write to it
     history_ms: int | None = None  # of a versioned table, how far back a stream may look
     broadcast: bool = False  # a small table: streams that join it stay where they are
 
@@ -100,31 +99,8 @@ class Source:
     def columns(self) -> tuple[Column, ...]:
         return self.key_columns + self.value_columns
 
-    def as_sink(self) -> Sink:
-        """The same stream or table as something to write."""
-        return Sink(
-            name=self.name,
-            kind=self.kind,
-            topic=self.topic,
-            key_columns=self.key_columns,
-            value_columns=self.value_columns,
-            key_format=self.key_format,
-            value_format=self.value_format,
-            partitions=self.partitions,
-            replicas=self.replicas,
-            window=self.window,
-            window_size_ms=self.window_size_ms,
-            wrap_single=self.wrap_single,
-            delimiter=self.delimiter,
-            key_delimiter=self.key_delimiter,
-        )
-
-    @property
-    def readable(self) -> tuple[Column, ...]:
-        """All that a read can be asked for by name: also headers, and bounds of windowed keys."""
-        bounds = (Column(WINDOW_START, BIGINT), Column(WINDOW_END, BIGINT))
-        found = self.columns + tuple(h.column for h in self.headers)
-        return (*found, *(bounds if self.window else ()), Column(HEADERS, HEADERS_TYPE))
+    def _shared(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(_Relation)}
 
 
 @dataclass(frozen=True)
@@ -136,27 +112,33 @@ class HeaderColumn:
 
 
 @dataclass(frozen=True)
-class Sink:
+class Source(_Relation):
+    """A registered stream or table that queries read."""
+
+    headers: tuple[HeaderColumn, ...] = ()
+    read_only: bool = False  # CREATE SOURCE …: nothing may write to it
+
+    def as_sink(self) -> Sink:
+        """The same stream or table as something to write, with times of the writer's own."""
+        return Sink(**self._shared() | {"timestamp": None})
+
+    @property
+    def readable(self) -> tuple[Column, ...]:
+        """All that a read can be asked for by name: also headers, and bounds of windowed keys."""
+        bounds = (Column(WINDOW_START, BIGINT), Column(WINDOW_END, BIGINT))
+        found = self.columns + tuple(h.column for h in self.headers)
+        return (*found, *(bounds if self.window else ()), Column(HEADERS, HEADERS_TYPE))
+
+
+@dataclass(frozen=True)
+class Sink(_Relation):
     """The topic a query writes, and the shape of its records."""
 
-    name: str
-    kind: str  # "STREAM" or "TABLE"
-    topic: str
-    key_columns: tuple[Column, ...]
-    value_columns: tuple[Column, ...]
-    key_format: Format = Format.KAFKA
-    value_format: Format = Format.JSON
-    partitions: int | None = None
-    replicas: int | None = None
-    window: WindowKind | None = None  # the keys are windowed
-    window_size_ms: int = 0  # of TUMBLING and HOPPING
-    wrap_single: bool = True
-    delimiter: str = ","
-    key_delimiter: str = ","
-    timestamp: TimestampSpec | None = None  # the value column that record timestamps come from
-    history_ms: int | None = None  # of a versioned table
-    broadcast: bool = False  # see `Source.broadcast`
     # PARTITION BY several expressions: a key is there even when every part of it is null.
     always_keyed: bool = False
     # Between two steps of one statement: no user declared it, and no one else reads it.
     internal: bool = False
+
+    def as_source(self) -> Source:
+        """What it writes as something to read."""
+        return Source(**self._shared() | ({"timestamp": None} if self.internal else {}))
