@@ -59,8 +59,9 @@ class PatientClient:
                 return attempt()
             except KafkaException as error:
                 code = kafka_error(error).code()
-                if code == KafkaError._TIMED_OUT:
-                    # A client may stay with a coordinator that is gone (librdkafka #5511).
+                if code in (KafkaError._TIMED_OUT, KafkaError._NOENT):
+                    # A client may stay with a coordinator that is gone (librdkafka #5511), or with
+                    # its memory of a topic that was not there when it was asked for before.
                     self.client = self._connected()
                 if code not in SETTLING or time.monotonic() >= deadline:
                     raise translate(error, doing, self.properties, acl) from error

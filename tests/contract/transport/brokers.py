@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
+import psutil
 import pytest
 
 from holdfast.errors import CommitUnknown
@@ -137,6 +138,8 @@ class RealBroker:
     def lose_answer(self, producer: TransactionalProducer) -> None:
         self.deliver(producer)
         os.kill(self._pid, signal.SIGSTOP)
+        stopped = psutil.Process(self._pid)
+        self.await_that(lambda: stopped.status() == psutil.STATUS_STOPPED)
         try:
             with pytest.raises(CommitUnknown):
                 producer.commit()
