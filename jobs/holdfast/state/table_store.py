@@ -12,6 +12,7 @@ from holdfast.state.store import KeyValueStore
 
 __all__ = [
     "POSITION_KEY",
+    "SIGN",
     "StorePosition",
     "StoreStats",
     "TableStore",
@@ -29,7 +30,8 @@ _ROWS_KEY = _META + b"rows"
 _MARKER_KEY = _META + b"marker"
 _LAYOUT = b"1"
 _UNCOUNTED = -1
-_SIGN = 1 << 63
+# Added to a signed time it gives a number whose eight bytes are in the order of times.
+SIGN = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ class _Facts:
 
 def _ordered(time_ms: int) -> bytes:
     """Eight bytes whose bytewise order is the order of signed times."""
-    return (time_ms + _SIGN).to_bytes(8, "big")
+    return (time_ms + SIGN).to_bytes(8, "big")
 
 
 def _index_key(state_key: bytes) -> bytes:

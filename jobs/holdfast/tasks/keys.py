@@ -33,15 +33,18 @@ from holdfast.types.topology import Format, KeyExpression, WindowKind
 __all__ = [
     "decode_keys",
     "encode_keys",
+    "measured",
     "session_key",
     "sink_keys",
     "split_window",
     "split_windowed",
     "state_key_sql",
+    "unmeasured",
     "window_key",
 ]
 
 _WINDOW = struct.Struct(">q")
+_LENGTH = struct.Struct(">I")
 _SESSION = struct.Struct(">qq")  # end, start
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
@@ -85,6 +88,16 @@ def _converted(sql: str, kind: SqlType, depth: int) -> str:
         return sql
     named = ", ".join(f"{v} AS `{f.name}`" for v, f in zip(values, kind.fields, strict=True))
     return f"CASE WHEN ({sql}) IS NOT NULL THEN struct({named}) END"
+
+
+def measured(key: bytes) -> bytes:
+    """The state key behind its length, so that a scan of what follows it meets no other key."""
+    return _LENGTH.pack(len(key)) + key
+
+
+def unmeasured(data: bytes) -> bytes:
+    """The inverse of `measured`."""
+    return data[_LENGTH.size :]
 
 
 def window_key(key: bytes, start_ms: int) -> bytes:

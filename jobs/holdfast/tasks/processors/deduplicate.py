@@ -11,6 +11,8 @@ from bisect import bisect_left, insort
 
 import pyarrow as pa
 
+from holdfast.state.table_store import SIGN
+from holdfast.tasks.keys import measured
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import key_arrays
 from holdfast.tasks.processors.records import (
@@ -26,10 +28,8 @@ from holdfast.types.topology import DeduplicateStep, Query
 
 __all__ = ["DeduplicateProcessor"]
 
-_LENGTH = struct.Struct(">I")
 _ORDERED = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
-_SIGN = 1 << 63
 _PASSED = b"\x01"
 
 
@@ -91,7 +91,7 @@ class _Passed:
 
     def __init__(self, state: Overlay, store: StoreView, keys: set[bytes]) -> None:
         self._state = state
-        prefixes = sorted((_prefix(key), key) for key in keys)
+        prefixes = sorted((measured(key), key) for key in keys)
         found = store.scan_many([(prefix, prefix + b"\xff" * 17) for prefix, _ in prefixes])
         self._times = {
             key: [_TIME.unpack(state_key[-8:])[0] for state_key, _ in rows]
@@ -105,11 +105,7 @@ class _Passed:
         if at < len(times) and times[at] < time + within_ms:
             return False
         insort(times, time)
-        state_key = _prefix(key) + _ORDERED.pack(time + _SIGN) + _TIME.pack(time)
+        state_key = measured(key) + _ORDERED.pack(time + SIGN) + _TIME.pack(time)
         self._state.known(state_key, None)
         self._state.put(state_key, _PASSED)
         return True
-
-
-def _prefix(key: bytes) -> bytes:
-    return _LENGTH.pack(len(key)) + key

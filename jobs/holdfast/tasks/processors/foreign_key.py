@@ -7,11 +7,11 @@ answered at once and not kept.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from holdfast.tasks.keys import measured
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
 from holdfast.tasks.processors.records import (
@@ -29,7 +29,6 @@ from holdfast.types.topology import INSTRUCTION, LEFT_KEY, VERSION, JoinKind, Jo
 __all__ = ["ForeignKeyProcessor"]
 
 _RIGHT, _LEFT = b"R", b"S"
-_LENGTH = struct.Struct(">I")
 
 
 class ForeignKeyProcessor(RowProcessor):
@@ -136,7 +135,7 @@ class _Pointing:
 
 
 def _prefix(key: bytes) -> bytes:
-    return _LEFT + _LENGTH.pack(len(key)) + key
+    return _LEFT + measured(key)
 
 
 def _after(prefix: bytes) -> bytes:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.state.table_store import SIGN
+from holdfast.tasks.keys import measured, unmeasured
 from holdfast.tasks.processors.base import StoreView
 
 __all__ = [
@@ -29,10 +31,8 @@ __all__ = [
 ]
 
 Times = npt.NDArray[np.int64]
-_LENGTH = struct.Struct(">I")
 _BOUNDS = struct.Struct(">Qqq")  # end in the order of bytes, start, end
 _END = struct.Struct(">Q")
-_SIGN = 1 << 63
 _AFTER = b"\xff" * (_BOUNDS.size + 1)
 
 
@@ -42,13 +42,13 @@ def session_state_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
     A store has a key's sessions by their ends, so that the old ones need not be read; the end
     comes last once more, since a session expires by it.
     """
-    return _LENGTH.pack(len(key)) + key + _BOUNDS.pack(end_ms + _SIGN, start_ms, end_ms)
+    return measured(key) + _BOUNDS.pack(end_ms + SIGN, start_ms, end_ms)
 
 
 def split_session(state_key: bytes) -> tuple[bytes, int, int]:
     """(key, start, end in ms) of a session's state key."""
     _, start, end = _BOUNDS.unpack(state_key[-_BOUNDS.size :])
-    return state_key[_LENGTH.size : -_BOUNDS.size], start, end
+    return unmeasured(state_key[: -_BOUNDS.size]), start, end
 
 
 def bounds_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
@@ -58,10 +58,10 @@ def bounds_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     return bounds[:, 0], bounds[:, 1]
 
 
-def key_range(key: bytes, from_ms: int = -_SIGN) -> tuple[bytes, bytes]:
+def key_range(key: bytes, from_ms: int = -SIGN) -> tuple[bytes, bytes]:
     """Where the sessions of a key that end at `from_ms` or later lie in a store."""
-    prefix = _LENGTH.pack(len(key)) + key
-    return prefix + _END.pack(max(from_ms + _SIGN, 0)), prefix + _AFTER
+    prefix = measured(key)
+    return prefix + _END.pack(max(from_ms + SIGN, 0)), prefix + _AFTER
 
 
 @dataclass(slots=True)

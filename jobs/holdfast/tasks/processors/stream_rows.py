@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.state.table_store import SIGN
+from holdfast.tasks.keys import measured
 from holdfast.tasks.processors.base import StoreView
 from holdfast.tasks.processors.records import Overlay, Records
 from holdfast.tasks.processors.stream_clock import FOREVER
@@ -28,14 +30,12 @@ __all__ = [
 
 _SIDES = (b"L", b"R")
 _ORPHAN = b"O"
-_LENGTH = struct.Struct(">I")
 _PLACE = struct.Struct(">QQ")  # time with its sign turned, number
 _NUMBER = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
 _APART = (0, 1 << 61)  # the times of the sides' rows, so that each side's can be found alone
 _EARLIEST = -(1 << 60)
 _STORED = b""  # a row that is there, whatever it holds
-_SIGN = 1 << 63
 Times = npt.NDArray[np.int64]
 _Place = tuple[int, int]  # time in ms, number
 Reach = tuple[tuple[int, int], tuple[int, int]]
@@ -66,13 +66,13 @@ def retention_of(window: JoinWindow) -> int:
 def range_of(side: int, key: bytes, first: int, last: int) -> tuple[bytes, bytes]:
     """Where a store has the side's rows of a key with `first <= time <= last` (ms, from 0)."""
     prefix = _row_key(side, key)
-    return prefix + _PLACE.pack(first + _SIGN, 0), prefix + _PLACE.pack(last + 1 + _SIGN, 0)
+    return prefix + _PLACE.pack(first + SIGN, 0), prefix + _PLACE.pack(last + 1 + SIGN, 0)
 
 
 def row_keys(side: int, keys: Sequence[bytes], times: Times, numbers: Times) -> list[bytes]:
     """The state keys of a side's rows of these keys, times (ms) and numbers."""
     tails = np.empty(len(keys), _TAIL)
-    tails["time"] = times.astype(np.uint64) ^ np.uint64(_SIGN)
+    tails["time"] = times.astype(np.uint64) ^ np.uint64(SIGN)
     tails["number"] = numbers
     tails["expires"] = times + _APART[side]
     data, width = tails.tobytes(), _TAIL.itemsize
@@ -82,7 +82,7 @@ def row_keys(side: int, keys: Sequence[bytes], times: Times, numbers: Times) -> 
 def places_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     """Times in ms and numbers of rows, by their state keys."""
     tails = np.frombuffer(b"".join(key[-_TAIL.itemsize :] for key in state_keys), _TAIL)
-    times = (tails["time"].astype(np.uint64) ^ np.uint64(_SIGN)).astype(np.int64)
+    times = (tails["time"].astype(np.uint64) ^ np.uint64(SIGN)).astype(np.int64)
     return times, tails["number"].astype(np.int64)
 
 
@@ -112,7 +112,7 @@ class StreamRows:
     def add(self, side: int, key: bytes, place: _Place, row: bytes) -> None:
         """Keeps the row of a record of this time and number."""
         time, number = place
-        state_key = _row_key(side, key) + _PLACE.pack(time + _SIGN, number)
+        state_key = _row_key(side, key) + _PLACE.pack(time + SIGN, number)
         state_key += _TIME.pack(time + _APART[side])
         self._state.known(state_key, None)
         self._state.put(state_key, row)
@@ -128,7 +128,7 @@ def _read(side: int, spans: dict[bytes, tuple[int, int]], store: StoreView) -> d
         timed = rows[key] = _Timed()
         for state_key, row in there:
             turned, number = _PLACE.unpack(state_key[-24:-8])
-            timed.add((turned - _SIGN, number), row)
+            timed.add((turned - SIGN, number), row)
     return rows
 
 
@@ -146,7 +146,7 @@ class _Timed:
 
 
 def _row_key(side: int, key: bytes) -> bytes:
-    return _SIDES[side] + _LENGTH.pack(len(key)) + key
+    return _SIDES[side] + measured(key)
 
 
 def _spans(records: Records, reach: Reach) -> _Spans:
@@ -204,7 +204,7 @@ class Orphans:
         due, self._waiting[:count] = self._waiting[:count], []
         for orphan in due:
             row = self._state.get(orphan)
-            time = _NUMBER.unpack(orphan[1:9])[0] - _SIGN
+            time = _NUMBER.unpack(orphan[1:9])[0] - SIGN
             side = self._first if orphan[9] else 1 - self._first
             if row is None:
                 continue
@@ -217,8 +217,8 @@ class Orphans:
     def _key(self, side: int, key: bytes, place: _Place) -> bytes:
         rank = b"\x01" if side == self._first else b"\x00"
         time, number = place
-        head = _ORPHAN + _NUMBER.pack(time + _SIGN) + rank
+        head = _ORPHAN + _NUMBER.pack(time + SIGN) + rank
         return head + key + _NUMBER.pack(number) + FOREVER
 
     def _end(self, now: int) -> bytes:
-        return _ORPHAN + _NUMBER.pack(max(now - min(self._waits) + _SIGN, 0))
+        return _ORPHAN + _NUMBER.pack(max(now - min(self._waits) + SIGN, 0))
