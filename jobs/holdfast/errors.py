@@ -23,12 +23,15 @@ __all__ = [
     "InvalidStatement",
     "InvalidTestCase",
     "KafkaUnavailable",
+    "NoHolder",
     "NotOwner",
     "OffsetOverlap",
+    "PositionLost",
     "PreconditionsChanged",
     "Refused",
     "Retriable",
     "StoreAhead",
+    "StoreBehind",
     "StoreCorrupted",
     "StoreLocked",
     "TopicMissing",
@@ -104,6 +107,14 @@ class NotOwner(Retriable):
     """This executor does not hold the volume the state task belongs to: wait for the owner."""
 
 
+class NoHolder(Retriable):
+    """No query server that holds this part of a table answers: wait for one to come back."""
+
+
+class StoreBehind(Retriable):
+    """A query server's store is further behind than the caller allows: wait, or allow more."""
+
+
 class StoreCorrupted(HoldfastError):
     """The local store cannot be read or belongs to something else: wipe it and restore."""
 
@@ -162,6 +173,10 @@ class OffsetOverlap(Refused):
 
 class HangingTransaction(Refused):
     """Records of an ended transaction have no commit or abort marker, and nobody will write it."""
+
+
+class PositionLost(Refused):
+    """The changelog no longer tells what came after a position: read the table anew."""
 
 
 class PreconditionsChanged(Refused):

@@ -1,0 +1,1 @@
+"""Query servers: standbys that follow changelogs, and what answers from them over HTTP."""
