@@ -14,7 +14,7 @@ from holdfast.types.ids import Place
 
 __all__ = ["level_end"]
 
-_ENOUGH = 0.5  # of the limit: a batch this full is not worth another question
+_ENOUGH = 0.75  # of the limit: a batch this full is not worth another question
 
 
 def level_end(

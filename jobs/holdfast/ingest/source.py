@@ -40,6 +40,7 @@ __all__ = ["KafkaBatch", "KafkaDataSource", "KafkaRange", "KafkaStream"]
 
 _LOG = logging.getLogger(__name__)
 _A_DAY_MS = 86_400_000  # how far ahead of this machine's clock a record's time may be
+_PARTS = (0.9, 0.6)  # of the limit: where a batch's end is looked for first, by the last one's pace
 
 
 class KafkaDataSource(DataSource):
@@ -91,7 +92,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._size = BatchSize(options.max_offsets_per_trigger, options.batch_target_ms)
         self._target: dict[Place, int] | None = None  # where Trigger.AvailableNow ends
-        self._cut = (0, 0)  # the record time where the last batch ended, and how far it went
+        self._cut = (0, 0.0)  # the record time where the last batch ended, ms per offset of it
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         return places_to_spark(_first(self._options, self._bounds()))
@@ -116,7 +117,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 p: (low, min(high, ends[p])) for p, (low, high) in bounds.items() if p in ends
             }
         end = self._end(begin, bounds, self._size.limit())
-        offsets = sum(end[p] - begin.get(p, low) for p, (low, _) in bounds.items())
+        offsets = _taken(begin, end, bounds)
         self._size.planned(offsets, cut=any(end[p] < high for p, (_, high) in bounds.items()))
         return places_to_spark(end)
 
@@ -142,12 +143,12 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if limit is None or not several or all(end[p] >= high for p, (_, high) in bounds.items()):
             return end
         newest_ms = int(time.time() * 1000) + _A_DAY_MS
-        last, span = self._cut
-        guesses = (last + span, last + 2 * span, last)
+        last, pace = self._cut
+        guesses = (*(last + round(part * limit * pace) for part in _PARTS), last)
         found = level_end(begin, bounds, limit, newest_ms, self._first_at, guesses)
         if found is None:
             return end
-        self._cut = (found[0], found[0] - last)
+        self._cut = (found[0], (found[0] - last) / max(_taken(begin, found[1], bounds), 1))
         return found[1]
 
     def _first_at(self, time_ms: int) -> dict[Place, int]:
@@ -175,6 +176,13 @@ def _topics(options: IngestOptions) -> list[str]:
 def _bounds(options: IngestOptions) -> dict[Place, tuple[int, int]]:
     found = {topic: admin(options.kafka).bounds(topic) for topic in _topics(options)}
     return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.items()}
+
+
+def _taken(
+    begin: Mapping[Place, int], end: Mapping[Place, int], bounds: Mapping[Place, tuple[int, int]]
+) -> int:
+    """How many offsets a batch has; those of new topic partitions from their log's start."""
+    return sum(end[p] - begin.get(p, low) for p, (low, _) in bounds.items())
 
 
 def _first(options: IngestOptions, bounds: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:

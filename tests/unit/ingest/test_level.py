@@ -44,11 +44,19 @@ def test_a_batch_goes_on_where_the_last_one_ended() -> None:
     found = _end(logs, 110, start={A: 500, B: 50})
     assert found is not None
     assert logs[B][found[B] - 1] < logs[A][found[A]]
-    assert 55 <= found[A] - 500 + found[B] - 50 <= 110
+    assert 82 <= found[A] - 500 + found[B] - 50 <= 110
 
 
 def test_records_of_one_time_cannot_be_parted() -> None:
     assert _end({A: [7] * 100, B: [7] * 100}, 50) is None
+
+
+def test_a_batch_is_nearly_as_large_as_it_may_be_whatever_was_guessed() -> None:
+    logs = {A: list(range(0, 2_000, 2)), B: list(range(1, 2_000, 2))}
+    for guess in (110, 120, 160, 900):
+        found = _end(logs, 200, guesses=(guess,))
+        assert found is not None
+        assert 150 <= sum(found.values()) <= 200
 
 
 _times = st.lists(st.integers(0, 500), max_size=60).map(sorted)
