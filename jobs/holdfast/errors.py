@@ -24,8 +24,10 @@ __all__ = [
     "InvalidTestCase",
     "KafkaUnavailable",
     "NoHolder",
+    "NotAllowed",
     "NotOwner",
     "OffsetOverlap",
+    "Overloaded",
     "PositionLost",
     "PreconditionsChanged",
     "Refused",
@@ -173,6 +175,14 @@ class OffsetOverlap(Refused):
 
 class HangingTransaction(Refused):
     """Records of an ended transaction have no commit or abort marker, and nobody will write it."""
+
+
+class NotAllowed(Refused):
+    """The caller has no permission for what it asks: ask who keeps the server's tokens."""
+
+
+class Overloaded(Retriable):
+    """A client asks more than it may in this time: wait and ask again."""
 
 
 class PositionLost(Refused):
