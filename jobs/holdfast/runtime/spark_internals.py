@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
+from pyspark.serializers import BatchedSerializer, CPickleSerializer
 from pyspark.sql import DataFrame
 from pyspark.util import _load_from_socket
 
@@ -20,6 +21,9 @@ __all__ = ["Executor", "executors", "located", "on_state_workers", "payload"]
 
 _STATE_WORKER = "HOLDFAST_STATE_WORKER"
 _environment = threading.Lock()
+# What the JVM makes of one element per partition.  Said so because `zip` would otherwise send both
+# its sides through Python workers of their own, only to cut them into batches of one size.
+_ONE_BY_ONE = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, order=True)
@@ -58,14 +62,14 @@ def located(context: SparkContext, locations: Sequence[str]) -> RDD[int]:
     tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
     scala_rdd = _scala_context(context).makeRDD(_seq(jvm, pairs), tag)
     java_rdd = jvm.org.apache.spark.api.java.JavaRDD(scala_rdd, tag)
-    return RDD(_to_python(jvm, java_rdd), context)
+    return RDD(_to_python(jvm, java_rdd), context, _ONE_BY_ONE)
 
 
 def payload(frame: DataFrame) -> RDD[list[bytes]]:
     """The frame's partitions, each one element: its Arrow IPC record batches without schema."""
     context: SparkContext = frame.sparkSession.sparkContext
     java_rdd = frame._jdf.toArrowBatchRdd().toJavaRDD().glom()
-    return RDD(_to_python(context._jvm, java_rdd), context)
+    return RDD(_to_python(context._jvm, java_rdd), context, _ONE_BY_ONE)
 
 
 def on_state_workers(
