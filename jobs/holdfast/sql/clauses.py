@@ -103,9 +103,9 @@ class JoinClause:
 
 @dataclass(frozen=True)
 class Select:
-    """SELECT … of a persistent query.  `partition_by` is None without the clause.
+    """SELECT …, without LIMIT.  `partition_by` is None without the clause.
 
-    `joins` follow `source` from left to right; `final` is EMIT FINAL.
+    `joins` follow `source` from left to right; `final` is EMIT FINAL, `changes` EMIT CHANGES.
     """
 
     items: tuple[SelectItem, ...]
@@ -119,3 +119,4 @@ class Select:
     at: int
     joins: tuple[JoinClause, ...] = ()
     final: bool = False
+    changes: bool = False

@@ -1,8 +1,9 @@
-"""The grammar of SELECT in a persistent query."""
+"""The grammar of SELECT."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -46,8 +47,9 @@ class SelectParser(WindowParser):
             having=self._condition("HAVING"),
             at=start.start,
             joins=joins,
-            final=self._final(),
         )
+        changes, final = self._emit()
+        select = replace(select, changes=changes, final=final)
         self._refuse_more()
         self._check_qualifiers(select)
         return select
@@ -166,13 +168,14 @@ class SelectParser(WindowParser):
                 return token.upper == "," or self.at("(", ")")
         return False
 
-    def _final(self) -> bool:
+    def _emit(self) -> tuple[bool, bool]:
+        """Whether EMIT CHANGES, or EMIT FINAL, is written."""
         if not self.take("EMIT"):
-            return False
+            return False, False
         final = self.take("FINAL")
         if not final and not self.take("CHANGES"):
             self.fail_expected("CHANGES after EMIT", ["CHANGES", "FINAL"])
-        return final
+        return not final, final
 
     def _refuse_more(self) -> None:
         if self.token.upper in _CLAUSE_WORDS and self.token.kind is Kind.WORD:

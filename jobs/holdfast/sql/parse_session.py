@@ -21,6 +21,8 @@ from holdfast.sql.statements import (
     Explain,
     Print,
     RunScript,
+    Select,
+    SelectQuery,
     SetProperty,
     Show,
     Statement,
@@ -41,6 +43,7 @@ class Place(Enum):
     FILE = auto()
     TEST = auto()  # also ASSERT VALUES
     SESSION = auto()  # also SHOW, DESCRIBE, EXPLAIN, PRINT, RUN SCRIPT
+    SERVER = auto()  # what a session has, and SELECT: pull and push queries
 
 
 class StatementParser(SourceParser):
@@ -85,7 +88,8 @@ class StatementParser(SourceParser):
             "UNSET": self._unset,
             "DEFINE": self._define,
             "UNDEFINE": self._undefine,
-            **(self._of_a_session() if self._place is Place.SESSION else {}),
+            **(self._of_a_session() if self._place in (Place.SESSION, Place.SERVER) else {}),
+            **({"SELECT": self._query} if self._place is Place.SERVER else {}),
         }
         word = self.token.upper
         if word not in parsers:
@@ -222,6 +226,19 @@ class StatementParser(SourceParser):
         interval = self.whole_number("INTERVAL") if with_interval else None
         limit = self.whole_number("LIMIT") if self.take("LIMIT") else None
         return Print(topic, beginning, interval, limit, start.start)
+
+    def _query(self) -> SelectQuery:
+        start = self.token.start
+        select = self.parse_select()
+        limit = self._limit(select) if self.take("LIMIT") else None
+        return SelectQuery(select, limit, start, self.written(start, self.behind))
+
+    def _limit(self, select: Select) -> int:
+        kind = "Push" if select.changes else "Pull"
+        if self.at("-"):
+            self.refuse(f"{kind} queries don't support negative integers in the LIMIT clause.",
+                        self.token.start)  # fmt: skip
+        return self.whole_number("LIMIT")
 
     def _run(self) -> RunScript:
         start = self.advance()

@@ -102,9 +102,16 @@ def reference(field: Field, at: int) -> exp.Column:
 
 
 def expand(
-    script: Script, select: Select, relation: Relation, before: Translator
+    script: Script,
+    select: Select,
+    relation: Relation,
+    before: Translator,
+    *,
+    transient: bool = False,
 ) -> tuple[list[Item], ColumnNames]:
     """The projection's columns in order, and the generator of further names.
+
+    `transient`: of a pull or push query, which may show pseudo columns under their own names.
 
     Raises:
         InvalidStatement: two columns of one name, a reserved name, an unknown source of a star.
@@ -119,7 +126,8 @@ def expand(
         )
         for found in made:
             check_column_name(script, found.at, found.name)
-            _refuse_reserved(script, found)
+            if not (transient and _is_itself(found)):
+                _refuse_reserved(script, found)
             if any(found.name == other.name for other in items):
                 raise script.invalid(
                     found.at,
@@ -128,6 +136,11 @@ def expand(
                 )
             items.append(found)
     return items, names
+
+
+def _is_itself(item: Item) -> bool:
+    column = plain_column(item.expression)
+    return column is not None and resolve_identifier(column.this) == item.name
 
 
 def _refuse_reserved(script: Script, item: Item) -> None:

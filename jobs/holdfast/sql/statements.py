@@ -46,6 +46,7 @@ __all__ = [
     "RunScript",
     "Select",
     "SelectItem",
+    "SelectQuery",
     "SetProperty",
     "Show",
     "Statement",
@@ -270,6 +271,16 @@ class Print:
 
 
 @dataclass(frozen=True)
+class SelectQuery:
+    """SELECT … [LIMIT n]: a pull query, with EMIT CHANGES a push query; `text` as written."""
+
+    select: Select
+    limit: int | None
+    at: int
+    text: str
+
+
+@dataclass(frozen=True)
 class RunScript:
     """RUN SCRIPT 'path'."""
 
@@ -313,6 +324,7 @@ Statement = (
     | Describe
     | Explain
     | Print
+    | SelectQuery
     | RunScript
     | SetProperty
     | UnsetProperty
