@@ -18,6 +18,7 @@ import orjson
 
 from holdfast.errors import InvalidConfig
 from holdfast.runtime.health import Health
+from holdfast.types.status import QueryState
 
 __all__ = ["Page", "health_pages", "serve", "status_body"]
 
@@ -104,7 +105,8 @@ def health_pages(health: Health, status: Callable[[], dict[str, Any]]) -> dict[s
 def status_body(status: dict[str, Any], health: Health) -> dict[str, Any]:
     """A job's status with `ready`, `reason` (empty when ready), `lag` and `caught_up`.
 
-    Lags are source offsets, null until they are known; each query has its own as well.
+    Lags are source offsets, null until they are known; each query has its own as well.  A job
+    answers for the queries that run: one that was paused or terminated is behind on purpose.
     """
     reason = health.why_not_ready()
     levels = {name: health.level(name) for name in status["queries"]}
@@ -116,8 +118,9 @@ def status_body(status: dict[str, Any], health: Health) -> dict[str, Any]:
         }
         for name, query in status["queries"].items()
     }
-    known = [level for level in levels.values() if level is not None]
-    all_known = len(known) == len(levels)
+    running = [name for name, query in queries.items() if query["state"] == QueryState.RUNNING]
+    known = [level for name in running if (level := levels[name]) is not None]
+    all_known = len(known) == len(running)
     return {
         **status,
         "queries": queries,

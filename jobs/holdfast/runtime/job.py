@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -26,8 +27,10 @@ from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.session import is_local, spark_session
 from holdfast.runtime.start_streams import start_streams
+from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watch import Watch
+from holdfast.state.orders import OrderBook
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import Place
 from holdfast.types.status import JobState
@@ -80,7 +83,13 @@ def run(
             )  # fmt: skip
             runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
             watch = Watch(admin, settings, metrics, health)
-            _drive(runs, services, board, watch, stop, stop_when_caught_up=stop_when_caught_up)
+            book = OrderBook(
+                admin, settings.client(), settings.application_id,
+                replicas=settings.state.changelog_replicas,
+            )  # fmt: skip
+            steering = Steering(book, topology.queries, board, health, stop)
+            looks = _Looks(board, watch, steering)
+            _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
 
@@ -104,31 +113,36 @@ def _spark(settings: Settings, stop: threading.Event) -> Iterator[SparkSession]:
         _stop(session)
 
 
+@dataclass(frozen=True)
+class _Looks:
+    """What the main loop looks at, and where it shows it."""
+
+    board: Scoreboard
+    watch: Watch
+    steering: Steering
+
+
 def _drive(
     runs: list[QueryRun],
     services: Services,
-    board: Scoreboard,
-    watch: Watch,
+    looks: _Looks,
     stop: threading.Event,
     *,
     stop_when_caught_up: bool,
 ) -> None:
-    health = services.health
+    health, watch = services.health, looks.watch
     purge = Purge(services.admin, services.internal_topics)
     try:
-        for number, run_ in enumerate(runs, 1):
-            if stop.is_set():
-                return
-            health.phase(f"restoring {run_.query.id}, query {number} of {len(runs)}")
-            run_.prepare()
-        board.state(JobState.RUNNING)
-        health.phase("starting the streams")
-        start_streams(runs, stop)
-        targets = {r.query.id: watch.ends(r) for r in runs}
+        looks.steering.at_start(runs)
+        _start(runs, health, looks.board, stop)
+        if stop.is_set():
+            return
+        targets = {r.query.id: watch.ends(r) for r in runs if not r.held}
         health.serving()
         keep_going = KeepGoing(runs, stop, health, services.settings.retry_timeout_ms / 1000)
         while not stop.wait(_POLL_S):
             keep_going.check()
+            looks.steering.look(runs)
             watch.observe(runs)
             _show_progress(runs)
             purge.look(runs)
@@ -142,18 +156,34 @@ def _drive(
         purge.delete(runs)
 
 
+def _start(
+    runs: Sequence[QueryRun], health: Health, board: Scoreboard, stop: threading.Event
+) -> None:
+    """Prepares and starts every query that shall run."""
+    starting = [run_ for run_ in runs if not run_.held]
+    for number, run_ in enumerate(starting, 1):
+        if stop.is_set():
+            return
+        health.phase(f"restoring {run_.query.id}, query {number} of {len(starting)}")
+        run_.prepare()
+    board.state(JobState.RUNNING)
+    health.phase("starting the streams")
+    start_streams(starting, stop)
+
+
 def _level(
     runs: Sequence[QueryRun], targets: Mapping[str, Mapping[Place, int]], watch: Watch
 ) -> bool:
-    """Has every query read what was there at the start, and what others have made of it?
+    """Has every query that runs read what was there at the start, and what others made of it?
 
     A query comes after those whose results it reads, so that these have been looked at before.
     """
     made = {run_.query.sink.topic for run_ in runs}
     return all(
-        run_.caught_up(targets[run_.query.id])
+        run_.caught_up(targets.get(run_.query.id, {}))
         and run_.caught_up(watch.written(made.intersection(run_.source_topics)))
         for run_ in runs
+        if not run_.held
     )
 
 

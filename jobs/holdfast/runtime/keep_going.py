@@ -51,7 +51,7 @@ class KeepGoing:
             HoldfastError: a query has failed for good, or for too long.
         """
         for run_ in self._runs:
-            error = run_.ended_by()
+            error = None if run_.held else run_.ended_by()
             if error is None:
                 continue
             cause = from_spark(run_.query.id, error)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -27,11 +31,12 @@ from holdfast.runtime.start import StartPoint, start_point, stream_start
 from holdfast.runtime.topics import QueryTopics, dead_letters
 from holdfast.runtime.turn import Turn
 from holdfast.state.source_progress import Of, progress_of
+from holdfast.tasks.packing import packs
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, consumer_group, stream_transactional_id
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from holdfast.types.ingest import DATA_SOURCE, IngestOptions, Packing
 from holdfast.types.topology import Query
 
 __all__ = ["QueryRun", "Services"]
@@ -91,10 +96,38 @@ class QueryRun:
                 settings, query, topics.sink.partitions, progress.name, progress.partitions
             )
         self._shown: dict[Place, int] = {}
+        self._hold = threading.Event()
+        self._in_hand = threading.Lock()  # held by the batch in hand
 
     @property
     def stateful(self) -> bool:
         return self.query.stateful
+
+    # -- order to hold ------------------------------------------------------------------------
+
+    @property
+    def held(self) -> bool:
+        """Whether it takes no batches; the one in hand may not have ended yet."""
+        return self._hold.is_set()
+
+    def hold(self) -> bool:
+        """Takes no more batches; called again until True: the last one and the stream have ended.
+
+        Nothing is lost or done twice: `prepare` goes on from the commit markers.
+        """
+        self._hold.set()
+        if not self._in_hand.acquire(blocking=False):
+            return False
+        self._in_hand.release()  # whoever takes it from now on sees the order
+        streaming, self.streaming = self.streaming, None
+        if streaming is not None:
+            with suppress(PySparkException):
+                streaming.stop()
+        return True
+
+    def release(self) -> None:
+        """It may take batches again; `prepare` and `stream` come next."""
+        self._hold.clear()
 
     # -- start -------------------------------------------------------------------------------
 
@@ -197,8 +230,9 @@ class QueryRun:
     def _run(self, frame: DataFrame, batch: Batch) -> None:
         services = self._services
         began = time.perf_counter()
-        with services.turn.take(lambda: services.health.beat(self.query.id)) as ours:
-            if not ours:
+        beat, held = partial(services.health.beat, self.query.id), self._hold.is_set
+        with services.turn.take(beat, held) as ours, self._in_hand:
+            if not ours or held():
                 return  # Spark takes the batch for done; its checkpoint is scratch (ADR 2)
             if self._plan is not None:
                 reports = run_stateful(frame, self._plan, batch, services.cluster)
@@ -245,7 +279,10 @@ class QueryRun:
             wanted = {name for each in (first, *others) for name in each.columns}
             named = (c.name for c in first.source.readable)
             return replace(first, columns=tuple(n for n in named if n in wanted))
-        return replace(first, others=tuple(others))
+        packing = None
+        if self.stateful and packs(self.query):
+            packing = Packing(self.query, self._settings.state.partitions)
+        return replace(first, others=tuple(others), packing=packing)
 
     def _source_options(
         self, side: int, start: Mapping[Place, int], end: Mapping[Place, int] | None

@@ -23,6 +23,7 @@ from holdfast.types.status import (
     JobState,
     JobStatus,
     PartitionStatus,
+    QueryState,
     QueryStatus,
     status_path,
 )
@@ -73,6 +74,21 @@ class Scoreboard:
         with self._lock:
             self._status = replace(self._status, state=state)
             self._write()
+
+    def steered(self, query_id: str, state: QueryState) -> bool:
+        """Moves a query to another state; False when it was there."""
+        with self._lock:
+            known = self._status.queries[query_id]
+            if known.state is state:
+                return False
+            self._put(query_id, replace(known, state=state))
+            self._write()
+            return True
+
+    def state_of(self, query_id: str) -> QueryState:
+        """What a query does."""
+        with self._lock:
+            return self._status.queries[query_id].state
 
     def observe(
         self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float

@@ -23,8 +23,10 @@ class Turn:
         self._stopping = threading.Event()
 
     @contextmanager
-    def take(self, beat: Callable[[], None]) -> Iterator[bool]:
-        """Waits for the turn; False when the job stops, which ends the wait as well.
+    def take(
+        self, beat: Callable[[], None], unwanted: Callable[[], bool] = lambda: False
+    ) -> Iterator[bool]:
+        """Waits for the turn; False when the job stops or the turn is `unwanted` meanwhile.
 
         Spark ends a stream only when its batch has returned: one that went on waiting for the
         turn would keep the job from stopping for ever.
@@ -33,7 +35,7 @@ class Turn:
             beat: called again and again as long as somebody else has the turn, and with it.
         """
         while not self._lock.acquire(timeout=_BEAT_S):
-            if self._stopping.is_set():
+            if self._stopping.is_set() or unwanted():
                 yield False
                 return
             beat()

@@ -59,7 +59,7 @@ class Watch:
             return
         self._next = time.monotonic() + _EVERY_S
         for run_ in runs:
-            if is_idle(run_.streaming):
+            if run_.held or is_idle(run_.streaming):
                 self._health.beat(run_.query.id)
         with suppress(HoldfastError):  # numbers keep their last value
             self._ask(runs)
@@ -67,6 +67,8 @@ class Watch:
     def _ask(self, runs: list[QueryRun]) -> None:
         try:
             for run_ in runs:
+                if run_.held and not run_.done:
+                    continue  # since the start: nobody has asked how far it is
                 level = self._health.observe(run_.query.id, dict(run_.done), self.ends(run_))
                 self._metrics.lag(run_.query, level.lag)
             if self._letters is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 
 from holdfast.sql.catalog import Catalog
@@ -20,15 +20,15 @@ from holdfast.sql.statements import (
     Steer,
 )
 from holdfast.types.schema import Column
-from holdfast.types.topology import Expectation, Query, Source
+from holdfast.types.topology import Expectation, Query, Source, statements
 
 __all__ = [
     "altered",
-    "belongs",
     "check_source",
     "check_topic_there",
     "dropped",
     "expectation",
+    "known_id",
     "terminated",
 ]
 
@@ -120,21 +120,20 @@ def terminated(script: Script, statement: Steer, queries: Sequence[Query]) -> li
     if statement.query is None:
         return []
     wanted = statement.query.text.lower()
-    # ksqlDB's ids end in a number, CTAS_COUNTS_7, which says nothing here.
-    names = (wanted, re.sub(r"_\d+$", "", wanted))
-    made = [q for q in queries if q.id in names and not q.sink.internal]
-    if not made:
+    known = statements(queries)
+    gone = known_id(wanted, known)
+    if gone is None:
         raise script.invalid(
             statement.at, f"Unknown queryId: {statement.query.text}",
-            action=did_you_mean(wanted, [q.id for q in queries]),
+            action=did_you_mean(wanted, known),
         )  # fmt: skip
-    gone = made[0].id
-    return [q for q in queries if q.id != gone and not belongs(q, gone)]
+    return [q for q in queries if q not in known[gone]]
 
 
-def belongs(query: Query, query_id: str) -> bool:
-    """Whether a query is one of the steps before the query of that id."""
-    return query.sink.internal and query.id.startswith(f"{query_id}_")
+def known_id(wanted: str, known: Container[str]) -> str | None:
+    """The id among `known` that a user means: ksqlDB's own end in a number, CTAS_COUNTS_7."""
+    names = (wanted.lower(), re.sub(r"_\d+$", "", wanted.lower()))
+    return next((name for name in names if name in known), None)
 
 
 def check_source(script: Script, catalog: Catalog, statement: AssertSource) -> None:

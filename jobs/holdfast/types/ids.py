@@ -15,6 +15,7 @@ __all__ = [
     "dead_letter_topic",
     "insertions_topic",
     "insertions_transactional_id",
+    "orders_topic",
     "progress_topic",
     "state_transactional_id",
     "stream_transactional_id",
@@ -54,6 +55,11 @@ def insertions_topic(application_id: str) -> str:
 def insertions_transactional_id(application_id: str) -> str:
     """Of the producer that writes them."""
     return f"{application_id}-insertions"
+
+
+def orders_topic(application_id: str) -> str:
+    """Where a job keeps what its queries were told (PAUSE, TERMINATE), and what they do."""
+    return f"{application_id}-orders"
 
 
 def consumer_group(application_id: str, query_id: str) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "JobState",
     "JobStatus",
     "PartitionStatus",
+    "QueryState",
     "QueryStatus",
     "status_path",
 ]
@@ -39,6 +40,14 @@ class JobState(StrEnum):
     RESTORING = "restoring"
     RUNNING = "running"
     STOPPED = "stopped"
+
+
+class QueryState(StrEnum):
+    """running <-> paused -> terminated; a terminated query runs again when it is restored."""
+
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    TERMINATED = "TERMINATED"
 
 
 @dataclass(frozen=True, config=_TOLERANT)
@@ -78,6 +87,7 @@ class QueryStatus:
 
     Attributes:
         batch_id: -1 before its first batch.
+        state: what it does; only a running query takes batches.
         window_retention_ms: how long it keeps a window; 0 without windows.
     """
 
@@ -90,6 +100,7 @@ class QueryStatus:
     dropped_null_key: int = 0
     state_partitions: tuple[PartitionStatus, ...] = ()
     window_retention_ms: int = 0
+    state: QueryState = QueryState.RUNNING
 
 
 @dataclass(frozen=True, config=_TOLERANT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -87,6 +88,7 @@ __all__ = [
     "Topology",
     "Window",
     "WindowKind",
+    "statements",
 ]
 
 
@@ -340,3 +342,17 @@ class Topology:
     def query(self, name: str) -> Query | None:
         """The query that writes the table or stream `name` (resolved name), if any."""
         return next((q for q in self.queries if q.sink.name == name), None)
+
+
+def statements(queries: Iterable[Query]) -> dict[str, tuple[Query, ...]]:
+    """All queries of each statement by the id of its last one, which writes what it names.
+
+    A statement's steps before the last write internal topics and come right before it.
+    """
+    found: dict[str, tuple[Query, ...]] = {}
+    steps: list[Query] = []
+    for query in queries:
+        steps.append(query)
+        if not query.sink.internal:
+            found[query.id], steps = tuple(steps), []
+    return found

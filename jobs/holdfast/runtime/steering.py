@@ -1,0 +1,157 @@
+"""Obeys PAUSE, RESUME and TERMINATE: which queries of a running job take batches (ADR 16).
+
+    RUNNING <-> PAUSED        a paused query's batch in hand ends, then its stream does; resumed,
+                              it goes on from its commit markers, as after any restart
+    either -> TERMINATED      the same, for good: no driver starts it again until its statement
+                              is another one, or it is restored by an order
+
+Stores, topics and progress stay in every state.  Steps of one statement are steered together.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+from holdfast.errors import HoldfastError, Retriable
+from holdfast.runtime.health import Health
+from holdfast.runtime.query_run import QueryRun
+from holdfast.runtime.scoreboard import Scoreboard
+from holdfast.runtime.start_streams import start_streams
+from holdfast.state.orders import OrderBook, Told, statement_digest
+from holdfast.types.status import QueryState
+from holdfast.types.topology import Query, statements
+
+__all__ = ["Steering"]
+
+_LOG = logging.getLogger(__name__)
+_EVERY_S = 1.0
+_AGAIN_S = 10.0  # after a broker that did not answer: the main loop has other things to do
+
+
+class Steering:
+    """Owns what each query of a job shall do, and tells what it does."""
+
+    def __init__(
+        self,
+        book: OrderBook,
+        queries: Sequence[Query],
+        board: Scoreboard,
+        health: Health,
+        stop: threading.Event,
+    ) -> None:
+        self._book = book
+        self._statements = statements(queries)
+        self._digests = {i: statement_digest(of[-1]) for i, of in self._statements.items()}
+        self._board = board
+        self._health = health
+        self._stop = stop
+        self._next = 0.0
+        self._mute = False
+
+    def at_start(self, runs: Sequence[QueryRun]) -> None:
+        """Holds what shall not start; called before any query is prepared.
+
+        Raises:
+            KafkaUnavailable, Refused: nobody knows what is to start.
+        """
+        self._book.refresh()
+        for query_id, of_statement in self._statements.items():
+            if self._wanted(query_id) is not QueryState.RUNNING:
+                for run_ in _of(runs, of_statement):
+                    run_.hold()
+                self._now(query_id, self._wanted(query_id))
+
+    def look(self, runs: Sequence[QueryRun]) -> None:
+        """Called at every turn of the main loop.
+
+        Raises:
+            HoldfastError: a resumed query cannot start, and trying again does not help.
+        """
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _EVERY_S
+        try:
+            self._book.refresh()
+        except HoldfastError as error:  # orders stay as they were known
+            self._next = time.monotonic() + _AGAIN_S
+            _LOG.warning("No orders can be read: %s", error.fact)
+            return
+        for query_id, of_statement in self._statements.items():
+            if self._obeyed(query_id, _of(runs, of_statement)):
+                self._now(query_id, self._wanted(query_id))
+        if not self._mute:
+            self._tell(runs)
+
+    def _wanted(self, query_id: str) -> QueryState:
+        order = self._book.orders.get(query_id)
+        return QueryState.RUNNING if order is None else order.state_of(self._digests[query_id])
+
+    def _obeyed(self, query_id: str, runs: Sequence[QueryRun]) -> bool:
+        """Does what is wanted of one statement; False: it is not done yet."""
+        if self._wanted(query_id) is QueryState.RUNNING:
+            done = [self._goes_on(run_) for run_ in runs if run_.held]
+        else:
+            done = [run_.hold() for run_ in runs]
+        return all(done)
+
+    def _goes_on(self, run_: QueryRun) -> bool:
+        if not run_.hold():  # the batch that was in hand when it was told to stop
+            return False
+        _LOG.info("%s goes on", run_.query.id)
+        self._health.phase(f"restoring {run_.query.id}, which is resumed")
+        run_.release()
+        try:
+            run_.prepare()
+            start_streams([run_], self._stop)
+        except Retriable as error:
+            _LOG.warning("%s does not go on yet: %s", run_.query.id, error.fact)
+            run_.hold()
+            return False
+        finally:
+            self._health.serving()
+        return True
+
+    def _now(self, query_id: str, state: QueryState) -> None:
+        for query in self._statements[query_id]:
+            if self._board.steered(query.id, state):
+                _LOG.info("%s is %s", query.id, state)
+
+    def _tell(self, runs: Sequence[QueryRun]) -> None:
+        """What the topic does not say yet.  Nothing is decided from it by any driver."""
+        now = {i: self._told(i, _of(runs, of)) for i, of in self._statements.items()}
+        known = self._book.told
+        new = {i: told for i, told in now.items() if _differs(known.get(i), told)}
+        gone = [i for i in known if i not in now]
+        if not new and not gone:
+            return
+        try:
+            self._book.tell(new, gone)
+        except Retriable:
+            return
+        except HoldfastError as error:
+            self._mute = True
+            _LOG.warning("What the queries do is not told: %s", error.fact)
+
+    def _told(self, query_id: str, runs: Sequence[QueryRun]) -> Told:
+        order, state = self._book.orders.get(query_id), self._board.state_of(query_id)
+        done = state is self._wanted(query_id)
+        before = self._book.told.get(query_id)
+        token = order.token if order is not None and done else before.token if before else ""
+        sink = self._statements[query_id][-1].sink.name
+        batch_id = max((r.batch_id for r in runs), default=0) - 1
+        return Told(state, sink, self._digests[query_id], token, batch_id)
+
+
+def _of(runs: Sequence[QueryRun], of_statement: Sequence[Query]) -> list[QueryRun]:
+    ids = {query.id for query in of_statement}
+    return [run_ for run_ in runs if run_.query.id in ids]
+
+
+def _differs(known: Told | None, now: Told) -> bool:
+    """Batches alone are not worth a record."""
+    return known is None or (known.state, known.sink, known.statement, known.token) != (
+        now.state, now.sink, now.statement, now.token,
+    )  # fmt: skip
