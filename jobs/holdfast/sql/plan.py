@@ -14,7 +14,6 @@ from holdfast.sql.options import check_topic, read_options
 from holdfast.sql.parse import Place, parse
 from holdfast.sql.plan_changes import (
     altered,
-    belongs,
     check_source,
     check_topic_there,
     dropped,
@@ -52,6 +51,7 @@ from holdfast.types.topology import (
     Query,
     Source,
     Topology,
+    statements,
 )
 
 __all__ = ["compile_text"]
@@ -144,12 +144,13 @@ class _Planner:
                 self._remove_queries(gone.name)
 
     def _remove_queries(self, name: str) -> None:
-        written = [q.id for q in self._queries if q.sink.name == name]
-        self._queries = [
-            q
-            for q in self._queries
-            if q.id not in written and not any(belongs(q, w) for w in written)
+        written = [
+            query
+            for of_statement in statements(self._queries).values()
+            if of_statement[-1].sink.name == name
+            for query in of_statement
         ]
+        self._queries = [q for q in self._queries if q not in written]
 
     def _assert(
         self, statement: AssertSource | AssertTopic | AssertValues | AssertTombstone
