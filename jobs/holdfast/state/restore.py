@@ -5,7 +5,8 @@
     empty                                                   everything, from the log start
     same topic, position <= end                             the tail
     same topic, behind, away longer than the tombstones     wipe, then everything
-    same topic, position before the log start               `ChangelogLost`
+    same topic, position before the log start               `ChangelogLost`; everything that is
+                                                            left, of a topic that is no changelog
     other topic, or position beyond the end                 `StoreAhead`
 
 The changelog holds absolute values and every applied chunk moves the position with it, so an
@@ -30,7 +31,14 @@ from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.transport.reader import Chunk
 
-__all__ = ["ChangelogReader", "RestoreProgress", "RestoreReport", "restore"]
+__all__ = [
+    "ChangelogReader",
+    "RestoreProgress",
+    "RestoreReport",
+    "RowsOf",
+    "changelog_rows",
+    "restore",
+]
 
 _DATA_BYTE = DATA_PREFIX[0]
 _SETTLE_S = 5.0  # after a change of leader the end may lag behind what was committed
@@ -45,6 +53,10 @@ class ChangelogReader(Protocol):
 
     def read(self, start: int, end: int, chunk_records: int = ...) -> Iterator[Chunk]:
         """Committed records of a range, in chunks."""
+
+
+# The last row of each key in a chunk, and the last commit marker.
+RowsOf = Callable[[Chunk], tuple[dict[bytes, bytes | None], CommitMarker | None]]
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,7 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
     fingerprint: str | None = None,
     batch_records: int,
     progress: Callable[[RestoreProgress], None],
+    other_topic: RowsOf | None = None,
 ) -> RestoreReport:
     """Make `store` hold what the changelog held at its end when this was called.
 
@@ -120,6 +133,8 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
         fingerprint: of the statement that is going to use the store; None: any.
         batch_records: records per atomic batch.
         progress: called after every batch.
+        other_topic: how to read a compacted topic that is no changelog of ours: it has no commit
+            markers, and if it has lost its head, the rest is all there is.
 
     Raises:
         StoreAhead: the topic was replaced; wipe the store and restore again.
@@ -128,12 +143,13 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
         Refused: the changelog holds records that are not Holdfast's.
         KafkaUnavailable: no broker answered; what was applied stays.
     """
-    plan = _plan(store, reader, topic_id, now_ms, delete_retention_ms)
+    whole = other_topic is None
+    plan = _plan(store, reader, topic_id, (now_ms, delete_retention_ms), whole=whole)
     if not plan.full:
         _check_fingerprint(store, fingerprint)
     elif store.position is not None:
         store.wipe()
-    replay = _Replay(store, topic_id, plan, fingerprint)
+    replay = _Replay(store, topic_id, plan, fingerprint, other_topic or changelog_rows)
     try:
         for chunk in reader.read(plan.start, plan.end, batch_records):
             replay.apply(chunk)
@@ -147,12 +163,18 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
 
 
 def _plan(
-    store: TableStore, reader: ChangelogReader, topic_id: str, now_ms: int, delete_retention_ms: int
+    store: TableStore,
+    reader: ChangelogReader,
+    topic_id: str,
+    times: tuple[int, int],
+    *,
+    whole: bool,
 ) -> _Plan:
-    position = store.position
+    """`times`: now, and how long tombstones are kept; `whole`: it must have all it ever had."""
+    (now_ms, delete_retention_ms), position = times, store.position
     start, end = reader.bounds()
     if position is None:
-        if start > 0:
+        if start > 0 and whole:
             raise _lost(f"it starts at offset {start}, not 0: its first records were deleted")
         return _Plan(start, end, True, "the store is empty", now_ms)
     if position.topic_id != topic_id:
@@ -162,7 +184,10 @@ def _plan(
     if position.offset > end:
         raise _ahead(f"is at offset {position.offset}, the changelog ends at {end}")
     if position.offset < start:
-        raise _lost(f"it starts at offset {start}, the store is at {position.offset}")
+        reason = f"it starts at offset {start}, the store is at {position.offset}"
+        if whole:
+            raise _lost(reason)
+        return _Plan(start, end, True, reason, now_ms)
     away_ms = now_ms - position.written_ms
     if position.offset < end and away_ms > delete_retention_ms:
         reason = (
@@ -187,9 +212,15 @@ class _Replay:
     """Applies chunks in order; owns the counts of one restore."""
 
     def __init__(
-        self, store: TableStore, topic_id: str, plan: _Plan, fingerprint: str | None
+        self,
+        store: TableStore,
+        topic_id: str,
+        plan: _Plan,
+        fingerprint: str | None,
+        rows_of: RowsOf,
     ) -> None:
         old = store.position
+        self._rows_of = rows_of
         self._store = store
         self._plan = plan
         self._began = time.monotonic()
@@ -206,7 +237,7 @@ class _Replay:
 
     def apply(self, chunk: Chunk) -> None:
         """Write one chunk and the position after it in one batch."""
-        rows, marker = _rows_and_marker(chunk)
+        rows, marker = self._rows_of(chunk)
         self._move(max(chunk.position, self._position.offset), self._plan.written_ms, marker)
         # Every transaction wrote its keys in order, so sorting merges runs; the store takes sorted
         # keys twice as fast.
@@ -215,7 +246,7 @@ class _Replay:
         if self._bulk:
             self._store.load(keys, values, position=self._position, marker=marker)
         else:
-            self._apply_counted(keys, values, marker)
+            self._store.replay(keys, values, position=self._position, marker=marker)
         self._records += len(chunk.offsets)
         self._bytes += _size(chunk.keys) + _size(chunk.values)
 
@@ -226,7 +257,7 @@ class _Replay:
             self._store.load([], [], position=self._position, marker=None)
             self._store.count_rows()
         else:
-            self._apply_counted([], [], None)
+            self._store.replay([], [], position=self._position, marker=None)
 
     def progress(self) -> RestoreProgress:
         return RestoreProgress(
@@ -244,22 +275,13 @@ class _Replay:
             self._position, offset=offset, written_ms=written_ms, fingerprint=fingerprint
         )
 
-    def _apply_counted(
-        self, keys: list[bytes], values: list[bytes | None], marker: CommitMarker | None
-    ) -> None:
-        created, removed = [], 0
-        for key, new, old in zip(keys, values, self._store.get_many(keys), strict=True):
-            if old is None and new is not None:
-                created.append(key)
-            elif old is not None and new is None:
-                removed += 1
-        self._store.apply(
-            keys, values, created=created, removed=removed, position=self._position, marker=marker
-        )
 
+def changelog_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
+    """The last row of each state key and the last commit marker of a chunk.
 
-def _rows_and_marker(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
-    """The last row of each state key and the last commit marker of a chunk."""
+    Raises:
+        Refused: it holds records that are not Holdfast's.
+    """
     last = dict(zip(chunk.keys, chunk.values, strict=True))
     marker = last.pop(MARKER_KEY, b"")
     rows = {key[1:]: value for key, value in last.items() if key and key[0] == _DATA_BYTE}

@@ -129,6 +129,26 @@ class TableStore:
         """The row of each state key, None where there is none; as long as `keys`."""
         return self._store.get_many([_DATA + key for key in keys])
 
+    def read_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], StorePosition | None]:
+        """The row of each state key, and the position that all of them are of.
+
+        May be called while another thread writes.
+        """
+        *rows, position = self._store.get_many([*(_DATA + key for key in keys), POSITION_KEY])
+        return rows, read_position(position)
+
+    def read_ranges(
+        self, ranges: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[list[list[tuple[bytes, bytes]]], StorePosition | None]:
+        """`scan_many`, and the position that all of them are of.
+
+        May be called while another thread writes.
+        """
+        wanted = [(_DATA + start, _DATA + end) for start, end in ranges]
+        *found, at = self._store.scan_many([*wanted, (POSITION_KEY, POSITION_KEY + b"\0")])
+        rows = [[(key[1:], row) for key, row in each] for each in found]
+        return rows, read_position(at[0][1] if at else None)
+
     def apply(
         self,
         keys: Sequence[bytes],
@@ -160,6 +180,32 @@ class TableStore:
                 action="wipe it; it is restored from the changelog.",
             )
         self._write(keys, values, created, _Facts(position, rows, marker or self._marker))
+
+    def replay(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        *,
+        position: StorePosition,
+        marker: CommitMarker | None,
+    ) -> list[bytes | None]:
+        """Like `apply`, of rows that another process wrote: looks up itself what is new or gone.
+
+        Args:
+            keys: each at most once.
+
+        Returns:
+            What the keys had before.
+        """
+        before = self.get_many(keys)
+        created, removed = [], 0
+        for key, new, old in zip(keys, values, before, strict=True):
+            if old is None and new is not None:
+                created.append(key)
+            elif old is not None and new is None:
+                removed += 1
+        self.apply(keys, values, created=created, removed=removed, position=position, marker=marker)
+        return before
 
     def load(
         self,

@@ -1,0 +1,128 @@
+"""Which tables of a job can be read, from what, and why the others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from holdfast.errors import HoldfastError
+from holdfast.serve.contract import Unserved
+from holdfast.serve.tables.base import StoredTable
+from holdfast.serve.tables.changelog import ChangelogTable
+from holdfast.serve.tables.topic import TopicTable
+from holdfast.types.ids import changelog_topic
+from holdfast.types.topology import AggregateStep, Emit, Query, Sink, Source, Topology
+
+__all__ = ["Candidate", "Candidates", "candidates"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A table whose rows lie in `topic`; `made(partitions)` once it is known how many it has."""
+
+    name: str
+    topic: str
+    made: Callable[[int], StoredTable]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What a job's statements name: tables to be served, and the rest."""
+
+    tables: tuple[Candidate, ...]
+    unserved: tuple[Unserved, ...]
+
+
+def candidates(topology: Topology, application_id: str) -> Candidates:
+    """The relations of a job, in the order of its statements."""
+    tables: list[Candidate] = []
+    unserved: list[Unserved] = []
+    for found in _relations(topology, application_id):
+        if isinstance(found, Candidate):
+            tables.append(found)
+        else:
+            unserved.append(found)
+    return Candidates(tuple(tables), tuple(unserved))
+
+
+def _relations(topology: Topology, application_id: str) -> Iterator[Candidate | Unserved]:
+    written = {q.sink.name for q in topology.queries}
+    for source in topology.sources:
+        if source.name in written:
+            continue
+        if source.kind == "TABLE":
+            yield _topic_table(source, None, application_id)
+        else:
+            yield _stream(source)
+    for query in topology.queries:
+        if query.sink.internal:
+            continue
+        yield (
+            _of_query(query, application_id) if query.sink.kind == "TABLE" else _stream(query.sink)
+        )
+
+
+def _stream(relation: Source | Sink) -> Unserved:
+    return Unserved(
+        relation.name,
+        "STREAM",
+        f"{relation.name} is a stream: it has no row per key. Aggregate it into a table, and read "
+        "that.",
+    )
+
+
+def _of_query(query: Query, application_id: str) -> Candidate | Unserved:
+    step = query.step
+    # Of final results the store has what is not final yet; the topic has what is.
+    if not isinstance(step, AggregateStep) or step.emit is Emit.FINAL:
+        return _topic_table(query.sink.as_source(), query, application_id)
+    topic = changelog_topic(application_id, query.id)
+
+    def made(partitions: int) -> StoredTable:
+        sink = query.sink
+        return ChangelogTable(
+            sink.name,
+            application_id,
+            query.id,
+            query.statement,
+            query.id,
+            topic,
+            partitions,
+            sink.key_columns,
+            sink.value_columns,
+            sink.window,
+            sink.window_size_ms,
+            query.fingerprint(),
+            step,
+        )
+
+    return Candidate(query.sink.name, topic, made)
+
+
+def _topic_table(source: Source, query: Query | None, application_id: str) -> Candidate | Unserved:
+    def made(partitions: int) -> StoredTable:
+        return TopicTable(
+            source.name,
+            application_id,
+            f"table-{quote(source.name, safe='')}",
+            query.statement if query is not None else "",
+            query.id if query is not None else None,
+            source.topic,
+            partitions,
+            source.key_columns,
+            source.value_columns,
+            source.window,
+            source.window_size_ms,
+            None,
+            source,
+            query is not None,
+        )
+
+    try:
+        made(1)
+    except HoldfastError as error:
+        return Unserved(source.name, "TABLE", f"{source.name} cannot be decoded: {error.fact}")
+    if not source.key_columns:
+        return Unserved(source.name, "TABLE", f"{source.name} has no primary key.")
+    return Candidate(source.name, source.topic, made)

@@ -1,0 +1,133 @@
+"""Keys as they are stored, from Python values, and ranges of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.errors import Refused
+from holdfast.tasks.as_numbers import as_numbers
+from holdfast.tasks.plain_text import java_double
+from holdfast.types.schema import Base, Column, SqlType
+
+__all__ = ["column_of", "key_columns_of", "ordered_ranges", "state_key"]
+
+_NUMBERS = {Base.INTEGER: (struct.Struct(">i"), 31), Base.BIGINT: (struct.Struct(">q"), 63)}
+_AFTER = b"\xff" * 9  # behind any window
+Range = tuple[bytes, bytes | None]
+
+
+def column_of(column: Column, value: Any) -> pa.Array:
+    """One value as an array of its column's type.
+
+    Raises:
+        Refused: it is null, or not of that type.
+    """
+    try:
+        array = pa.array([value], column.type.arrow())
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise Refused(
+            f"{value!r} is no {column.type}, which the key column {column.name} holds: {error}.",
+            action="compare the key with a value of its own type.",
+        ) from error
+    if array.null_count:
+        raise Refused(
+            f"The key column {column.name} is compared with NULL.",
+            action="no row has such a key; leave the condition out.",
+        )
+    return array
+
+
+def key_columns_of(columns: Sequence[Column], values: Sequence[Any]) -> list[pa.Array]:
+    """One value per key column, as arrays.
+
+    Raises:
+        Refused: see `column_of`; or not as many values as columns.
+    """
+    if len(columns) != len(values):
+        raise Refused(
+            f"The key has {len(columns)} columns, {len(values)} values were given.",
+            action=f"give {', '.join(c.name for c in columns)}.",
+        )
+    return [column_of(c, v) for c, v in zip(columns, values, strict=True)]
+
+
+def state_key(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
+    """What `tasks.keys.state_key_sql` makes of these values in Spark.
+
+    Raises:
+        Refused: see `key_columns_of`.
+    """
+    arrays = key_columns_of(columns, values)
+    first = columns[0].type.base
+    if len(columns) == 1 and first is Base.STRING:
+        text: str = arrays[0][0].as_py()
+        return text.encode()
+    if len(columns) == 1 and first in _NUMBERS:
+        return _NUMBERS[first][0].pack(arrays[0][0].as_py())
+    plain = [as_numbers(array)[0].as_py() for array in arrays]
+    parts = (
+        f'"k{i}":{_json(value, column.type)}'
+        for i, (value, column) in enumerate(zip(plain, columns, strict=True))
+    )
+    return ("{" + ",".join(parts) + "}").encode()
+
+
+def _json(value: Any, kind: SqlType) -> str:  # noqa: PLR0911 - one line per type
+    """A value as Spark's `to_json` writes it."""
+    if value is None:
+        return "null"
+    if kind.base is Base.DOUBLE:
+        text = java_double(value)
+        return text if text[-1].isdigit() else f'"{text}"'
+    if kind.base is Base.DECIMAL:
+        return f'"{Decimal(value):f}"'
+    if kind.base is Base.BYTES:
+        return f'"{base64.b64encode(value).decode()}"'
+    if kind.base is Base.ARRAY and kind.element is not None:
+        return "[" + ",".join(_json(v, kind.element) for v in value) + "]"
+    if kind.base is Base.STRUCT:
+        present = ((f, value[f.name]) for f in kind.fields)
+        inner = (f"{_text(f.name)}:{_json(v, f.type)}" for f, v in present if v is not None)
+        return "{" + ",".join(inner) + "}"
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+_ESCAPED = {code: f"\\u{code:04X}" for code in range(32)} | _ESCAPES
+
+
+def _text(text: str) -> str:
+    """A JSON string by Jackson's rules: it escapes what it must and nothing else."""
+    return '"' + text.translate(_ESCAPED) + '"'
+
+
+def ordered_ranges(
+    columns: Sequence[Column], low: Any, high: Any, *, windowed: bool
+) -> list[Range] | None:
+    """See `ServedTable.key_ranges`, of keys that are the plain bytes of one value."""
+    if len(columns) != 1:
+        return None
+    column = columns[0]
+    tail = _AFTER if windowed else b""
+    if column.type.base is Base.STRING:
+        first = b"" if low is None else state_key(columns, [low])
+        return [(first, None if high is None else state_key(columns, [high]) + tail + b"\0")]
+    if column.type.base in _NUMBERS:
+        return _number_ranges(column, low, high, tail)
+    return None
+
+
+def _number_ranges(column: Column, low: Any, high: Any, tail: bytes) -> list[Range]:
+    """Negative numbers are stored behind the others, each in their order."""
+    packer, bits = _NUMBERS[column.type.base]
+    first = -(1 << bits) if low is None else column_of(column, low)[0].as_py()
+    last = (1 << bits) - 1 if high is None else column_of(column, high)[0].as_py()
+    halves = ((max(first, 0), last), (first, min(last, -1)))
+    return [(packer.pack(a), packer.pack(b) + tail + b"\0") for a, b in halves if a <= b]

@@ -1,0 +1,134 @@
+"""Tables whose rows are the records of their topic: declared ones, joins, filters, final results.
+
+What these keep as state, if anything, are not their rows; the topic is compacted and has them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.ingest.records import RecordDecoder
+from holdfast.serve.contract import WindowBounds
+from holdfast.serve.tables.base import StoredTable, finished
+from holdfast.serve.tables.changelog import window_range
+from holdfast.serve.tables.literals import key_columns_of, ordered_ranges
+from holdfast.state.changelog import CommitMarker
+from holdfast.state.restore import RowsOf
+from holdfast.tasks.keys import encode_keys, split_windowed
+from holdfast.transport.partitioner import murmur2_partition
+from holdfast.transport.reader import Chunk
+from holdfast.types.ingest import IngestOptions
+from holdfast.types.schema import Base
+from holdfast.types.topology import (
+    OFFSET,
+    TIMESTAMP,
+    TOMBSTONE,
+    WINDOW_END,
+    WINDOW_START,
+    Format,
+    Source,
+    WindowKind,
+)
+
+__all__ = ["TopicTable"]
+
+_TIME = struct.Struct(">q")
+_IN_ORDER = frozenset({Base.STRING, Base.INTEGER, Base.BIGINT})
+
+
+@dataclass(frozen=True)
+class TopicTable(StoredTable):
+    """A stored row is the record's timestamp (8 bytes) and its value; its key the record's.
+
+    `source` tells formats; `ours`: Holdfast alone writes the topic, and so chose the partitions.
+    """
+
+    source: Source
+    ours: bool
+    _decoder: RecordDecoder = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        bounds = (WINDOW_START, WINDOW_END) if self.window is not None else ()
+        wanted = (*(c.name for c in self.source.columns), *bounds)
+        decoder = RecordDecoder(IngestOptions(self.source, {}, wanted))
+        object.__setattr__(self, "_decoder", decoder)
+
+    @property
+    def has_time_index(self) -> bool:
+        return False
+
+    @property
+    def has_markers(self) -> bool:
+        return False
+
+    @property
+    def rows_of(self) -> RowsOf:
+        return _topic_rows
+
+    def decode(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> pa.Table:
+        count = len(keys)
+        chunk = Chunk(
+            keys=list(keys),
+            values=[None if row is None else row[_TIME.size :] for row in rows],
+            offsets=list(range(count)),
+            timestamps=[0 if row is None else _TIME.unpack_from(row)[0] for row in rows],
+            position=count,
+        )
+        batch, bad = self._decoder.decode(chunk, 0)
+        present = np.zeros(count, np.bool_)
+        good = batch[OFFSET].to_numpy()
+        present[good] = ~batch[TOMBSTONE].to_numpy(zero_copy_only=False)
+        columns = [batch[c.name] for c in self.key_columns]
+        if self.window is not None:
+            columns += [batch[WINDOW_START], batch[WINDOW_END]]
+        columns += [batch[c.name] for c in self.value_columns] + [batch[TIMESTAMP]]
+        if bad:
+            at = np.full(count, -1, np.int64)
+            at[good] = np.arange(len(good))
+            places = pa.array(at, mask=at < 0)
+            columns = [column.take(places) for column in columns]
+        width = len(columns) - 1 - len(self.value_columns)
+        return finished(self, columns[:width], columns[width:-1], columns[-1], present)
+
+    def key_of(self, values: Sequence[Any]) -> bytes:
+        source, arrays = self.source, key_columns_of(self.key_columns, values)
+        form, delimiter = source.key_format, source.key_delimiter
+        return encode_keys(source.key_columns, arrays, form, delimiter)[0] or b""
+
+    def partition_of(self, key: bytes) -> int | None:
+        # A windowed key is placed by its window, too.
+        known = self.ours and self.window is None
+        return murmur2_partition(key, self.partitions) if known else None
+
+    def key_ranges(self, low: Any, high: Any) -> list[tuple[bytes, bytes | None]] | None:
+        first = self.key_columns[0].type.base
+        if self.source.key_format is not Format.KAFKA or first not in _IN_ORDER:
+            return None
+        return ordered_ranges(self.key_columns, low, high, windowed=self.window is not None)
+
+    def window_range(self, key: bytes, within: WindowBounds) -> tuple[bytes, bytes]:
+        if self.window is not WindowKind.SESSION:
+            return window_range(key, within, self.window_size_ms)
+        # Their ends come first, their starts after.
+        by_end = WindowBounds(start_from=within.end_from, start_to=within.end_to)
+        start, end = window_range(key, by_end, 0)
+        return start, end + b"\xff" * _TIME.size
+
+    def split(self, stored: bytes) -> tuple[bytes, int, int]:
+        return split_windowed(stored, self.window or WindowKind.TUMBLING, self.window_size_ms)
+
+
+def _topic_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
+    """The last row of each key; a record without key is none of a table's."""
+    columns = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
+    return {
+        key: None if value is None else _TIME.pack(time) + value
+        for key, value, time in columns
+        if key is not None
+    }, None
