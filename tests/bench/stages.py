@@ -21,6 +21,7 @@ _STAGES = (
     ("decode (holdfast/ingest", "ingest: decode to Arrow"),
     ("murmur2_partitions (", "state: sink partitions (murmur2)"),
     ("decode_payload (", "state: payload to Arrow"),
+    ("_packed (", "ingest: pack"),
     ("_state_keys (", "state: keys to bytes"),
     ("_emit (", "state: results to JSON"),
     ("_merge (", "state: merge"),

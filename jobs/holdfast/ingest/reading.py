@@ -16,6 +16,7 @@ from holdfast.ingest.offsets import WAYS_OUT
 from holdfast.ingest.readers import reader
 from holdfast.ingest.records import BadRecord, RecordDecoder, wants_headers
 from holdfast.ingest.sides import Widener
+from holdfast.tasks.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 
@@ -52,7 +53,9 @@ def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Recor
     # The sides of a self-join read the same records; the first of them sets the bad ones aside.
     told = any(each.source == ours.source for each in options.inputs[: partition.side])
     batches = _decoded(ours, partition, told=told)
-    if options.others:
+    if options.packing is not None:
+        batches = Packer(options.packing, partition.side)(batches)
+    elif options.others:
         batches = map(Widener(options, partition.side), batches)
     yield from batches
 

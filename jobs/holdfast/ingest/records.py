@@ -14,6 +14,7 @@ from holdfast.ingest.beside import header_columns, split_windows
 from holdfast.ingest.formats import Decoded, key_decoder, value_decoder
 from holdfast.ingest.sides import side_columns
 from holdfast.tasks.event_time import EventTime, Times
+from holdfast.tasks.packing import PACKED
 from holdfast.tasks.processors.base import SIDE
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
@@ -42,7 +43,9 @@ class BadRecord:
 
 
 def ddl(options: IngestOptions) -> str:
-    """The columns of a read as Spark DDL: the wanted ones, then those ingest adds."""
+    """The columns of a read as Spark DDL: the wanted ones, then those ingest adds; or packed."""
+    if options.packing is not None:
+        return PACKED
     if options.others:
         return f"{_ddl(side_columns(options))}, `{SIDE}` TINYINT"
     return _ddl([_declared(options.source, name) for name in options.columns])

@@ -11,6 +11,7 @@ from holdfast.runtime.exploded import exploded
 from holdfast.runtime.functions import register_functions
 from holdfast.runtime.row_frames import row_frame, side_frame
 from holdfast.tasks.keys import state_key_sql
+from holdfast.tasks.packing import PART, PLACE
 from holdfast.tasks.processors.aggregate_state import (
     HAS_NEW,
     HAS_OLD,
@@ -37,6 +38,7 @@ from holdfast.types.topology import (
 
 __all__ = [
     "aggregate_frame",
+    "packed_frame",
     "project_frame",
     "row_frame",
     "side_frame",
@@ -106,6 +108,11 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
         grouping += [HAS_OLD, HAS_NEW]
     partials = [expr(c.spark).alias(c.name) for c in partial_columns(step)]
     return keyed.groupBy(*grouping).agg(*partials)
+
+
+def packed_frame(frame: DataFrame, state_partitions: int) -> DataFrame:
+    """What ingest has packed (`tasks.packing`), moved to its state partitions."""
+    return frame.repartitionById(state_partitions, col(PLACE)).select(PART)
 
 
 def _sequenced(frame: DataFrame) -> DataFrame:

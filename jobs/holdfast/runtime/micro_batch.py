@@ -21,9 +21,10 @@ from pyspark.sql import DataFrame
 
 from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.frames import aggregate_frame, project_frame
+from holdfast.runtime.frames import aggregate_frame, packed_frame, project_frame
 from holdfast.runtime.row_frames import read_frame, row_frame
 from holdfast.runtime.spark_internals import located, on_state_workers, payload
+from holdfast.tasks.packing import packs
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
 from holdfast.types.ids import OffsetRange, Place
@@ -75,6 +76,8 @@ def run_stateful(
 
 
 def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
+    if packs(query):
+        return packed_frame(frame, state_partitions)
     if not query.inputs:
         return aggregate_frame(frame, query, state_partitions)
     if len(query.inputs) == 1:

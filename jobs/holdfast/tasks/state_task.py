@@ -31,7 +31,7 @@ from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, state_transactional_id
 
-__all__ = ["StateTask", "covered", "decode_payload", "expiring"]
+__all__ = ["StateTask", "covered", "expiring"]
 
 _LOG = logging.getLogger(__name__)
 _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
@@ -75,12 +75,6 @@ def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool
         cause="two jobs run under one application.id, or the changelog was replaced",
         action="stop the other job; start this one again: it goes on from the commit markers",
     )
-
-
-def decode_payload(parts: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """A shuffled payload (Arrow IPC record batches without schema) as one table."""
-    batches = [pa.ipc.read_record_batch(pa.py_buffer(p), schema) for p in parts]
-    return pa.Table.from_batches(batches, schema)
 
 
 def expiring(store: TableStore, changes: Changes, before_ms: int) -> list[bytes]:

@@ -23,6 +23,7 @@ from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap
 from holdfast.state import survey_positions
 from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
+from holdfast.tasks.packing import decode_payload
 from holdfast.tasks.plan import (
     Batch,
     QueryPlan,
@@ -31,7 +32,7 @@ from holdfast.tasks.plan import (
     TaskReport,
     Whereabouts,
 )
-from holdfast.tasks.state_task import StateTask, decode_payload
+from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.stream_task import StreamTask
 
 __all__ = [
@@ -110,7 +111,7 @@ def process_partition(
     """Steps 0 to 5 for one state partition and batch."""
 
     def work(task: StateTask) -> TaskReport:
-        return task.process(batch, decode_payload(payload, task.schema))
+        return task.process(batch, decode_payload(plan.query, payload, task.schema))
 
     return _answer(plan, partition, assigned_volume, work)
 

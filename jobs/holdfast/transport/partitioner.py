@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "murmur2_partitions",
     "spark_hash",
     "state_partition",
+    "state_partitions",
 ]
 
 PARTITIONER = "spark-murmur3-v1"  # in every commit marker: keys may never move unnoticed
@@ -27,6 +29,7 @@ _Words: TypeAlias = NDArray[np.uint32]
 
 _U32 = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
+_SPARK_SEED = 42
 _MURMUR2_SEED = 0x9747B28C
 _MURMUR2_M = 0x5BD1E995
 
@@ -50,7 +53,7 @@ def murmur2_partitions(keys: Sequence[bytes], n: int) -> list[int]:
     return partitions
 
 
-def spark_hash(key: bytes, seed: int = 42) -> int:
+def spark_hash(key: bytes, seed: int = _SPARK_SEED) -> int:
     """Spark SQL's `hash(binary)`: murmur3 32-bit, signed.
 
     Not the public murmur3: Spark mixes each of the last `len(key) % 4` bytes as a whole,
@@ -72,6 +75,44 @@ def spark_hash(key: bytes, seed: int = 42) -> int:
 def state_partition(key: bytes, partitions: int) -> int:
     """The state partition of a serialized key: Spark's `pmod(hash(key), partitions)`."""
     return spark_hash(key) % partitions
+
+
+def state_partitions(keys: pa.Array, partitions: int) -> NDArray[np.int64]:
+    """`state_partition` of many serialized keys (BINARY) at once; a null key hashes to the seed."""
+    hashes = np.full(len(keys), _SPARK_SEED, np.int32)
+    offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    lengths = np.diff(offsets)
+    data = keys.buffers()[2]
+    bytes_ = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    there = keys.is_valid().to_numpy(zero_copy_only=False)
+    for length in np.unique(lengths[there]).tolist():
+        rows = np.flatnonzero(there & (lengths == length))
+        matrix = bytes_[offsets[rows][:, None] + np.arange(length)]
+        hashes[rows] = _spark_columns(matrix).view(np.int32)
+    return hashes.astype(np.int64) % partitions
+
+
+def _spark_columns(matrix: NDArray[np.uint8]) -> _Words:
+    """`spark_hash` of every row of a (keys, key length) byte matrix, unsigned."""
+    count, length = matrix.shape
+    aligned = length & ~3
+    h = np.full(count, _SPARK_SEED, dtype=np.uint32)
+    for word in np.ascontiguousarray(matrix[:, :aligned]).view("<u4").T:
+        h = _murmur3_columns(h, word)
+    for at in range(aligned, length):
+        h = _murmur3_columns(h, matrix[:, at].astype(np.int8).astype(np.uint32))
+    h = h ^ np.uint32(length)
+    h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return h ^ (h >> np.uint32(16))
+
+
+def _murmur3_columns(h: _Words, word: _Words) -> _Words:
+    k = word * np.uint32(0xCC9E2D51)
+    k = (k << np.uint32(15)) | (k >> np.uint32(17))
+    h = h ^ (k * np.uint32(0x1B873593))
+    h = (h << np.uint32(13)) | (h >> np.uint32(19))
+    return h * np.uint32(5) + np.uint32(0xE6546B64)
 
 
 def _murmur3_mix(h: int, word: int) -> int:

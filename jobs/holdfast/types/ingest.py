@@ -11,12 +11,27 @@ from dataclasses import dataclass, field
 from pydantic import TypeAdapter
 
 from holdfast.types.ids import Place
-from holdfast.types.topology import Source
+from holdfast.types.topology import Query, Source
 
-__all__ = ["DATA_SOURCE", "IngestOptions", "places_from_spark", "places_to_spark", "side_prefix"]
+__all__ = [
+    "DATA_SOURCE",
+    "IngestOptions",
+    "Packing",
+    "places_from_spark",
+    "places_to_spark",
+    "side_prefix",
+]
 
 DATA_SOURCE = "holdfast-kafka"  # the name given to spark.readStream.format()
 _OPTION = "ingest"
+
+
+@dataclass(frozen=True)
+class Packing:
+    """What a reader must know to pack (`tasks.packing`): the query, and its state partitions."""
+
+    query: Query
+    state_partitions: int
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,7 @@ class IngestOptions:
         others: the query's further inputs, in the order of their sides.  All are read as one, in
             batches that are cut together: a column SIDE tells them apart, and the columns of a
             side are called `side_prefix` and their name.
+        packing: give the query's payload, cut by state partition, instead of columns.
     """
 
     source: Source
@@ -58,6 +74,7 @@ class IngestOptions:
     transactional_id_prefix: str = ""
     side: int = 0
     others: tuple[IngestOptions, ...] = ()
+    packing: Packing | None = None
 
     @property
     def inputs(self) -> tuple[IngestOptions, ...]:

@@ -22,10 +22,10 @@ from holdfast.runtime.frames import aggregate_frame, project_frame, used_columns
 from holdfast.runtime.spark_internals import payload
 from holdfast.tasks.aggregates.registry import lookup
 from holdfast.tasks.keys import split_window, split_windowed
+from holdfast.tasks.packing import from_arrow
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.projected import stream_schema
-from holdfast.tasks.state_task import decode_payload
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column, SqlType
 from holdfast.types.topology import (
@@ -122,7 +122,7 @@ class _Table:
         parts = payload(aggregate_frame(frame, self._query, len(self.stores))).collect()
         assert len(parts) == len(self.stores)
         for partition, part in enumerate(parts):
-            table = decode_payload(part, self._processor.schema)
+            table = from_arrow(part, self._processor.schema)
             self._apply(partition, self._process(partition, table))
 
     def _process(self, partition: int, table: pa.Table) -> Changes:
@@ -273,7 +273,7 @@ def test_stateless_projection_keeps_partitions_and_tombstones(spark: SparkSessio
     rows: list[Row] = [("a", 1, 0, 0, 5, False), ("b", None, 0, 1, 6, True)]
     frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
     parts = payload(project_frame(frame, query)).collect()
-    table = decode_payload(parts[0], stream_schema(step))
+    table = from_arrow(parts[0], stream_schema(step))
     assert table.to_pylist() == [
         {"k0": "a", "v0": 2, "__timestamp": 5, "__tombstone": False},
         {"k0": "b", "v0": None, "__timestamp": 6, "__tombstone": True},

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast.runtime.frames import project_frame, row_frame, used_columns
 from holdfast.runtime.row_frames import read_frame
 from holdfast.runtime.spark_internals import payload
+from holdfast.tasks.packing import from_arrow
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.tasks.projected import stream_schema
-from holdfast.tasks.state_task import decode_payload
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (
@@ -53,7 +53,7 @@ def _query(left_filter: str | None = None, right_filter: str | None = None) -> Q
 def _rows(frames: list[DataFrame], query: Query, partitions: int = 1) -> list[pa.Table]:
     schema = row_schema(query.inputs)
     parts = payload(row_frame(frames, query, partitions)).collect()
-    return [decode_payload(part, schema) for part in parts]
+    return [from_arrow(part, schema) for part in parts]
 
 
 def _frames(spark: SparkSession, orders: list[Any], users: list[Any]) -> list[DataFrame]:
@@ -143,7 +143,7 @@ def test_a_table_under_a_projection_keeps_its_tombstones(spark: SparkSession) ->
         ("c", None, 0, 2, 1, True), (None, "Rome", 0, 3, 1, False),
     ]  # fmt: skip
     frame = spark.createDataFrame(rows, USER_COLUMNS).coalesce(1)
-    table = decode_payload(payload(project_frame(frame, query)).collect()[0], stream_schema(step))
+    table = from_arrow(payload(project_frame(frame, query)).collect()[0], stream_schema(step))
     dead = dict(zip(table["k0"].to_pylist(), table["__tombstone"].to_pylist(), strict=True))
     assert dead == {"a": False, "b": True, "c": True}
 
@@ -163,7 +163,7 @@ def test_inputs_read_as_one_are_the_same_rows(spark: SparkSession) -> None:
     names = "`__0_N` BIGINT, `__1_WHO` STRING, `__1_CITY` STRING, `__0_WHO` STRING"
     frame = spark.createDataFrame(wide, f"{names}, {META}, `__side` TINYINT")
     parts = payload(read_frame(frame, query, 2)).collect()
-    together = [decode_payload(part, row_schema(query.inputs)) for part in parts]
+    together = [from_arrow(part, row_schema(query.inputs)) for part in parts]
 
     def rows(table: pa.Table) -> list[str]:
         return sorted(map(str, table.to_pylist()))
@@ -181,7 +181,7 @@ def test_a_self_join_s_rows_are_read_once_for_both_sides(spark: SparkSession) ->
         [("a", 1, 0, 0, 1, False), ("a", 2, 0, 1, 1, False)], ORDER_COLUMNS
     )
     parts = payload(read_frame(frame, query, 1)).collect()
-    rows = decode_payload(parts[0], row_schema(query.inputs)).to_pylist()
+    rows = from_arrow(parts[0], row_schema(query.inputs)).to_pylist()
     found = [(r[SIDE], r["__offset"], r["L_N"], r["R_N"]) for r in rows]
     assert sorted(found, key=str) == [(0, 0, 2, None), (0, 1, 3, None), (1, 1, None, 2)]
 

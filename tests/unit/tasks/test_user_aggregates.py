@@ -13,8 +13,8 @@ from holdfast.runtime.frames import aggregate_frame
 from holdfast.runtime.spark_internals import payload
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
+from holdfast.tasks.packing import from_arrow
 from holdfast.tasks.processors.aggregate import AggregateProcessor
-from holdfast.tasks.state_task import decode_payload
 from tests.rows_view import RowsView
 
 FUNCTIONS = """
@@ -48,7 +48,7 @@ def _feed(
     for batch in batches:
         rows = [(k, x, 0, n, n, False) for n, (k, x) in enumerate(batch)]
         frame = aggregate_frame(spark.createDataFrame(rows, SCHEMA), query, 1)
-        table = decode_payload(payload(frame).collect()[0], processor.schema)
+        table = from_arrow(payload(frame).collect()[0], processor.schema)
         changes = processor.process(table, 0, RowsView(store))
         store.update(zip(changes.keys, changes.rows, strict=True))
         for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):

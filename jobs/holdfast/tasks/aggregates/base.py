@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from holdfast.tasks.folds import Fold
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import OFFSET, PARTITION, AggregateCall
 
@@ -37,10 +38,14 @@ ORDER = f"`{OFFSET}`, `{PARTITION}`"
 
 @dataclass(frozen=True)
 class Partial:
-    """One partial column: a Spark SQL aggregate expression and the Arrow type it arrives as."""
+    """One partial column: a Spark SQL aggregate expression and the Arrow type it arrives as.
+
+    `fold` is the same without Spark, where that is possible.
+    """
 
     spark: str
     type: pa.DataType
+    fold: Fold | None = None
 
 
 class Aggregate(ABC):

@@ -14,6 +14,7 @@ from holdfast.tasks.aggregates.base import (
     Partial,
     not_accepted,
 )
+from holdfast.tasks.folds import FOLDED, Fold, Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -26,9 +27,12 @@ _ORDERED = (
 
 
 class _ExtremeCall(Aggregate):
-    def __init__(self, call: AggregateCall, spark: str, pick: Callable[..., pa.Array]) -> None:
-        self._type = call.type.arrow()
-        self._partials = (Partial(f"{spark}({call.args[0]})", self._type),)
+    def __init__(
+        self, call: AggregateCall, folding: Folding, pick: Callable[..., pa.Array]
+    ) -> None:
+        self._type, of = call.type.arrow(), call.args[0]
+        fold = Fold(folding, of) if self._type in FOLDED else None
+        self._partials = (Partial(f"{folding.lower()}({of})", self._type, fold),)
         self._pick = pick
 
     @property
@@ -65,7 +69,7 @@ class Min(_Extreme):
     name = "MIN"
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _ExtremeCall(call, "min", pc.min_element_wise)
+        return _ExtremeCall(call, Folding.MIN, pc.min_element_wise)
 
 
 class Max(_Extreme):
@@ -74,4 +78,4 @@ class Max(_Extreme):
     name = "MAX"
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _ExtremeCall(call, "max", pc.max_element_wise)
+        return _ExtremeCall(call, Folding.MAX, pc.max_element_wise)

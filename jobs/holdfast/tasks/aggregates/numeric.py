@@ -15,6 +15,7 @@ from holdfast.tasks.aggregates.base import (
     Partial,
     not_accepted,
 )
+from holdfast.tasks.folds import FOLDED, Fold, Folding
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -71,10 +72,14 @@ def _exact(
 class _CountCall(_Added):
     def __init__(self, call: AggregateCall) -> None:
         argument = call.args[0] if call.args else "1"
-        super().__init__(Partial(f"count({argument})", pa.int64()))
+        super().__init__(_counted(argument))
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return pc.fill_null(state[0], 0)
+
+
+def _counted(argument: str) -> Partial:
+    return Partial(f"count({argument})", pa.int64(), Fold(Folding.ADD, argument, counts=True))
 
 
 class Count(AggregateFunction):
@@ -96,7 +101,7 @@ class Count(AggregateFunction):
 class _SumCall(_Added):
     """Sums of whole numbers wrap at their type's bounds, as Java's do; decimals must not."""
 
-    def __init__(self, call: AggregateCall, summed: str) -> None:
+    def __init__(self, call: AggregateCall, summed: str, of: str | None = None) -> None:
         self._sql_type = call.type
         self._type = call.type.arrow()
         if call.type.base is Base.DECIMAL:
@@ -104,7 +109,8 @@ class _SumCall(_Added):
             summed = f"CAST({summed} AS DECIMAL(38,{call.type.scale}))"
         else:
             kind = pa.int64() if call.type.base is Base.INTEGER else self._type
-        super().__init__(Partial(summed, kind))
+        folds = of is not None and kind in FOLDED
+        super().__init__(Partial(summed, kind, Fold(Folding.ADD, of) if folds and of else None))
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         total = pc.fill_null(state[0], self._zeros[0])
@@ -146,7 +152,7 @@ class Sum(AggregateFunction):
         return args[0]
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _SumCall(call, f"sum({call.args[0]})")
+        return _SumCall(call, f"sum({call.args[0]})", call.args[0])
 
 
 class SumList(AggregateFunction):
@@ -172,11 +178,12 @@ class SumList(AggregateFunction):
 class _AvgCall(_Added):
     def __init__(self, call: AggregateCall) -> None:
         argument = call.args[0]
-        whole = call.arg_types[0].base in (Base.INTEGER, Base.BIGINT)
+        base = call.arg_types[0].base
+        whole = base in (Base.INTEGER, Base.BIGINT)
         summed = f"sum(CAST({argument} AS {'BIGINT' if whole else 'DOUBLE'}))"
+        fold = Fold(Folding.ADD, argument) if base is not Base.DECIMAL else None
         super().__init__(
-            Partial(summed, pa.int64() if whole else pa.float64()),
-            Partial(f"count({argument})", pa.int64()),
+            Partial(summed, pa.int64() if whole else pa.float64(), fold), _counted(argument)
         )
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:

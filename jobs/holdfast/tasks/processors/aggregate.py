@@ -6,12 +6,14 @@ Pure: it is given old rows and returns what to write.  `StateTask` does the read
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.tasks.folds import Groups, fold
 from holdfast.tasks.keys import split_window, window_key
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_state import (
@@ -21,12 +23,20 @@ from holdfast.tasks.processors.aggregate_state import (
     Columns,
     StateColumns,
     chunk,
+    partial_columns,
     payload_schema,
 )
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
 from holdfast.types.topology import AggregateStep, Query
 
 __all__ = ["AggregateProcessor"]
+
+
+def _changes(column: pa.Array) -> npt.NDArray[np.bool_]:
+    """Where a column without nulls differs from the row before; true of the first row."""
+    found = np.ones(len(column), np.bool_)
+    found[1:] = pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    return found
 
 
 class AggregateProcessor(Processor):
@@ -54,11 +64,11 @@ class AggregateProcessor(Processor):
         return self._step.window.retention_ms if self._step.window is not None else None
 
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
-        """Merges a payload (one row per key and window) given the stream time before the batch."""
+        """Merges a payload (partials by key and window) given the stream time before the batch."""
         records = pc.sum(payload[COUNT]).as_py() or 0
         keyed = payload.filter(pc.is_valid(payload[KEY]))
         newest = pc.max(keyed[ROWTIME]).as_py()
-        live = self._sorted(self._drop_late(keyed, stream_time_ms))
+        live = self._merged(self._sorted(self._drop_late(keyed, stream_time_ms)))
         keys = self._state_keys(live)
         old_rows = store.get_many(keys)
         rowtime, rows, old, new = self._merge(live, old_rows)
@@ -88,6 +98,24 @@ class AggregateProcessor(Processor):
         """By key: neighbours share blocks of the store, which halves reading and writing."""
         by = [KEY] if self._step.window is None else [KEY, WINDOW]
         return payload.take(pc.sort_indices(payload, [(name, "ascending") for name in by]))
+
+    def _merged(self, payload: pa.Table) -> pa.Table:
+        """One row per key and window: several topic partitions may have had records of it."""
+        by = [KEY] if self._step.window is None else [KEY, WINDOW]
+        columns = [chunk(payload[name]) for name in by]
+        starts = reduce(np.logical_or, map(_changes, columns))
+        if starts.all():
+            return payload
+        groups = Groups(np.cumsum(starts) - 1, int(starts.sum()))
+        folds = {c.name: c.fold.folding for c in partial_columns(self._step) if c.fold}
+        firsts = pa.array(np.flatnonzero(starts))
+        arrays = [
+            fold(folds[name], chunk(payload[name]), groups)
+            if name in folds
+            else payload[name].take(firsts)
+            for name in self._schema.names
+        ]
+        return pa.table(arrays, schema=self._schema)
 
     def _state_keys(self, payload: pa.Table) -> list[bytes]:
         keys: list[bytes] = payload[KEY].to_pylist()

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind
+from holdfast.tasks.folds import Fold, Folding
 from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.rows import RowCodec
 from holdfast.types.topology import (
@@ -56,11 +57,12 @@ RECORD_COLUMNS = {
 
 @dataclass(frozen=True)
 class PartialColumn:
-    """A column of the shuffled payload: its name, Spark SQL aggregate and Arrow type."""
+    """A column of the shuffled payload: its name, Spark SQL aggregate, Arrow type and fold."""
 
     name: str
     spark: str
     type: pa.DataType
+    fold: Fold | None = None
 
 
 def by_record(step: AggregateStep) -> bool:
@@ -78,13 +80,15 @@ def partial_columns(step: AggregateStep) -> list[PartialColumn]:
     columns = _partials(step.aggregates, "p") + _partials(step.undo, "q")
     if by_record(step):
         return columns
-    counted = PartialColumn(COUNT, "count(1)", pa.int64())
-    return [counted, PartialColumn(ROWTIME, f"max(`{TIMESTAMP}`)", pa.int64()), *columns]
+    counts, newest = Fold(Folding.ADD, "1", counts=True), Fold(Folding.MAX, f"`{TIMESTAMP}`")
+    counted = PartialColumn(COUNT, "count(1)", pa.int64(), counts)
+    latest = PartialColumn(ROWTIME, f"max(`{TIMESTAMP}`)", pa.int64(), newest)
+    return [counted, latest, *columns]
 
 
 def _partials(calls: Sequence[AggregateCall], letter: str) -> list[PartialColumn]:
     return [
-        PartialColumn(f"{letter}{i}_{j}", partial.spark, partial.type)
+        PartialColumn(f"{letter}{i}_{j}", partial.spark, partial.type, partial.fold)
         for i, call in enumerate(calls)
         for j, partial in enumerate(bind(call).partials)
     ]

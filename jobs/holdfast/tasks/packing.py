@@ -1,0 +1,238 @@
+"""The packed shuffle: a batch goes to its state partitions as blobs of columns, not as rows.
+
+Where a query's keys and arguments are plain columns, nothing before the shuffle needs Spark SQL.
+The task that reads Kafka then makes the payload itself (partials, or rows) and cuts it by state
+partition; Spark moves a few large values instead of every row, and its JVMs touch none of them.
+Any other query takes the way through Spark SQL (`holdfast.runtime.frames`, `row_frames`); both
+put a key into the same state partition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.tasks.folds import first_rows, fold, grouped, of_record
+from holdfast.tasks.keys import state_keys
+from holdfast.tasks.processors.aggregate_state import (
+    HAS_NEW,
+    HAS_OLD,
+    RECORD_COLUMNS,
+    WINDOW,
+    by_record,
+    partial_columns,
+    payload_schema,
+)
+from holdfast.tasks.processors.base import KEY, SIDE, row_schema
+from holdfast.transport.partitioner import state_partitions
+from holdfast.types.ingest import Packing
+from holdfast.types.schema import Base
+from holdfast.types.topology import (
+    OFFSET,
+    PARTITION,
+    SEQUENCE,
+    TIMESTAMP,
+    TOMBSTONE,
+    AggregateStep,
+    Input,
+    JoinStep,
+    KeyExpression,
+    Query,
+    Source,
+    Window,
+    WindowKind,
+)
+
+__all__ = ["PACKED", "PART", "PLACE", "Packer", "decode_payload", "from_arrow", "packs"]
+
+PLACE, PART = "__place", "__part"
+PACKED = f"`{PLACE}` INT, `{PART}` BINARY"  # Spark DDL of what a `Packer` gives
+_PART_SCHEMA = pa.schema([(PART, pa.binary())])
+_ROWS, _BYTES = 250_000, 64 << 20  # what a packer holds before it gives away a piece
+_KEYS = (Base.STRING, Base.INTEGER, Base.BIGINT)
+_COLUMN = re.compile(r"`([^`]+)`")
+
+
+def packs(query: Query) -> bool:
+    """Whether its batches are packed: every key, argument and carried column is a plain column."""
+    step = query.step
+    if isinstance(step, AggregateStep):
+        return query.filter is None and _plain_aggregate(step, query.source)
+    broadcast = isinstance(step, JoinStep) and step.broadcast
+    each_once = len(set(query.sources)) == len(query.inputs)  # a self-join is read once
+    return bool(query.inputs) and not broadcast and each_once and all(map(_plain, query.inputs))
+
+
+def _plain_aggregate(step: AggregateStep, source: Source) -> bool:
+    kinds = _kinds(source)
+    folds = [c.fold for c in partial_columns(step)]
+    arguments = [f.of for f in folds if f is not None and f.of != "1"]
+    return (
+        None not in folds and _plain_key(step.keys, kinds) and all(_in(a, kinds) for a in arguments)
+    )
+
+
+def _plain(each: Input) -> bool:
+    kinds = _kinds(each.source)
+    columns = (kinds.get(_name(c.spark)) == c.column.type.arrow() for c in each.columns)
+    return each.filter is None and _plain_key(each.keys, kinds) and all(columns)
+
+
+def _plain_key(keys: Sequence[KeyExpression], kinds: Mapping[str, pa.DataType]) -> bool:
+    """One column whose state key is made of its bytes: see `tasks.keys`."""
+    if len(keys) != 1 or keys[0].column.type.base not in _KEYS:
+        return False
+    return bool(kinds.get(_name(keys[0].spark)) == keys[0].column.type.arrow())
+
+
+def _kinds(source: Source) -> dict[str, pa.DataType]:
+    return {c.name: c.type.arrow() for c in source.readable} | RECORD_COLUMNS
+
+
+def _in(spark: str, kinds: Mapping[str, pa.DataType]) -> bool:
+    return _name(spark) in kinds
+
+
+def _name(spark: str) -> str:
+    """The column that an expression is; empty when it is more than a column."""
+    found = _COLUMN.fullmatch(spark)
+    return found.group(1) if found else ""
+
+
+class Packer:
+    """Makes one input partition's record batches a query's payload, cut by state partition."""
+
+    def __init__(self, packing: Packing, side: int) -> None:
+        self._query = packing.query
+        self._state_partitions = packing.state_partitions
+        self._side = side
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of (state partition, Arrow IPC record batch without schema); see `PACKED`."""
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            held.append(batch)
+            if sum(b.num_rows for b in held) >= _ROWS or sum(b.nbytes for b in held) >= _BYTES:
+                yield self._packed(held)
+                held = []
+        if held:
+            yield self._packed(held)
+
+    def _packed(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
+        rows = pa.concat_batches(held)
+        step = self._query.step
+        if isinstance(step, AggregateStep):
+            made = _aggregated(rows, step)
+        else:
+            made = _carried(rows, self._query.inputs, self._side)
+        places, parts = _cut(made, self._state_partitions)
+        return pa.record_batch(
+            [pa.array(places, pa.int32()), pa.array(parts, pa.binary())], [PLACE, PART]
+        )
+
+
+def _cut(made: pa.RecordBatch, state_partitions_: int) -> tuple[list[int], list[pa.Buffer]]:
+    """State partitions in ascending order and the rows of each, which keep theirs."""
+    places = state_partitions(made[KEY], state_partitions_)
+    order = np.argsort(places.astype(np.uint16), kind="stable")
+    ordered = made.take(pa.array(order))
+    found, starts = np.unique(places[order], return_index=True)
+    bounds = [*starts.tolist(), len(order)]
+    parts = [
+        ordered.slice(start, end - start).serialize().to_pybytes()
+        for start, end in pairwise(bounds)
+    ]
+    return found.tolist(), parts
+
+
+def _carried(rows: pa.RecordBatch, inputs: Sequence[Input], side: int) -> pa.RecordBatch:
+    """The rows of one side in the columns of all."""
+    ours, count = inputs[side], rows.num_rows
+    columns = {name: rows[name] for name in (PARTITION, OFFSET, TIMESTAMP, TOMBSTONE)}
+    columns[KEY] = _state_keys(rows, ours.keys)
+    columns[SIDE] = pa.repeat(pa.scalar(side, pa.int8()), count)
+    columns |= {c.column.name: rows[_name(c.spark)] for c in ours.columns}
+    schema = row_schema(inputs)
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _aggregated(rows: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:
+    """A row per key (and window), or per record; a record without a value does not count."""
+    rows = rows.filter(pc.invert(rows[TOMBSTONE]))
+    columns: dict[str, pa.Array] = {KEY: _state_keys(rows, step.keys)}
+    if step.window is not None and step.window.kind is not WindowKind.SESSION:
+        at, starts = windows_of(rows[TIMESTAMP].to_numpy(), step.window)
+        if at is not None:
+            rows, columns = rows.take(at), {KEY: columns[KEY].take(at)}
+        columns[WINDOW] = pa.array(starts)
+    if by_record(step):
+        columns |= {name: rows[name] for name in RECORD_COLUMNS if name in rows.schema.names}
+        columns[SEQUENCE] = pa.nulls(rows.num_rows, RECORD_COLUMNS[SEQUENCE])
+        columns |= {name: rows[name] for name in (HAS_OLD, HAS_NEW) if step.undo}
+        return _with_partials(rows, step, columns)
+    by = [columns[name] for name in (KEY, WINDOW) if name in columns]
+    groups = grouped(*by)
+    every = _with_partials(rows, step, columns)
+    if groups.single:
+        return every
+    firsts = pa.array(first_rows(groups))
+    folds = {c.name: c.fold.folding for c in partial_columns(step) if c.fold is not None}
+    arrays = [
+        fold(folds[name], every[name], groups) if name in folds else every[name].take(firsts)
+        for name in every.schema.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=every.schema)
+
+
+def _with_partials(
+    rows: pa.RecordBatch, step: AggregateStep, columns: dict[str, pa.Array]
+) -> pa.RecordBatch:
+    for column in partial_columns(step):
+        assert column.fold is not None
+        of = column.fold.of
+        argument = None if of == "1" else rows[_name(of)]
+        columns[column.name] = of_record(column.fold, argument, column.type, rows.num_rows)
+    schema = payload_schema(step)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def windows_of(
+    times: npt.NDArray[np.int64], window: Window
+) -> tuple[pa.Array | None, npt.NDArray[np.int64]]:
+    """(row numbers, starts in ms) of all windows of records; None for "each row once".
+
+    Kafka Streams' TimeWindows.windowsFor, as `runtime.frames` says it in SQL.
+    """
+    size, advance = window.size_ms, window.advance_ms
+    if advance == size:
+        return None, times - times % size
+    first = np.maximum(0, times - size + advance) // advance * advance
+    counts = np.maximum(0, (times - first) // advance + 1)
+    at = np.repeat(np.arange(len(times)), counts)
+    nth = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return pa.array(at), first[at] + nth * advance
+
+
+def _state_keys(rows: pa.RecordBatch, keys: Sequence[KeyExpression]) -> pa.Array:
+    return state_keys(rows[_name(keys[0].spark)], keys[0].column.type)
+
+
+def decode_payload(query: Query, parts: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """What reached a state partition of a query's batch, as one table."""
+    if not packs(query):
+        return from_arrow(parts, schema)
+    blobs = from_arrow(parts, _PART_SCHEMA)[PART]
+    return from_arrow([blob.as_buffer() for blob in blobs], schema)
+
+
+def from_arrow(parts: Sequence[bytes | pa.Buffer], schema: pa.Schema) -> pa.Table:
+    """Arrow IPC record batches without schema as one table."""
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(p), schema) for p in parts]
+    return pa.Table.from_batches(batches, schema)
