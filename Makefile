@@ -17,7 +17,7 @@ AIRFLOW_STAMP := $(AIRFLOW_VENV)/.installed
 AIRFLOW_DEV_STAMP := $(AIRFLOW_VENV)/.installed-dev
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url
 PYTEST_ARGS ?=
-# Test files at a time: tests of whole jobs wait as much as they compute.
+# Test files at a time, beside the DAGs' tests: tests of whole jobs wait as much as they compute.
 TEST_WORKERS ?= 2
 # `-k …` may choose tests of one environment only.
 NO_TEST_IS_FINE = $(if $(PYTEST_ARGS),|| (( $$? == 5 )))
@@ -36,8 +36,13 @@ demo: setup setup-airflow ## run the main job on real input, kill processes, pro
 
 .PHONY: test
 test: check ## lint, types, layers and every test that needs no cluster
-	@$(BIN)/python -m pytest -m "not cluster" -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
-	@$(AIRFLOW_BIN)/python -m pytest -c tests/dags/pytest.ini tests/dags $(PYTEST_ARGS) $(NO_TEST_IS_FINE)
+	@dags=$$(mktemp); trap 'rm -f "$$dags"' EXIT; \
+	  { $(AIRFLOW_BIN)/python -m pytest -c tests/dags/pytest.ini tests/dags $(PYTEST_ARGS) $(NO_TEST_IS_FINE); } \
+	    >"$$dags" 2>&1 & \
+	  status=0; \
+	  $(BIN)/python -m pytest -m "not cluster" -n $(TEST_WORKERS) --dist loadfile $(PYTEST_ARGS) $(NO_TEST_IS_FINE) \
+	    || status=$$?; \
+	  wait $$! || status=$$?; cat "$$dags"; exit $$status
 
 TARGET ?= local
 ROUNDS ?= 10
