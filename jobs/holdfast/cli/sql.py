@@ -22,7 +22,7 @@ Statements end with a semicolon.  Nothing runs here: what creates, drops or sets
 planned at once and kept in the session's script.
   SHOW STREAMS | TABLES | QUERIES | TOPICS | FUNCTIONS | PROPERTIES | TYPES | VARIABLES;
   DESCRIBE name [EXTENDED];   EXPLAIN query or statement;   PRINT topic [FROM BEGINNING] [LIMIT n];
-  RUN SCRIPT 'file';
+  RUN SCRIPT 'file';   PAUSE | RESUME | TERMINATE query or ALL: an order to the job that runs it;
 Commands:
   script          print the session's script
   save FILE       write it to FILE, for `holdfast run FILE`

@@ -20,7 +20,7 @@ from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun
 from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.start_streams import start_streams
-from holdfast.state.orders import OrderBook, Told, statement_digest
+from holdfast.state.orders import Order, OrderBook, Told, statement_digest
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, statements
 
@@ -50,6 +50,8 @@ class Steering:
         self._stop = stop
         self._next = 0.0
         self._mute = False
+        # Told something in a former life: the job has run without them since.
+        self._anew: set[str] = set()
 
     def at_start(self, runs: Sequence[QueryRun]) -> None:
         """Holds what shall not start; called before any query is prepared.
@@ -58,6 +60,7 @@ class Steering:
             KafkaUnavailable, Refused: nobody knows what is to start.
         """
         self._book.refresh()
+        self._anew = {i for i in self._book.orders if i not in self._book.told}
         for query_id, of_statement in self._statements.items():
             if self._wanted(query_id) is not QueryState.RUNNING:
                 for run_ in _of(runs, of_statement):
@@ -87,7 +90,9 @@ class Steering:
 
     def _wanted(self, query_id: str) -> QueryState:
         order = self._book.orders.get(query_id)
-        return QueryState.RUNNING if order is None else order.state_of(self._digests[query_id])
+        if order is None or query_id in self._anew:
+            return QueryState.RUNNING
+        return order.state_of(self._digests[query_id])
 
     def _obeyed(self, query_id: str, runs: Sequence[QueryRun]) -> bool:
         """Does what is wanted of one statement; False: it is not done yet."""
@@ -121,6 +126,7 @@ class Steering:
 
     def _tell(self, runs: Sequence[QueryRun]) -> None:
         """What the topic does not say yet.  Nothing is decided from it by any driver."""
+        anew = self._anew.intersection(self._statements)
         now = {i: self._told(i, _of(runs, of)) for i, of in self._statements.items()}
         known = self._book.told
         new = {i: told for i, told in now.items() if _differs(known.get(i), told)}
@@ -128,7 +134,11 @@ class Steering:
         if not new and not gone:
             return
         try:
+            if anew:
+                runs_again = {i: Order(QueryState.RUNNING, self._digests[i]) for i in anew}
+                self._book.write_orders(runs_again)
             self._book.tell(new, gone)
+            self._anew.clear()
         except Retriable:
             return
         except HoldfastError as error:

@@ -17,12 +17,13 @@ from pathlib import Path
 import orjson
 import pytest
 
+from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
-from holdfast.types.status import JobState, JobStatus, status_path
+from holdfast.types.status import JobState, JobStatus, QueryState, status_path
 
 SQL = """
 CREATE STREAM events (customer STRING, amount BIGINT, ts BIGINT)
@@ -228,6 +229,48 @@ def test_a_record_that_cannot_be_decoded_may_stop_the_job(job: Job) -> None:
     assert failing.returncode == 2
     assert "partition" in failing.stderr
     assert "Traceback" not in failing.stderr
+
+
+def test_orders_reach_a_running_job_and_outlive_its_driver(
+    job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One query pauses while the other goes on, over a SIGKILL of the driver."""
+    job.produce(2_000, seed=21)
+    job.start()
+    job.until(lambda s: _records(s) == 2_000, "the first records")
+    assert "ctas_totals" in _order(job, capsys, "pause", "CTAS_TOTALS_7")
+    job.produce(2_000, seed=22)
+    paused = job.until(lambda s: _others(s) >= 4_000, "the records of the query that goes on")
+    assert paused.queries["ctas_totals"].state is QueryState.PAUSED
+    assert _records(paused) == 2_000
+    assert job.process is not None
+    os.killpg(job.process.pid, signal.SIGKILL)
+    job.process.wait()
+    job.produce(2_000, seed=23)
+    job.start()
+    after = job.until(lambda s: s.pid != paused.pid and _others(s) >= 2_000, "the next records")
+    assert after.queries["ctas_totals"].state is QueryState.PAUSED
+    assert "csas_large" in _order(job, capsys, "terminate", "csas_large")
+    assert "ctas_totals" in _order(job, capsys, "resume", "ctas_totals")
+    job.until(lambda s: _records(s) == 6_000, "all records of the query that was paused")
+    job.check_exact()
+    job.produce(10, seed=24)
+    ended = job.until(lambda s: _records(s) == 6_010, "what comes after the other one's end")
+    assert ended.queries["csas_large"].state is QueryState.TERMINATED
+    assert "csas_large" in _order(job, capsys, "resume", "csas_large", "--restore")
+    job.until(lambda _: job.lag() == 0, "the query that was restored")
+    job.check_exact()
+
+
+def _others(status: JobStatus) -> int:
+    return status.queries["csas_large"].records_total
+
+
+def _order(job: Job, capsys: pytest.CaptureFixture[str], verb: str, *query: str) -> str:
+    servers = f"bootstrap.servers={job.client['bootstrap.servers']}"
+    named = ("--application-id", job.application_id)
+    assert main([verb, *query, *named, "--set", servers, "--home", str(job.home)]) == 0, job.log()
+    return capsys.readouterr().out
 
 
 def test_the_same_driver_goes_on_after_a_broker_was_silent(job: Job, kafka: BrokerStatus) -> None:

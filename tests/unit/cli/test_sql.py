@@ -152,14 +152,16 @@ def test_scripts_run_in_the_session(shell: Shell, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["PAUSE", "RESUME"])
-def test_a_running_job_takes_no_orders(shell: Shell, verb: str) -> None:
-    with pytest.raises(Unsupported, match=f"{verb} cannot reach a running job"):
+def test_an_order_needs_a_job(shell: Shell, verb: str) -> None:
+    with pytest.raises(InvalidStatement, match=f"{verb} reaches no running job: .*no broker"):
         shell(f"{verb} ALL;")
 
 
 def test_terminate_takes_a_query_out_of_the_script(shell: Shell) -> None:
     shell(f"{SOURCE} {TABLE}")
-    assert "a job that runs is not told" in shell("TERMINATE ctas_per_page;")
+    with pytest.raises(InvalidStatement, match="did you mean ctas_per_page"):
+        shell("TERMINATE ctas_per_pag;")
+    assert shell("TERMINATE ctas_per_page;") == "The script has it no longer."
     assert shell.session.topology.queries == ()
     assert shell.session.script.endswith("TERMINATE ctas_per_page;\n")
 

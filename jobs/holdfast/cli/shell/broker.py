@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
+from holdfast.cli.orders import books
 from holdfast.cli.shell.show import catalog, grid
-from holdfast.errors import InvalidTestCase
+from holdfast.errors import InvalidTestCase, KafkaUnavailable
 from holdfast.sql.script import Script
 from holdfast.sql.statements import AssertTopic, Print
+from holdfast.state.orders import OrderBook
 from holdfast.testing.bytes_of import RawRecord, TopicCodec
 from holdfast.testing.json_text import dumps
 from holdfast.transport.admin import Admin
@@ -23,6 +25,8 @@ __all__ = ["Broker"]
 
 _POLL_S = 0.2  # between two looks for new records
 _CHUNK = 500
+_LOOK_S = 3.0  # for a broker that may not be there at all
+_SILENT_S = 30.0  # one that was silent is not asked again for so long
 
 
 class Broker:
@@ -31,6 +35,7 @@ class Broker:
     def __init__(self, client: Mapping[str, str], *, timeout_s: float = 10.0) -> None:
         self._client = dict(client)
         self._timeout_s = timeout_s
+        self._silent_until = 0.0
 
     def topics(self, *, everything: bool, extended: bool) -> Table:
         """SHOW TOPICS; without `everything` those whose names start with _ are left out.
@@ -49,6 +54,21 @@ class Broker:
             counts = [self._count(name)] if extended else []
             table.add_row(name, str(len(partitions)), replicas, *counts)
         return table
+
+    def jobs(self) -> dict[str, OrderBook]:
+        """What jobs told of their queries, by application id; empty where no broker answers."""
+        if not self.answers():
+            return {}
+        try:
+            return books(self._client, _LOOK_S)
+        except KafkaUnavailable:
+            self._silent_until = time.monotonic() + _SILENT_S
+            return {}
+
+    def answers(self) -> bool:
+        """Whether a broker is named, and was there when it was asked last."""
+        named = bool(self._client.get("bootstrap.servers"))
+        return named and time.monotonic() >= self._silent_until
 
     def _count(self, topic: str) -> str:
         bounds = Admin(self._client, self._timeout_s).bounds(topic)

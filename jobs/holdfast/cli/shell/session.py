@@ -2,6 +2,7 @@
 
 Nothing runs in a session.  CREATE, INSERT INTO … SELECT, DROP, SET and their like are planned by
 the real planner and, when they are right, kept: together they are a file for `holdfast run`.
+PAUSE, RESUME and TERMINATE go to jobs that run elsewhere.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
+from holdfast.cli.orders import give_orders, job_of, state_now
 from holdfast.cli.shell.broker import Broker
 from holdfast.cli.shell.show import Shown
+from holdfast.cli.steer import as_text
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text, explain
 from holdfast.sql.parse import Definitions, Place, parse, statement_places
+from holdfast.sql.plan_changes import known_id
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
     AssertSchema,
@@ -41,11 +45,12 @@ from holdfast.sql.statements import (
     Steer,
 )
 from holdfast.tasks.aggregates.base import AggregateFunction
-from holdfast.types.topology import Topology
+from holdfast.types.topology import Topology, statements
 
 __all__ = ["Session"]
 
 _PLACE = re.compile(r"line \d+, column \d+: ")
+_OBEY_S = 30.0  # how long a job may take to obey; its batch in hand ends first
 _SCRIPTS_DEEP = 20  # a script that runs itself is stopped here
 
 
@@ -70,6 +75,8 @@ class Session:
         self._broker = broker
         self._functions = functions
         self._given = properties
+        job = properties.get("application.id")
+        self._job = None if job is None else str(job)
         self._state = _State()
         self._depth = 0
         self._handlers: dict[type, Callable[..., None]] = {
@@ -142,17 +149,25 @@ class Session:
         self._tell(f"{statement.kind.capitalize()} {statement.name.text} is as asserted.")
 
     def _steer(self, statement: Steer, text: str) -> None:
-        if statement.verb == "TERMINATE":
+        """An order to the job that runs the query; TERMINATE takes it out of the script, too."""
+        query = None if statement.query is None else statement.query.text
+        ids = statements(self.topology.queries)
+        in_script = bool(ids) if query is None else known_id(query, ids) is not None
+        jobs = self._broker.jobs()
+        runs = any(query is None or known_id(query, book.told) for book in jobs.values())
+        if runs or (jobs and not in_script):
+            named = dict(self.topology.properties).get("application.id", self._job)
+            job, book = job_of(jobs, named, query)
+            self._tell(as_text(job, give_orders(book, statement.verb, query, wait_s=_OBEY_S)))
+        elif statement.verb != "TERMINATE":
+            why = "runs such a query" if self._broker.answers() else "is there: no broker answers"
+            raise Script(text).invalid(
+                statement.at, f"{statement.verb} reaches no running job: none {why}",
+                action="run the script as a job, or name the broker: bootstrap.servers",
+            )  # fmt: skip
+        if statement.verb == "TERMINATE" and (in_script or not jobs):
             self._keep(text)
-            self._tell("The script has it no longer; a job that runs is not told, it takes no "
-                       "orders: save the script and run the job again.")  # fmt: skip
-            return
-        raise Script(text).unsupported(
-            statement.at,
-            f"{statement.verb} cannot reach a running job: a job takes no orders",
-            cause="jobs are files, run by `holdfast run FILE.sql`",
-            action="stop the job with Ctrl-C or SIGTERM; run again it resumes, exactly once",
-        )
+            self._tell("The script has it no longer.")
 
     def _show(self, statement: Show, text: str) -> None:
         if statement.what == "TOPICS":
@@ -165,7 +180,11 @@ class Session:
 
     def _shown(self) -> Shown:
         state = self._state
-        return Shown(state.topology, state.definitions, self._functions, self._given)
+        jobs = {
+            job: {i: state_now(book, i) for i in book.told}
+            for job, book in self._broker.jobs().items()
+        }
+        return Shown(state.topology, state.definitions, self._functions, self._given, jobs)
 
     def _explain(self, statement: Explain, text: str) -> None:
         if statement.query is not None:

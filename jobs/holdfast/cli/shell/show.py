@@ -16,6 +16,7 @@ from holdfast.sql.parse import Definitions
 from holdfast.sql.script import Script
 from holdfast.sql.statements import Describe, Show
 from holdfast.tasks.aggregates.base import AggregateFunction
+from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Sink, Source, Topology
 
 __all__ = ["Shown", "catalog", "grid"]
@@ -44,7 +45,10 @@ class Shown:
         definitions: Definitions,
         functions: Mapping[str, AggregateFunction],
         given: Mapping[str, object],
+        jobs: Mapping[str, Mapping[str, QueryState]],
     ) -> None:
+        """`jobs`: what the queries of reachable jobs do, by application id and query id."""
+        self._jobs = jobs
         self._topology = topology
         self._definitions = definitions
         self._functions = functions
@@ -57,6 +61,8 @@ class Shown:
             yield from self._all_of(statement.what, statement.extended)
         elif statement.what == "QUERIES":
             yield self._queries(statement.extended)
+            if self._jobs:
+                yield self._running()
         elif statement.what == "FUNCTIONS":
             yield self._function_table()
         elif statement.what == "PROPERTIES":
@@ -87,6 +93,13 @@ class Shown:
             kept = "kept in a store" if query.stateful else "none"
             row = (query.id, query.sink.name, query.sink.topic, reads, kept)
             table.add_row(*row, *([query.statement] if extended else []))
+        return table
+
+    def _running(self) -> Table:
+        table = grid("job", "query", "status")
+        for job, queries in sorted(self._jobs.items()):
+            for query_id, state in sorted(queries.items()):
+                table.add_row(job, query_id, state)
         return table
 
     def _function_table(self) -> Table:
@@ -165,7 +178,12 @@ class Shown:
         yield "windows of the key", str(of.window or "none")
         spec = of.timestamp if isinstance(of, Source) else None
         yield "event time", spec.column if spec else "the record's timestamp"
-        yield "written by", self._named(q for q in self._topology.queries if q.sink.name == of.name)
+        writers = [q for q in self._topology.queries if q.sink.name == of.name]
+        yield "written by", self._named(iter(writers))
+        for query in writers:
+            for job, queries in sorted(self._jobs.items()):
+                if query.id in queries:
+                    yield f"{query.id} of {job}", queries[query.id]
         readers = (q for q in self._topology.queries if of.name in [s.name for s in q.sources])
         yield "read by", self._named(readers)
 
