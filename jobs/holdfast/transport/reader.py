@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
 from holdfast.transport.errors import SETTLING, client_config, kafka_error, silent, translate
 
-__all__ = ["Chunk", "PartitionReader"]
+__all__ = ["READ_COMMITTED", "Chunk", "PartitionReader", "consume", "in_columns"]
 
 _TIMEOUT_S = 30.0
 _ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
@@ -29,7 +29,8 @@ _RETRY_S = 0.2
 _POLL_S = 0.25
 _END_WAIT_S = 10.0  # a marker just written may take a moment to move the committed end
 
-_FIXED: dict[str, str | int | bool] = {
+# What every reader of ours insists on.
+READ_COMMITTED: dict[str, str | int | bool] = {
     "group.id": "holdfast-reader",  # the client demands one; nothing is ever committed to it
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -79,6 +80,23 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    def part(self, start: int, end: int, position: int) -> Chunk:
+        """Its records number `start` to `end` (exclusive), without headers."""
+        return Chunk(
+            self.keys[start:end],
+            self.values[start:end],
+            self.offsets[start:end],
+            self.timestamps[start:end],
+            position,
+        )
+
+    def since(self, offset: int) -> Chunk:
+        """The records from an offset on, without headers."""
+        if not self.offsets or self.offsets[0] >= offset:
+            return self
+        first = bisect_left(self.offsets, offset)
+        return self.part(first, len(self), max(self.position, offset))
 
 
 class PartitionReader:
@@ -177,7 +195,7 @@ class PartitionReader:
 
     def _open(self) -> Consumer:
         if self._consumer is None:
-            self._consumer = Consumer(client_config(self._client, _DEFAULTS, _FIXED))
+            self._consumer = Consumer(client_config(self._client, _DEFAULTS, READ_COMMITTED))
         return self._consumer
 
     def _move(self, start: int) -> None:
@@ -194,7 +212,7 @@ class PartitionReader:
         batch, self._pending = self._pending[:cut], self._pending[cut:]
         reached = _offset(self._pending[0]) if self._pending else self._fetched
         self._position = min(reached, end)
-        chunk = _columns(batch, self._position)
+        chunk = in_columns(batch, self._position)
         if self._headers:
             chunk.headers = [_headers(m) for m in batch]
         return chunk
@@ -203,7 +221,7 @@ class PartitionReader:
         """Fetch until `size` records are pending or all records before `end` are."""
         quiet_since, at_end = time.monotonic(), False
         while len(self._pending) < size and self._fetched < end:
-            got = _consume(self._open(), size - len(self._pending))
+            got = consume(self._open(), size - len(self._pending))
             if got:
                 quiet_since, at_end = time.monotonic(), self._accept(got)
             elif time.monotonic() - quiet_since > (self._end_wait_s if at_end else self._timeout_s):
@@ -264,7 +282,7 @@ class PartitionReader:
         return translate(error, f"reading {self._name}", self._client, acl)
 
 
-def _consume(consumer: Consumer, most: int) -> list[Message]:
+def consume(consumer: Consumer, most: int, wait_s: float = _POLL_S) -> list[Message]:
     """What has been fetched already, at most `most` messages; else the next one, if any comes."""
     # Python's collector looks for cycles among every few hundred new messages, again and again:
     # a quarter of the time of reading.  There are none.
@@ -272,7 +290,7 @@ def _consume(consumer: Consumer, most: int) -> list[Message]:
     gc.disable()
     try:
         # Without a wait `consume` takes all there is; with one it would wait for more.
-        return consumer.consume(most, 0) or consumer.consume(1, _POLL_S)
+        return consumer.consume(most, 0) or consumer.consume(1, wait_s)
     finally:
         if collects:
             gc.enable()
@@ -289,7 +307,8 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     return [(name, v.encode() if isinstance(v, str) else v) for name, v in pairs]
 
 
-def _columns(batch: list[Message], position: int) -> Chunk:
+def in_columns(batch: list[Message], position: int) -> Chunk:
+    """Messages of one topic partition as a chunk."""
     return Chunk(
         keys=list(map(Message.key, batch)),
         values=list(map(Message.value, batch)),

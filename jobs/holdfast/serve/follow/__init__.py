@@ -1,0 +1,1 @@
+"""Standbys: this server's stores, and the threads that keep them level with their changelogs."""

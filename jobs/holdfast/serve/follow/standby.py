@@ -1,0 +1,248 @@
+"""One partition of a table on this server: its store, how far it is, and who waits for changes.
+
+The follower's threads write, the event loop reads.  A store tells rows together with the position
+they are of, so readers take no lock; the lock is held while rows, position and subscribers have
+to move as one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+
+from holdfast.errors import NoHolder, StoreBehind
+from holdfast.serve.contract import Change, PartitionState, WindowBounds
+from holdfast.serve.follow.subscription import Subscription
+from holdfast.serve.follow.transactions import Transactions
+from holdfast.serve.tables import StoredTable
+from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.tasks.processors.base import NO_TIME
+from holdfast.transport.reader import Chunk
+
+__all__ = ["Found", "Standby"]
+
+_TOUCH_MS = 60_000  # how often a store that has nothing to do says that it is level
+Pairs = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows of one moment of a store."""
+
+    rows: Pairs
+    state: PartitionState
+
+
+class Standby:
+    """Owns one open store.
+
+    `restoring` is true until the store has been level once, since it was opened or wiped.
+    """
+
+    def __init__(self, table: StoredTable, partition: int, store: TableStore, server: str) -> None:
+        self.table = table
+        self.partition = partition
+        self.store = store
+        self._server = server
+        self._lock = threading.Lock()
+        self._subscribers: set[Subscription] = set()
+        self._transactions = Transactions(table.has_markers)
+        self._level_at = -1  # the changelog's end beyond the store's own position, by now
+        self._following = False
+        self._end = store.position.offset if store.position is not None else 0
+        self._checked_ms = 0
+        self._bytes = 0
+        self.error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For messages and logs."""
+        return f"{self.table.name} partition {self.partition}"
+
+    # -- what readers ask ----------------------------------------------------------------------
+
+    def state(self) -> PartitionState:
+        """How far it is now."""
+        return self._state(self.store.position)
+
+    def get(self, keys: Sequence[bytes]) -> Found:
+        """Rows of stored keys; what is not there is left out."""
+        rows, position = self.store.read_many(keys)
+        found = [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
+        return Found(found, self._state(position))
+
+    def get_windows(self, keys: Sequence[bytes], within: WindowBounds) -> Found:
+        """Rows of all asked-for windows of keys."""
+        ranges = [self.table.window_range(key, within) for key in keys]
+        found, position = self.store.read_ranges(ranges)
+        rows = [
+            (stored, row)
+            for key, pairs in zip(keys, found, strict=True)
+            for stored, row in pairs
+            if self.table.is_within(stored, key, within)
+        ]
+        return Found(rows, self._state(position))
+
+    def scan(
+        self, start: bytes = b"", end: bytes | None = None, limit: int | None = None
+    ) -> tuple[PartitionState, Iterator[tuple[bytes, bytes]]]:
+        """All rows of a range as they are now, and the position they are of."""
+        with self._lock:
+            return self._scan(start, end, limit)
+
+    def _scan(
+        self, start: bytes, end: bytes | None, limit: int | None
+    ) -> tuple[PartitionState, Iterator[tuple[bytes, bytes]]]:
+        rows = self.store.scan(start, end, limit)
+        first = list(islice(rows, 1))  # the moment of a scan is that of its first row
+        return self.state(), chain(first, rows)
+
+    def subscribe(self, subscription: Subscription) -> PartitionState:
+        """Hand over every change after the position that is returned.
+
+        Raises:
+            StoreBehind: it is not following its changelog yet.
+        """
+        with self._lock:
+            return self._subscribe(subscription)
+
+    def snapshot(
+        self, subscription: Subscription
+    ) -> tuple[PartitionState, Iterator[tuple[bytes, bytes]]]:
+        """The contents as they are now, and every change after them.
+
+        Raises:
+            StoreBehind: it is not following its changelog yet.
+        """
+        with self._lock:
+            self._subscribe(subscription)
+            return self._scan(b"", None, None)
+
+    def _subscribe(self, subscription: Subscription) -> PartitionState:
+        state = self.state()
+        if not self._following:
+            raise StoreBehind(
+                f"{self.name} on server {self._server} is at {state.position} of {state.end} and "
+                "not following its changelog yet.",
+                cause=self.error or "it is being restored",
+                action="try again when it is, or ask another server.",
+            )
+        self._subscribers.add(subscription)
+        return state
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """No more changes for it."""
+        with self._lock:
+            self._subscribers.discard(subscription)
+
+    # -- what the follower does ----------------------------------------------------------------
+
+    @property
+    def following(self) -> bool:
+        """Whether changes are applied as they are committed."""
+        return self._following
+
+    def begin(self) -> None:
+        """It is level, and will be told of all that follows its position."""
+        with self._lock:
+            self._transactions = Transactions(self.table.has_markers)
+            self._following, self.error = True, None
+
+    def stop(self, why: str | None) -> None:
+        """It is not told of changes any more; subscribers have to go on from their position."""
+        with self._lock:
+            self._following, self.error = False, why
+            for subscription in self._subscribers:
+                subscription.end()
+            self._subscribers.clear()
+
+    def take(self, chunk: Chunk) -> None:
+        """Apply committed records, up to the last whole transaction among them.
+
+        Those that it has already are left out.
+        """
+        whole = self._transactions.add(chunk.since(self._position().offset))
+        if whole is None:
+            return
+        rows, marker = self.table.rows_of(whole)
+        keys = sorted(rows)
+        values = list(map(rows.__getitem__, keys))
+        with self._lock:
+            position = self._position()
+            fingerprint = marker.fingerprint if marker is not None else position.fingerprint
+            moved = replace(
+                position, offset=whole.position, written_ms=_now_ms(), fingerprint=fingerprint
+            )
+            old = self.store.replay(keys, values, position=moved, marker=marker)
+            self._end = max(self._end, whole.position)
+            self._publish(keys, values, old, whole)
+
+    def _publish(
+        self,
+        keys: list[bytes],
+        rows: list[bytes | None],
+        old: list[bytes | None],
+        chunk: Chunk,
+    ) -> None:
+        if keys and self._subscribers:
+            committed_ms = chunk.timestamps[-1]
+            change = Change(
+                self.partition, keys, rows, chunk.position, old, committed_ms=committed_ms
+            )
+            for subscription in self._subscribers:
+                subscription.put(change)
+
+    def at_end(self, end: int) -> None:
+        """All committed records before `end` have been taken."""
+        self.seen_end(end)
+        position = self._position()
+        stale = _now_ms() - position.written_ms > _TOUCH_MS
+        if self._transactions.open or (end <= position.offset and not stale):
+            return
+        # What lies there are ends of transactions.  Written down, so that a store that was away
+        # for long is known to have missed nothing.
+        moved = replace(position, offset=max(end, position.offset), written_ms=_now_ms())
+        with self._lock:
+            self.store.replay([], [], position=moved, marker=None)
+
+    def seen_end(self, end: int) -> None:
+        """The changelog's committed end, as it is now."""
+        self._end, self._checked_ms = end, _now_ms()
+
+    def measure(self) -> None:
+        """Look at how much disk it takes."""
+        self._bytes = self.store.stats().bytes if self.store.counted else self._bytes
+
+    @property
+    def checked_ms(self) -> int:
+        """When the end was last seen, wall clock."""
+        return self._checked_ms
+
+    def _position(self) -> StorePosition:
+        position = self.store.position
+        if position is None:
+            raise NoHolder(f"{self.name} has no position.", action="restore it first.")
+        return position
+
+    def _state(self, position: StorePosition | None) -> PartitionState:
+        marker, offset = self.store.marker, position.offset if position is not None else 0
+        time_ms = marker.stream_time_ms if marker is not None else NO_TIME
+        return PartitionState(
+            partition=self.partition,
+            position=offset,
+            end=max(self._end, offset),
+            stream_time_ms=None if time_ms == NO_TIME else time_ms,
+            restoring=position is None or not self.store.counted,
+            server=self._server,
+            rows=self.store.rows if self.store.counted else -1,
+            bytes=self._bytes,
+            checked_ms=self._checked_ms,
+            error=self.error,
+        )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,53 @@
+"""Cuts what was read of a changelog into whole transactions: each ends in its commit marker."""
+
+from __future__ import annotations
+
+from holdfast.state.changelog import MARKER_KEY
+from holdfast.transport.reader import Chunk
+
+__all__ = ["Transactions"]
+
+
+class Transactions:
+    """Keeps the beginning of a transaction until its end has been read.
+
+    A topic without commit markers has no such bounds: everything is given out at once.
+    """
+
+    def __init__(self, has_markers: bool) -> None:
+        self._has_markers = has_markers
+        self._kept: list[Chunk] = []
+
+    @property
+    def open(self) -> bool:
+        """Whether the beginning of a transaction is waiting for the rest."""
+        return bool(self._kept)
+
+    def add(self, chunk: Chunk) -> Chunk | None:
+        """All whole transactions that are there now, in one chunk; None: none is."""
+        if not self._has_markers:
+            return chunk
+        last = _last_marker(chunk)
+        if last < 0:
+            self._kept += [chunk] if len(chunk) else []
+            return None
+        whole = _joined([*self._kept, chunk.part(0, last + 1, chunk.offsets[last] + 1)])
+        rest = chunk.part(last + 1, len(chunk), chunk.position)
+        self._kept = [rest] if len(rest) else []
+        return whole
+
+
+def _last_marker(chunk: Chunk) -> int:
+    return next((i for i in reversed(range(len(chunk))) if chunk.keys[i] == MARKER_KEY), -1)
+
+
+def _joined(chunks: list[Chunk]) -> Chunk:
+    if len(chunks) == 1:
+        return chunks[0]
+    whole = Chunk([], [], [], [], chunks[-1].position)
+    for chunk in chunks:
+        whole.keys += chunk.keys
+        whole.values += chunk.values
+        whole.offsets += chunk.offsets
+        whole.timestamps += chunk.timestamps
+    return whole

@@ -1,0 +1,124 @@
+"""Following the ends of many topic partitions at once, read_committed, with one consumer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from holdfast.errors import HoldfastError
+from holdfast.transport.errors import client_config, kafka_error, translate
+from holdfast.transport.reader import READ_COMMITTED, Chunk, consume, in_columns
+from holdfast.types.ids import Place
+
+__all__ = ["Tail", "TailReader"]
+
+_DEFAULTS: dict[str, str | int | bool] = {
+    "fetch.queue.backoff.ms": 10,
+    # Answers come as soon as there is a record; a topic partition that joins waits for the next.
+    "fetch.wait.max.ms": 100,
+    "queued.min.messages": 20_000,
+    "queued.max.messages.kbytes": 8_192,
+}
+_GONE = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.UNKNOWN_TOPIC_ID,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What one poll brought.
+
+    Attributes:
+        chunks: committed records, in order, by topic partition.
+        ends: the committed end of those that were read to it.
+        failed: why one is not followed any more.
+    """
+
+    chunks: dict[Place, Chunk] = field(default_factory=dict)
+    ends: dict[Place, int] = field(default_factory=dict)
+    failed: dict[Place, HoldfastError] = field(default_factory=dict)
+
+
+class TailReader:
+    """Owns one consumer.  Not thread-safe."""
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        """Nothing is sent before the first call.
+
+        Args:
+            client: librdkafka properties; those that decide what is read are overridden.
+        """
+        self._client = dict(client)
+        self._consumer: Consumer | None = None
+        self._followed: set[Place] = set()
+
+    def follow(self, topic: str, partition: int, offset: int) -> None:
+        """Read this topic partition from here on; one that is followed already moves there."""
+        self.leave(topic, partition)
+        self._open().incremental_assign([TopicPartition(topic, partition, offset)])
+        self._followed.add((topic, partition))
+
+    def leave(self, topic: str, partition: int) -> None:
+        """Read it no more; one that is not followed is fine."""
+        if (topic, partition) in self._followed:
+            self._followed.discard((topic, partition))
+            self._open().incremental_unassign([TopicPartition(topic, partition)])
+
+    def poll(self, most: int, wait_s: float) -> Tail:
+        """At most `most` records; waits for the first one.
+
+        An unreachable broker is waited for, without a word: it may come back.
+
+        Raises:
+            Refused: the client itself fails.
+        """
+        try:
+            got = consume(self._open(), most, wait_s)
+        except KafkaException as failed:
+            raise translate(kafka_error(failed), "following changelogs", self._client) from failed
+        found, batches = Tail(), defaultdict[Place, list[Message]](list)
+        for message in got:
+            place = (cast("str", message.topic()), cast("int", message.partition()))
+            if place not in self._followed:  # fetched before it was left
+                continue
+            error = message.error()
+            if error is None:
+                batches[place].append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                found.ends[place] = cast("int", message.offset())
+            elif error.code() in _GONE:
+                found.failed[place] = self._failed(place, error)
+        for place, batch in batches.items():
+            found.chunks[place] = in_columns(batch, cast("int", batch[-1].offset()) + 1)
+        return found
+
+    def close(self) -> None:
+        """Leave the broker."""
+        consumer, self._consumer = self._consumer, None
+        self._followed.clear()
+        if consumer is not None:
+            consumer.close()
+
+    def _failed(self, place: Place, error: KafkaError) -> HoldfastError:
+        topic, partition = place
+        self.leave(topic, partition)
+        acl = f"READ and DESCRIBE on topic {topic}"
+        return translate(error, f"following topic {topic} partition {partition}", self._client, acl)
+
+    def _open(self) -> Consumer:
+        if self._consumer is None:
+            self._consumer = Consumer(client_config(self._client, _DEFAULTS, READ_COMMITTED))
+            self._consumer.assign([])
+        return self._consumer
