@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.inspect_facts import JobView, TableRows, TableView
-from holdfast.types.status import PartitionStatus
+from holdfast.types.status import PartitionStatus, QueryState
 from holdfast.types.words import human_bytes
 
 __all__ = ["as_json", "console", "render", "rows_table"]
@@ -50,6 +50,7 @@ def _table_json(view: TableView) -> dict[str, Any]:
         "query": view.query_id,
         "topic": view.status.sink_topic,
         "changelog": view.status.changelog,
+        "state": view.status.state,
         "batch_id": view.status.batch_id,
         "records_total": view.status.records_total,
         "dropped_late": view.status.dropped_late,
@@ -113,8 +114,9 @@ def _summary(tables: tuple[TableView, ...]) -> Table:
     table.columns[0].no_wrap = True
     for view in tables:
         status = view.status
+        held = "" if status.state is QueryState.RUNNING else f" ({status.state})"
         table.add_row(
-            view.name,
+            f"{view.name}{held}",
             f"{view.rows.total:,}" if view.rows else "?",
             f"{status.records_total:,}",
             f"{status.dropped_late:,}",

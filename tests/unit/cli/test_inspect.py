@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from holdfast.types.status import (
     JobState,
     JobStatus,
     PartitionStatus,
+    QueryState,
     QueryStatus,
     status_path,
 )
@@ -88,7 +90,10 @@ def test_a_state_partition_shows_owner_position_lag_and_restore() -> None:
 def test_all_tables_are_a_summary() -> None:
     text = shown(JobView("app", status(), True, (view(ROWS),)), details=False)
     assert "SOLD" in text
+    assert "PAUSED" not in text
     assert "Aliens" not in text
+    held = TableView("SOLD", "ctas_sold", replace(SOLD, state=QueryState.PAUSED))
+    assert "SOLD (PAUSED)" in shown(JobView("app", status(), True, (held,)), details=False)
 
 
 def test_a_driver_that_does_not_run_is_said() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -11,10 +12,10 @@ import orjson
 import pytest
 
 from holdfast.errors import InvalidConfig
-from holdfast.runtime.endpoint import health_pages, serve
+from holdfast.runtime.endpoint import health_pages, serve, status_body
 from holdfast.runtime.health import Health
 from holdfast.runtime.metrics import Metrics
-from holdfast.types.status import JobState, JobStatus, QueryStatus
+from holdfast.types.status import JobState, JobStatus, QueryState, QueryStatus
 
 STATUS = JobStatus(
     "app", state=JobState.RUNNING, queries={"a": QueryStatus("A", "A"), "b": QueryStatus("B", "B")}
@@ -77,6 +78,20 @@ def test_status_has_readiness_and_lags(base: str, health: Health) -> None:
     assert later["queries"]["b"]["caught_up"] is True
     health.observe("a", {("t", 0): 4}, {("t", 0): 4})
     assert status(base)["caught_up"] is True
+
+
+def test_a_job_answers_for_the_queries_that_run(health: Health) -> None:
+    paused = replace(STATUS.queries["b"], state=QueryState.PAUSED)
+    told = replace(STATUS, queries={**STATUS.queries, "b": paused}).as_json()
+    health.serving()
+    health.observe("a", {("t", 0): 4}, {("t", 0): 4})
+    body = status_body(told, health)
+    assert (body["lag"], body["caught_up"]) == (0, True)
+    health.observe("b", {("t", 0): 1}, {("t", 0): 9})
+    body = status_body(told, health)
+    assert (body["lag"], body["caught_up"]) == (0, True)
+    assert body["queries"]["b"]["state"] == "PAUSED"
+    assert (body["queries"]["b"]["lag"], body["queries"]["b"]["caught_up"]) == (8, False)
 
 
 def test_metrics_and_unknown_paths(base: str) -> None:
