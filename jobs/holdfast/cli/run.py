@@ -38,7 +38,12 @@ def command(
     job = load_job(sql, config, overrides, home)
 
     from holdfast.ingest.source import KafkaDataSource
+    from holdfast.runtime.class_training import start_making
     from holdfast.runtime.job import run
+    from holdfast.runtime.session import is_local
+
+    if is_local(job.settings):
+        start_making()
 
     run(
         job.topology,

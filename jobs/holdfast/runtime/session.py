@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
+from holdfast.runtime.class_archive import Role, archive_options
 
-__all__ = ["is_local", "spark_session"]
+__all__ = ["is_local", "prepare_local", "spark_session"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
@@ -52,15 +54,22 @@ _KUBERNETES = {
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
 }
+_NOT_LINKED = ("work", "tmp", "jars", "__pycache__")
 # Given as a system property: spark-submit would refuse a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
 
 
-def spark_session(settings: Settings) -> SparkSession:
-    """Starts (or joins) Spark; locally one JVM for the driver and one for each executor."""
+def spark_session(
+    settings: Settings, archive: Callable[[Role], str] = archive_options
+) -> SparkSession:
+    """Starts (or joins) Spark; locally one JVM for the driver and one for each executor.
+
+    Args:
+        archive: Java options for the class archive of a role, locally (an image has its own).
+    """
     local = is_local(settings)
     if local:
-        _prepare_local(Path(settings.home))
+        prepare_local(Path(settings.home))
     placement = settings.placement
     memory = placement.executor_memory_mb
     master = settings.master or f"local-cluster[{placement.executors},1,{memory}]"
@@ -71,6 +80,7 @@ def spark_session(settings: Settings) -> SparkSession:
     log4j = files("holdfast.runtime") / "log4j2.properties"
     logging = f"-Dlog4j2.configurationFile=file:{log4j}"
     requested = f" {_NO_EXECUTORS}" if on_kubernetes else ""
+    classes = {role: f" {archive(role)}" if local else "" for role in Role}
     builder = (
         builder.config("spark.locality.wait", f"{placement.locality_wait_ms}ms")
         .config("spark.executor.memory", f"{memory}m")
@@ -79,12 +89,18 @@ def spark_session(settings: Settings) -> SparkSession:
         # The driver plans and schedules; the second compiler would only take the start's cores.
         .config(
             "spark.driver.extraJavaOptions",
-            f"{logging} -XX:+UseSerialGC -XX:TieredStopAtLevel=1{requested}",
+            f"{logging} -XX:+UseSerialGC -XX:TieredStopAtLevel=1{requested}{classes[Role.DRIVER]}",
         )
-        .config("spark.executor.extraJavaOptions", f"{logging} -XX:+UseSerialGC")
+        .config(
+            "spark.executor.extraJavaOptions",
+            f"{logging} -XX:+UseSerialGC{classes[Role.EXECUTOR]}",
+        )
     )
     if local:
         builder = builder.config("spark.local.dir", str(Path(settings.home, "spark", "tmp")))
+        # By the one path that class archives know, whatever the home.
+        for role in Role:
+            builder = builder.config(f"spark.{role}.extraClassPath", f"{_package() / 'jars'}/*")
     return builder.getOrCreate()
 
 
@@ -93,19 +109,29 @@ def is_local(settings: Settings) -> bool:
     return not settings.master or settings.master.startswith("local")
 
 
-def _prepare_local(home: Path) -> None:
+def prepare_local(home: Path) -> None:
     """Keeps Spark on the loopback interface and its files inside `home`.
 
     Standalone workers write below SPARK_HOME, which for pip's PySpark is the installed package;
-    a folder of links to it takes the files instead.
+    a folder of links to it takes the files instead.  Of its jars it has the launcher's alone: the
+    others are named by the package's own path.
     """
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    package = Path(pyspark.__file__).parent
+    package = _package()
     root = (home / "spark").resolve()
     (root / "tmp").mkdir(parents=True, exist_ok=True)
-    for entry in package.iterdir():
-        link = root / entry.name
-        if entry.name not in ("work", "tmp", "__pycache__") and not link.is_symlink():
+    if (root / "jars").is_symlink():  # as it was before
+        (root / "jars").unlink()
+    (root / "jars").mkdir(exist_ok=True)
+    launchers = (package / "jars").glob("spark-launcher_*.jar")
+    entries = [e for e in package.iterdir() if e.name not in _NOT_LINKED]
+    for entry in [*entries, *launchers]:
+        link = root / entry.relative_to(package)
+        if not link.is_symlink():
             link.symlink_to(entry)
     os.environ["SPARK_HOME"] = str(root)
+
+
+def _package() -> Path:
+    return Path(pyspark.__file__).resolve().parent

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from holdfast.runtime.class_archive import Role, archive_options
 from holdfast.runtime.constants import InsertedRecord, constants, inserted
 from holdfast.types.topology import Insertion, KeyExpression
 
@@ -90,11 +91,12 @@ def _started(threads: int) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log4j = files("holdfast.runtime") / "log4j2.properties"
     java = f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    classes = archive_options(Role.DRIVER)
     return (
         SparkSession.builder.master(f"local[{threads}]")
         .appName("holdfast-test")
         .config("spark.default.parallelism", "1")
-        .config("spark.driver.extraJavaOptions", java)
+        .config("spark.driver.extraJavaOptions", f"{java} {classes}")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
