@@ -243,6 +243,8 @@ class Reader(Protocol):
 
     `max_lag`: in offsets.  With None any finished store answers; with a number every store
     answers that is no further behind, also one that is still restoring.
+    `at_least`: partition -> position; only a store that has reached it answers.  After
+    `await_positions` at least one has: give both the same, and what was written is read.
 
     All raise `Refused` (its subclass tells more) when no holder can answer within the limits, and
     `Retriable` when trying again soon may help (`StoreBehind`, `NoHolder`).
@@ -255,6 +257,7 @@ class Reader(Protocol):
         within: WindowBounds = EVERY_WINDOW,
         *,
         max_lag: int | None = None,
+        at_least: Mapping[int, int] | None = None,
     ) -> Rows:
         """Rows of these keys (without window), windows in order; what is not there is left out."""
 
@@ -267,6 +270,7 @@ class Reader(Protocol):
         *,
         limit: int | None = None,
         max_lag: int | None = None,
+        at_least: Mapping[int, int] | None = None,
     ) -> AsyncIterator[Rows]:
         """Rows with start <= key < end in key order, in parts, all of one moment of the partition.
 
