@@ -9,6 +9,7 @@ Client libraries' own exceptions are translated at one border each
 from __future__ import annotations
 
 __all__ = [
+    "BadRequest",
     "ChangelogLost",
     "CleanerIdle",
     "CommitUnknown",
@@ -30,6 +31,8 @@ __all__ = [
     "Overloaded",
     "PositionLost",
     "PreconditionsChanged",
+    "QueryTimedOut",
+    "QueryTooLarge",
     "Refused",
     "Retriable",
     "StoreAhead",
@@ -117,6 +120,14 @@ class StoreBehind(Retriable):
     """A query server's store is further behind than the caller allows: wait, or allow more."""
 
 
+class Overloaded(Retriable):
+    """A client asks more than it may in this time: wait and ask again."""
+
+
+class QueryTimedOut(Retriable):
+    """A pull query took longer than its caller allows: ask for less, or allow more time."""
+
+
 class StoreCorrupted(HoldfastError):
     """The local store cannot be read or belongs to something else: wipe it and restore."""
 
@@ -181,12 +192,20 @@ class NotAllowed(Refused):
     """The caller has no permission for what it asks: ask who keeps the server's tokens."""
 
 
-class Overloaded(Retriable):
-    """A client asks more than it may in this time: wait and ask again."""
+class BadRequest(Refused):
+    """A request over HTTP is not one that the server takes: change it; `status` says more."""
+
+    def __init__(self, fact: str, *, status: int = 400, cause: str = "", action: str = "") -> None:
+        super().__init__(fact, cause=cause, action=action)
+        self.status = status
 
 
 class PositionLost(Refused):
     """The changelog no longer tells what came after a position: read the table anew."""
+
+
+class QueryTooLarge(Refused):
+    """A query asks for more keys, rows or memory than a server gives to one: ask for less."""
 
 
 class PreconditionsChanged(Refused):

@@ -1,0 +1,188 @@
+"""Who asks, and what they may read: bearer tokens, kept only as SHA-256, and table patterns.
+
+The file is TOML; it is read again when it changes:
+
+    [[client]]
+    name = "dashboards"
+    token_sha256 = "9f86d081884c7d65…"       # of the token: `holdfast token` makes both
+    read = ["MOVIE_*", "SALES"]              # resolved names; * stands for any text
+
+A client with `peer = true` is another query server: it may use `/internal/`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fnmatch
+import hashlib
+import re
+import secrets
+import time
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import BadRequest, InvalidConfig
+
+__all__ = ["ANYONE", "Access", "Client", "new_token", "token_hash"]
+
+_LOOK_AGAIN_S = 1.0
+_KEYS = {"name", "token_sha256", "read", "peer"}
+_COOKIE = re.compile(r"(?:^|;\s*)holdfast_token=([^;\s]+)")
+
+
+@dataclass(frozen=True)
+class Client:
+    """Somebody who asks.  `read` are patterns of resolved table names."""
+
+    name: str
+    read: tuple[str, ...] = ()
+    peer: bool = False
+    _known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def may_read(self, table: str) -> bool:
+        """Whether one of the patterns is of this table."""
+        known = self._known.get(table)
+        if known is None:
+            known = any(fnmatch.fnmatchcase(table, pattern) for pattern in self.read)
+            if len(self._known) < 10_000:  # names come from callers
+                self._known[table] = known
+        return known
+
+
+ANYONE = Client("anonymous", ("*",), peer=True)
+
+
+def token_hash(token: str) -> str:
+    """What the file has of a token.  Tokens are random, so one round of SHA-256 keeps them."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def new_token() -> str:
+    """256 random bits as text."""
+    return f"hf_{secrets.token_urlsafe(32)}"
+
+
+class Access:
+    """Owns the clients of the tokens' file; without a file everybody is `ANYONE`.
+
+    Raises:
+        InvalidConfig: the file is not as it must be.
+    """
+
+    def __init__(self, tokens: Path | None = None, peer_token: str = "") -> None:
+        self._path = tokens
+        self._peer = (
+            {token_hash(peer_token): Client("peer", ("*",), peer=True)} if peer_token else {}
+        )
+        self._stamp: tuple[int, int] | None = None
+        self._looked_s = 0.0
+        self._clients: dict[str, Client] = {}
+        if tokens is not None:
+            self._read(tokens)
+
+    @property
+    def open(self) -> bool:
+        """No token is asked for."""
+        return self._path is None
+
+    def client(self, headers: Iterable[tuple[bytes, bytes]]) -> Client:
+        """Whose token the headers carry.
+
+        Raises:
+            BadRequest: 401, none or an unknown one.
+        """
+        if self._path is None:
+            return ANYONE
+        token = _token(headers)
+        if not token:
+            raise _unknown("the request carries no token.")
+        self._refresh(self._path)
+        found = self._clients.get(token_hash(token)) or self._peer.get(token_hash(token))
+        if found is None:
+            raise _unknown("the request's token is not known here.")
+        return found
+
+    def peer(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether another query server asks."""
+        if self._peer:
+            token = _token(headers)
+            known = self._clients.get(token_hash(token))
+            return token_hash(token) in self._peer or bool(known and known.peer)
+        return self.client(headers).peer
+
+    def _refresh(self, path: Path) -> None:
+        now = time.monotonic()
+        if now - self._looked_s < _LOOK_AGAIN_S:
+            return
+        self._looked_s = now
+        try:
+            stat = path.stat()
+            if (stat.st_mtime_ns, stat.st_ino) != self._stamp:
+                self._read(path)
+        except (OSError, InvalidConfig):
+            return  # half written, or gone for a moment: who was known stays known
+
+    def _read(self, path: Path) -> None:
+        try:
+            stat = path.stat()
+            found = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InvalidConfig(
+                f"the file of tokens {path} cannot be read: {error}.",
+                action="`holdfast token NAME --read 'TABLE*'` prints an entry.",
+            ) from None
+        self._clients = dict(_client(path, entry) for entry in found.get("client", []))
+        self._stamp = (stat.st_mtime_ns, stat.st_ino)
+
+
+def _client(path: Path, entry: Mapping[str, Any]) -> tuple[str, Client]:
+    name, hashed, read = entry.get("name"), entry.get("token_sha256"), entry.get("read", [])
+    wrong = (
+        set(entry) - _KEYS
+        or not isinstance(name, str)
+        or not re.fullmatch(r"[0-9a-f]{64}", str(hashed))
+        or not isinstance(read, list)
+        or not all(isinstance(pattern, str) for pattern in read)
+    )
+    if wrong:
+        raise InvalidConfig(
+            f"the file of tokens {path} has an entry ({name!r}) that is not as it must be.",
+            action="each [[client]] has `name`, `token_sha256` (64 hex digits), `read` (a list of "
+            "patterns) and, for servers, `peer = true`; nothing else.",
+        )
+    return str(hashed), Client(str(name), tuple(read), peer=entry.get("peer") is True)
+
+
+def _token(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    cookie = ""
+    for key, value in headers:
+        if key == b"authorization":
+            return _from_header(value.decode("latin-1"))
+        if key == b"cookie" and (found := _COOKIE.search(value.decode("latin-1"))):
+            cookie = found[1]
+    return cookie
+
+
+def _from_header(value: str) -> str:
+    scheme, _, rest = value.partition(" ")
+    if scheme.lower() == "bearer":
+        return rest.strip()
+    if scheme.lower() == "basic":  # ksqlDB's clients: a key, and the token as its secret
+        try:
+            return base64.b64decode(rest, validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return ""
+    return ""
+
+
+def _unknown(fact: str) -> BadRequest:
+    return BadRequest(
+        fact,
+        status=401,
+        action="send `Authorization: Bearer <token>` (or Basic, with the token as password); "
+        "who keeps the server makes tokens with `holdfast token`.",
+    )

@@ -1,0 +1,190 @@
+"""The query server's ASGI application: who asks, what for, and which handler answers.
+
+Look-ups are found in one dictionary, before anything that costs time.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import urlsplit
+
+from holdfast.errors import BadRequest, HoldfastError
+from holdfast.serve.http.access import ANYONE, Client
+from holdfast.serve.http.context import Context
+from holdfast.serve.http.ksql_about import KsqlAbout
+from holdfast.serve.http.ksql_queries import KsqlQueries
+from holdfast.serve.http.ksql_statements import KsqlStatements
+from holdfast.serve.http.rates import Rates
+from holdfast.serve.http.request import App, Receive, Request, Scope, Send
+from holdfast.serve.http.sockets import Sockets
+from holdfast.serve.http.v1 import V1
+
+__all__ = ["CLIENT", "HttpApp"]
+
+_log = logging.getLogger(__name__)
+
+CLIENT = "holdfast.client"  # where mounted applications find the `Client` in their scope
+_INTERNAL = "/internal/"
+
+_Handler = Callable[[Request, Client], Awaitable[None]]
+
+
+class HttpApp:
+    """Owns the routes.  `mounts`: applications of others, by the path prefix they answer."""
+
+    def __init__(
+        self, context: Context, mounts: Mapping[str, App] | None = None, *, local_only: bool = False
+    ) -> None:
+        self._context = context
+        self._mounts = dict(mounts or {})
+        self._local_only = local_only
+        self._rates = Rates(context.limits.rate_per_s, context.limits.burst)
+        self._sockets = Sockets(context)
+        self._public: dict[tuple[str, str], _Handler] = {}
+        self._routes: dict[tuple[str, str], _Handler] = {}
+        self._trees: list[tuple[str, str, str, _Handler]] = []  # method, start, end, handler
+        self._add_routes()
+
+    def _add_routes(self) -> None:
+        queries, statements = KsqlQueries(self._context), KsqlStatements(self._context)
+        about, ours = KsqlAbout(self._context), V1(self._context)
+        self._public = {
+            ("GET", "/healthcheck"): about.health,
+            ("GET", "/openapi.json"): about.openapi,
+            ("GET", "/"): self._root,
+        }
+        self._routes = {
+            ("POST", "/query-stream"): queries.query_stream,
+            ("POST", "/query"): queries.query,
+            ("POST", "/v1/query"): ours.query,
+            ("GET", "/v1/query"): ours.query_events,
+            ("POST", "/close-query"): queries.close_query,
+            ("POST", "/ksql"): statements.statements,
+            ("GET", "/info"): about.info,
+            ("GET", "/clusterStatus"): about.cluster,
+            ("GET", "/status"): about.status,
+            ("GET", "/v1/metadata"): about.metadata,
+            ("GET", "/v1/metadata/id"): about.metadata,
+            ("GET", "/v1/tables"): ours.tables,
+            ("GET", "/v1/servers"): ours.servers,
+            ("POST", "/v1/session"): ours.sign_in,
+            ("DELETE", "/v1/session"): ours.sign_out,
+        }
+        self._trees = [
+            ("GET", "/v1/tables/", "/positions", ours.positions),
+            ("GET", "/v1/tables/", "", ours.table),
+            ("GET", "/status/", "", about.status),
+            ("GET", "/is_valid_property/", "", about.valid_property),
+        ]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send, self._context.limits)
+        try:
+            if scope["type"] == "websocket":
+                await self._socket(request)
+            elif scope["type"] == "http":
+                await self._http(request)
+        except HoldfastError as error:
+            await request.fail(error)
+        except Exception as error:  # noqa: BLE001 - one request's failure is no other's
+            _log.exception("a request failed", extra={"path": scope.get("path")})
+            await request.fail(error)
+
+    async def _http(self, request: Request) -> None:
+        scope = request.scope
+        route = (scope["method"], scope["path"])
+        handler = self._routes.get(route)
+        if handler is None and route in self._public:
+            await self._public[route](request, ANYONE)
+            return
+        if scope["path"].startswith(_INTERNAL):
+            await self._internal(request)
+            return
+        self._check_host(request)
+        mount = self._mounted(scope["path"]) if handler is None else None
+        if mount is not None:
+            await self._mount(request, mount)
+            return
+        client = self._client(request)
+        handler = handler or self._in_trees(*route)
+        await handler(request, client)
+
+    def _client(self, request: Request) -> Client:
+        client = self._context.access.client(request.scope["headers"])
+        who = client.name if client is not ANYONE else str((request.scope.get("client") or [""])[0])
+        self._rates.take(who)
+        return client
+
+    def _in_trees(self, method: str, path: str) -> _Handler:
+        for wanted, start, end, handler in self._trees:
+            if method == wanted and path.startswith(start) and path.endswith(end):
+                return handler
+        known = {m for m, p in (*self._routes, *self._public) if p == path}
+        if known:
+            raise BadRequest(
+                f"{path} takes {' or '.join(sorted(known))}, not {method[:20]}.", status=405
+            )
+        raise BadRequest(
+            f"there is nothing at {path[:200]}.", status=404,
+            action="GET /openapi.json tells of every path.",
+        )  # fmt: skip
+
+    def _mounted(self, path: str) -> App | None:
+        return next(
+            (a for p, a in self._mounts.items() if path == p or path.startswith(f"{p}/")), None
+        )
+
+    async def _mount(self, request: Request, mount: App) -> None:
+        """A mounted application; its page and files are open, they hold no facts."""
+        scope = request.scope
+        scope[CLIENT] = self._client(request) if "/api/" in scope["path"] else ANYONE
+        await mount(scope, request.receive, request.send)
+
+    async def _internal(self, request: Request) -> None:
+        if not self._context.access.peer(request.scope["headers"]):
+            raise BadRequest(
+                "only other query servers may use /internal/.", status=403,
+                action="give all servers the same --peer-token-file.",
+            )  # fmt: skip
+        await self._context.serving.internal(request.scope, request.receive, request.send)
+
+    async def _socket(self, request: Request) -> None:
+        path, origin = request.scope["path"], request.header(b"origin")
+        foreign = origin and urlsplit(origin).netloc != request.header(b"host")
+        if path != "/v1/ws" or foreign or not self._host_is_fine(request):
+            await request.receive()
+            await request.send({"type": "websocket.close", "code": 1008})
+            return
+        await self._sockets.serve(request)
+
+    def _check_host(self, request: Request) -> None:
+        if not self._host_is_fine(request):
+            raise BadRequest(
+                "this server is for its own machine, and was asked by another name.", status=403,
+                cause="a web page that was lured here, or a proxy in front.",
+                action="use localhost or 127.0.0.1; behind a proxy give it tokens (--tokens).",
+            )  # fmt: skip
+
+    def _host_is_fine(self, request: Request) -> bool:
+        """A page of another site could reach an open server on loopback by a name of its own."""
+        if not self._local_only:
+            return True
+        host = request.header(b"host") or str(request.scope.get("server", ("localhost",))[0])
+        return _is_local(host)
+
+    async def _root(self, request: Request, client: Client) -> None:
+        """GET /: to the console, where there is one."""
+        if "/console" in self._mounts:
+            await request.respond(b"", status=307, headers={"location": "/console/"})
+            return
+        await request.json({"server": "holdfast", "openapi": "/openapi.json"})
+
+
+def _is_local(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,79 @@
+"""The audit log: one JSON line per query, of who asked what and how it went.
+
+Tokens never come here.  Literals of statements can be left out, for they may be personal data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+__all__ = ["Audit", "without_literals"]
+
+_log = logging.getLogger(__name__)
+
+_LITERAL = re.compile(r"'(?:[^']|'')*'?|(?<![\w`\"])[0-9][\w.]*")
+_FLUSH_S = 0.5
+_LINES_MAX = 100_000  # waiting to be written; a disk that does not keep up loses lines, and says so
+
+
+def without_literals(statement: str) -> str:
+    """The statement with ? for every text and number."""
+    return _LITERAL.sub("?", statement)
+
+
+class Audit:
+    """Owns the file; lines are written together, at most half a second later.
+
+    With no path nothing is kept.
+    """
+
+    def __init__(self, path: Path | None = None, *, literals: bool = True) -> None:
+        self._path = path
+        self._literals = literals
+        self._lines: list[bytes] = []
+        self._lost = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def note(self, started_s: float, **fields: Any) -> None:
+        """One query that has ended.  `started_s`: by the monotonic clock."""
+        if self._path is None:
+            return
+        if len(self._lines) >= _LINES_MAX:
+            self._lost += 1
+            return
+        if not self._literals and "statement" in fields:
+            fields["statement"] = without_literals(str(fields["statement"]))
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        ms = round((time.monotonic() - started_s) * 1000, 3)
+        self._lines.append(orjson.dumps({"at": at, **fields, "ms": ms}, default=str) + b"\n")
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._later())
+
+    async def _later(self) -> None:
+        while self._lines:
+            await asyncio.sleep(_FLUSH_S)
+            lines, self._lines = self._lines, []
+            await asyncio.to_thread(self._write, lines)
+
+    def flush(self) -> None:
+        """Writes what waits, now."""
+        lines, self._lines = self._lines, []
+        self._write(lines)
+
+    def _write(self, lines: list[bytes]) -> None:
+        if self._path is None or not lines:
+            return
+        try:
+            with self._path.open("ab") as file:
+                file.write(b"".join(lines))
+        except OSError as error:
+            self._lost += len(lines)
+            _log.warning("audit log not written", extra={"error": str(error), "lost": self._lost})

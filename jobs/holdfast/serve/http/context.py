@@ -1,0 +1,123 @@
+"""What the handlers of requests share: the server's parts, and asking a query."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from holdfast.serve.contract import Serving
+from holdfast.serve.http.access import Access, Client
+from holdfast.serve.http.audit import Audit
+from holdfast.serve.http.forms import Form
+from holdfast.serve.http.pump import Ended, Running, pump
+from holdfast.serve.http.request import Limits, Request
+from holdfast.serve.queries import Answer, Ask, Queries
+
+__all__ = ["Context", "begun"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """One server's parts, as its handlers see them."""
+
+    serving: Serving
+    queries: Queries
+    access: Access
+    audit: Audit
+    limits: Limits
+    running: Running
+
+    async def answer(self, request: Request, client: Client, ask: Ask, form: Form) -> None:
+        """Asks, and writes the answer in this form.
+
+        Raises:
+            HoldfastError: the query is refused, or fails before its first row.
+        """
+        how, rows, error = Ended.FAILED, 0, ""
+        tables: tuple[str, ...] = ()
+        try:
+            answer = await self.asked(client, ask)
+            tables = answer.tables
+            if answer.rows is not None:
+                rows = len(answer.rows)
+                await _at_once(request, answer, form)
+                how = Ended.DONE
+            else:
+                how, rows = await self._streamed(request, answer, form)
+        except asyncio.CancelledError:
+            how = Ended.LEFT
+            raise
+        except Exception as caught:
+            error = type(caught).__name__
+            raise
+        finally:
+            noted = {"error": error} if error else {}
+            self.audit.note(
+                request.started_s, who=client.name, statement=ask.sql, tables=tables, rows=rows,
+                ended=how, **noted,
+            )  # fmt: skip
+
+    async def asked(self, client: Client, ask: Ask) -> Answer:
+        """The answer to a query, with an id, and with its first batch if it is a pull query.
+
+        Raises:
+            HoldfastError: the query is refused, or fails at once.
+        """
+        answer = await self.queries.ask(replace(ask, may_read=client.may_read))
+        if not answer.query_id:
+            answer.query_id = self.running.new_id("push" if answer.push else "pull")
+        if not answer.push and answer.rows is None:
+            answer.batches = await begun(answer.batches)
+        return answer
+
+    async def _streamed(self, request: Request, answer: Answer, form: Form) -> tuple[Ended, int]:
+        async def write(chunk: bytes) -> None:
+            await request.send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+        async def gone() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        with self.running.opened(answer.query_id) as stop:
+            await request.start(200, form.kind)
+            await write(form.head(answer))
+            how, rows = await pump(answer, form, write, gone, stop, self.limits)
+        if how not in (Ended.LEFT, Ended.SLOW):
+            await request.send({"type": "http.response.body", "body": b""})
+        return how, rows
+
+
+async def _at_once(request: Request, answer: Answer, form: Form) -> None:
+    chunks = list(form.batch(answer, None))
+    if len(chunks) <= 1:
+        body = b"".join((form.head(answer), *chunks, form.end(answer)))
+        await request.respond(body, kind=form.kind)
+        return
+    await request.start(200, form.kind)
+    for chunk in (form.head(answer), *chunks, form.end(answer)):
+        if chunk:
+            await request.send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await request.send({"type": "http.response.body", "body": b""})
+
+
+async def begun(batches: AsyncIterator[pa.RecordBatch]) -> AsyncGenerator[pa.RecordBatch, None]:
+    """The same batches; the first of them is there, so what fails at once has failed."""
+    first = await anext(batches, None)
+    return _all_of(first, batches)
+
+
+async def _all_of(
+    first: pa.RecordBatch | None, rest: AsyncIterator[pa.RecordBatch]
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    try:
+        if first is not None:
+            yield first
+            async for batch in rest:
+                yield batch
+    finally:
+        close = getattr(rest, "aclose", None)
+        if close is not None:
+            await close()

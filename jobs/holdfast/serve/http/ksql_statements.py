@@ -1,0 +1,254 @@
+"""ksqlDB's /ksql: what there is, described and explained.  Nothing is changed through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from holdfast.config.table import rows as property_rows
+from holdfast.errors import HoldfastError, InvalidStatement, NotAllowed
+from holdfast.serve.http.access import Client
+from holdfast.serve.http.context import Context
+from holdfast.serve.http.entities import (
+    query_description,
+    running_query,
+    source_description,
+    source_info,
+)
+from holdfast.serve.http.ksql_queries import properties_of, statement_of
+from holdfast.serve.http.problems import BAD_STATEMENT, QUERY_ENDPOINT
+from holdfast.serve.http.request import Request
+from holdfast.sql import compile_text, explain
+from holdfast.sql.function_docs import reference
+from holdfast.sql.parse import Definitions, Place, parse, statement_places
+from holdfast.sql.plan_changes import known_id
+from holdfast.sql.relations import relations
+from holdfast.sql.script import Script
+from holdfast.sql.statements import (
+    Define,
+    Describe,
+    Explain,
+    Print,
+    SelectQuery,
+    SetProperty,
+    Show,
+    Statement,
+    Steer,
+    Undefine,
+    UnsetProperty,
+)
+from holdfast.types.topology import Sink, Source, Topology, statements
+
+__all__ = ["KsqlStatements"]
+
+_Entity = dict[str, Any]
+_HOW_TO_CHANGE = (
+    "query servers only read.  Put the statement into the job's script and deploy it again "
+    "(`holdfast deploy NAME SCRIPT`); records go into a topic with any Kafka producer; "
+    "`holdfast sql` pauses and resumes queries."
+)
+
+
+class _QueryEndpoint(InvalidStatement):
+    """The statement belongs to another path."""
+
+
+class KsqlStatements:
+    """Owns nothing: what it tells is the catalog's."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._handlers: dict[type, Callable[..., _Entity]] = {
+            Show: self._show,
+            Describe: self._describe,
+            Explain: self._explain,
+            Steer: self._steer,
+        }
+
+    async def statements(self, request: Request, client: Client) -> None:
+        """POST /ksql: `{"ksql", "streamsProperties", "sessionVariables"}`."""
+        body = await request.json_object()
+        text = statement_of(body, ("ksql", "sql"))
+        properties_of(body)
+        known = Definitions()
+        found: list[_Entity] = []
+        for start, end in statement_places(text):
+            one = text[start:end]
+            try:
+                entity = self._one(one, known, client)
+            except _QueryEndpoint as error:
+                await request.fail(error, one, QUERY_ENDPOINT)
+                return
+            except InvalidStatement as error:
+                await request.fail(error, one, BAD_STATEMENT)
+                return
+            if entity is not None:
+                found.append({**entity, "statementText": one, "warnings": []})
+        self._context.audit.note(request.started_s, who=client.name, statement=text, ended="done")
+        await request.json(found)
+
+    def _one(self, text: str, known: Definitions, client: Client) -> _Entity | None:
+        script = Script(text)
+        found = parse(script, known, place=Place.SERVER)
+        if not found:
+            return None
+        statement = found[0]
+        handler = self._handlers.get(type(statement))
+        if handler is not None:
+            return handler(statement, script, client)
+        if isinstance(statement, Define | Undefine | SetProperty | UnsetProperty):
+            return None
+        raise _refused(statement, script)
+
+    def _visible(self, client: Client) -> dict[str, Source | Sink]:
+        """Streams and tables that the client may read."""
+        found = relations(self._context.serving.catalog.topology())
+        return {name: one for name, one in found.items() if client.may_read(name)}
+
+    def _show(self, statement: Show, script: Script, client: Client) -> _Entity:
+        topology = self._context.serving.catalog.topology()
+        what = statement.what
+        if what in ("STREAMS", "TABLES"):
+            found = [s for s in self._visible(client).values() if f"{s.kind}S" == what]
+            return _sources(statement, sorted(found, key=_name), topology)
+        if what == "QUERIES":
+            seen = self._visible(client)
+            shown = [q for q in topology.queries if q.sink.name in seen]
+            return {"@type": "queries", "queries": [running_query(q) for q in shown]}
+        if what == "TOPICS":
+            return {"@type": "kafka_topics", "topics": _topics(self._visible(client).values())}
+        if what == "PROPERTIES":
+            return _properties(topology)
+        return _SAME_FOR_ALL[what]()
+
+    def _describe(self, statement: Describe, script: Script, client: Client) -> _Entity:
+        topology = self._context.serving.catalog.topology()
+        name = statement.name
+        if name is None:
+            shown = [s for s in self._visible(client).values() if f"{s.kind}S" == statement.kind]
+            every = [source_description(s, topology, extended=True) for s in shown]
+            return {"@type": "source_descriptions", "sourceDescriptions": every}
+        if statement.kind == "FUNCTION":
+            return _function(name.text, name.at, script)
+        found = self._visible(client).get(name.text)
+        if found is None:
+            if name.text in relations(topology):
+                raise NotAllowed(f"{client.name} may not read {name.text}.")
+            raise script.unknown(name.at, "stream or table", name.text, self._visible(client))
+        described = source_description(found, topology, extended=statement.extended)
+        return {"@type": "sourceDescription", "sourceDescription": described}
+
+    def _explain(self, statement: Explain, script: Script, client: Client) -> _Entity:
+        catalog = self._context.serving.catalog
+        topology = catalog.topology()
+        if statement.query is None:
+            before = catalog.script()
+            of = script.text[statement.at :].split(None, 1)[1]
+            planned = compile_text(f"{before}\n{of}") if not _select(statement) else topology
+            return {"@type": "executionPlan", "executionPlan": explain(planned)}
+        steps = statements(topology.queries)
+        wanted = known_id(statement.query.text, steps)
+        if wanted is None:
+            raise script.unknown(statement.query.at, "query", statement.query.text.lower(), steps)
+        queries = steps[wanted]
+        if not client.may_read(queries[-1].sink.name):
+            raise NotAllowed(f"{client.name} may not read {queries[-1].sink.name}.")
+        plan = explain(Topology(tuple(queries), topology.sources, topology.properties))
+        described = query_description(queries, plan, dict(topology.properties))
+        return {"@type": "queryDescription", "queryDescription": described}
+
+    def _steer(self, statement: Steer, script: Script, client: Client) -> _Entity:
+        """TERMINATE of a push query; persistent ones are not this server's."""
+        name = statement.query.text if statement.query else ""
+        running = self._context.running
+        if statement.verb == "TERMINATE" and (running.close(name) or running.close(name.lower())):
+            return {"@type": "terminate_query", "queryId": name, "wasTerminated": True}
+        raise _refused(statement, script)
+
+
+def _name(of: Source | Sink) -> str:
+    return of.name
+
+
+def _select(statement: Explain) -> bool:
+    return isinstance(statement.statement, SelectQuery)
+
+
+def _refused(statement: Statement, script: Script) -> HoldfastError:
+    at = getattr(statement, "at", 0)
+    if isinstance(statement, SelectQuery | Print):
+        line, column = script.place(at)
+        what = "SELECT" if isinstance(statement, SelectQuery) else "PRINT"
+        return _QueryEndpoint(
+            f"{what} is no statement for /ksql.",
+            action="send SELECT to /query-stream or /query; print topics with `holdfast sql`.",
+            line=line,
+            column=column,
+        )
+    return script.unsupported(at, "this statement changes something", action=_HOW_TO_CHANGE)
+
+
+def _sources(statement: Show, found: Sequence[Source | Sink], topology: Topology) -> _Entity:
+    if statement.extended:
+        described = [source_description(s, topology, extended=True) for s in found]
+        return {"@type": "source_descriptions", "sourceDescriptions": described}
+    what = statement.what.lower()
+    return {"@type": what, what: [source_info(s) for s in found]}
+
+
+def _functions() -> _Entity:
+    listed = [{"name": e.name, "type": e.kind.upper(), "category": ""} for e in reference()]
+    return {"@type": "function_names", "functions": listed}
+
+
+_SAME_FOR_ALL: dict[str, Callable[[], _Entity]] = {
+    "FUNCTIONS": _functions,
+    "TYPES": lambda: {"@type": "type_list", "types": {}},
+    "VARIABLES": lambda: {"@type": "variables", "variables": []},
+}
+
+
+def _properties(topology: Topology) -> _Entity:
+    in_script = dict(topology.properties)
+    listed = [
+        {"name": name, "scope": "HOLDFAST", "value": str(in_script.get(name, default)),
+         "editable": False, "level": "Query"}
+        for name, default, _, _ in property_rows()
+    ]  # fmt: skip
+    return {
+        "@type": "properties",
+        "properties": listed,
+        "overwrittenProperties": sorted(in_script),
+        "defaultProperties": sorted({p["name"] for p in listed} - set(in_script)),
+    }
+
+
+def _topics(found: Iterable[Source | Sink]) -> list[_Entity]:
+    return [
+        {"name": s.topic, "replicaInfo": [s.replicas or 0] * (s.partitions or 0)}
+        for s in sorted(found, key=_name)
+    ]
+
+
+def _function(name: str, at: int, script: Script) -> _Entity:
+    entries = reference()
+    found = [e for e in entries if e.name == name]
+    if not found:
+        raise script.unknown(at, "function", name, [e.name for e in entries])
+    signatures = [
+        {
+            "arguments": [],
+            "returnType": "",
+            "description": f"{s}: {e.sentence}",
+            "isVariadic": False,
+        }
+        for e in found
+        for s in e.signatures
+    ]
+    return {
+        "@type": "describe_function",
+        "name": name,
+        "description": found[0].sentence,
+        "type": found[0].kind.upper(),
+        "functions": signatures,
+    }

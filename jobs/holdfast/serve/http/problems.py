@@ -1,0 +1,57 @@
+"""Errors as ksqlDB's REST API words them: a status, a code, and a JSON object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.errors import (
+    BadRequest,
+    HoldfastError,
+    InvalidStatement,
+    NotAllowed,
+    Overloaded,
+    PositionLost,
+    Refused,
+    Retriable,
+)
+
+__all__ = ["BAD_STATEMENT", "QUERY_ENDPOINT", "UNEXPECTED", "problem", "status_of"]
+
+BAD_STATEMENT, QUERY_ENDPOINT = 40001, 40002
+# What a client is told of an error nobody expected; the log has the rest.
+UNEXPECTED = "The server failed to answer; its log tells why."
+
+
+def status_of(error: HoldfastError) -> int:
+    """The HTTP status that asks a client for the reaction the error is named by."""
+    if isinstance(error, BadRequest):
+        return error.status
+    if isinstance(error, NotAllowed):
+        return 403
+    if isinstance(error, Overloaded):
+        return 429
+    if isinstance(error, PositionLost):
+        return 410
+    if isinstance(error, Refused):
+        return 400
+    return 503 if isinstance(error, Retriable) else 500
+
+
+def problem(error: BaseException, statement: str = "", code: int = 0) -> tuple[int, dict[str, Any]]:
+    """Status and body; a `statement` that is wrong is repeated in it, as ksqlDB does.
+
+    `code` is ksqlDB's `error_code` where it is not the status with two zeros.
+    """
+    if not isinstance(error, HoldfastError):
+        return 500, {"@type": "generic_error", "error_code": 50000, "message": UNEXPECTED}
+    status = status_of(error)
+    wrong = isinstance(error, InvalidStatement)
+    body: dict[str, Any] = {
+        "@type": "statement_error" if wrong and statement else "generic_error",
+        "error_code": code or (BAD_STATEMENT if wrong else status * 100),
+        "message": str(error),
+        "reaction": type(error).__name__,
+    }
+    if wrong and statement:
+        body |= {"statementText": statement, "entities": []}
+    return status, body

@@ -1,0 +1,206 @@
+"""Carries an answer to its reader, batch by batch: nothing is read ahead of a slow one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from enum import StrEnum
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError, Overloaded, Retriable
+from holdfast.serve.http.forms import Form
+from holdfast.serve.http.problems import problem
+from holdfast.serve.http.request import Limits
+from holdfast.serve.queries import Answer
+
+__all__ = ["Ended", "Running", "pump"]
+
+_log = logging.getLogger(__name__)
+
+_STOPPING = Retriable("the server stops.", action="resume at another server, or here in a moment.")
+
+
+class Ended(StrEnum):
+    """How an answer ended, for the audit log."""
+
+    DONE = "done"
+    FAILED = "failed"  # with an error that was written
+    LEFT = "left"  # the client went away
+    SLOW = "slow"  # it took nothing for too long
+    CLOSED = "closed"  # by a request of its own
+    STOPPED = "stopped"  # the server stops
+
+
+class Running:
+    """Owns the queries whose answers are under way, by id, and the way to stop each."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._stops: dict[str, asyncio.Future[Ended]] = {}
+        self._prefix = secrets.token_hex(4)
+        self._numbers = itertools.count(1)
+        self._stopping = False
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __len__(self) -> int:
+        return len(self._stops)
+
+    def new_id(self, kind: str) -> str:
+        """An id for a query that has none."""
+        return f"{kind}_{self._prefix}_{next(self._numbers)}"
+
+    @contextlib.contextmanager
+    def opened(self, query_id: str) -> Iterator[asyncio.Future[Ended]]:
+        """What is done when the query has to stop.
+
+        Raises:
+            Overloaded: too many queries run.
+            Retriable: the server stops.
+        """
+        if self._stopping:
+            raise _STOPPING
+        if len(self._stops) >= self._limit:
+            raise Overloaded(
+                f"{self._limit:,} queries run, the most this server answers at a time.",
+                action="close some, wait, or ask another server.",
+            )
+        stop = asyncio.get_running_loop().create_future()
+        self._stops[query_id] = stop
+        self._none.clear()
+        try:
+            yield stop
+        finally:
+            self._stops.pop(query_id, None)
+            if not self._stops:
+                self._none.set()
+
+    def close(self, query_id: str) -> bool:
+        """Whether there was such a query; it is told to stop."""
+        stop = self._stops.get(query_id)
+        if stop is None:
+            return False
+        _stop(stop, Ended.CLOSED)
+        return True
+
+    async def end(self, timeout_s: float) -> None:
+        """The server stops: every query is told to, no other begins; waits until they have."""
+        self._stopping = True
+        for stop in self._stops.values():
+            _stop(stop, Ended.STOPPED)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._none.wait(), timeout_s)
+
+
+def _stop(stop: asyncio.Future[Ended], how: Ended) -> None:
+    if not stop.done():
+        stop.set_result(how)
+
+
+async def pump(
+    answer: Answer,
+    form: Form,
+    write: Callable[[bytes], Awaitable[None]],
+    gone: Callable[[], Awaitable[None]],
+    stop: asyncio.Future[Ended],
+    limits: Limits,
+) -> tuple[Ended, int]:
+    """Writes batches until they end, the reader leaves or is too slow, or `stop` is done.
+
+    Returns how it ended, and how many rows were written.
+
+    Args:
+        answer: its head is written already.
+        form: how its batches are written.
+        write: one chunk; it waits until there is room for it.
+        gone: returns when the reader has left.
+        stop: see `Running`.
+        limits: for writing, and between heartbeats.
+    """
+    watch = asyncio.create_task(_watch(gone, stop))
+    rows = 0
+    try:
+        async with contextlib.aclosing(_Batches(answer, stop, limits.heartbeat_s)) as batches:
+            async for batch in batches:
+                for chunk in [form.beat()] if batch is None else form.batch(answer, batch):
+                    await _written(write, chunk, limits.send_s)
+                rows += batch.num_rows if batch is not None else 0
+        how = stop.result() if stop.done() else Ended.DONE
+        if how in (Ended.DONE, Ended.CLOSED):
+            await _written(write, form.end(answer), limits.send_s)
+        elif how is Ended.STOPPED:
+            await _written(write, form.failed(problem(_STOPPING)[1]), limits.send_s)
+    except TimeoutError:
+        return Ended.SLOW, rows
+    except Exception as error:  # noqa: BLE001 - whatever it is, the reader is told
+        if not isinstance(error, HoldfastError):
+            _log.exception("a query failed")
+        await _written(write, form.failed(problem(error)[1]), limits.send_s)
+        return Ended.FAILED, rows
+    else:
+        return how, rows
+    finally:
+        watch.cancel()
+
+
+async def _watch(gone: Callable[[], Awaitable[None]], stop: asyncio.Future[Ended]) -> None:
+    await gone()
+    _stop(stop, Ended.LEFT)
+
+
+async def _written(
+    write: Callable[[bytes], Awaitable[None]], chunk: bytes, timeout_s: float
+) -> None:
+    if chunk:
+        async with asyncio.timeout(timeout_s):
+            await write(chunk)
+
+
+class _Batches:
+    """The answer's batches until `stop`; None whenever there was none for `beat_s`."""
+
+    def __init__(self, answer: Answer, stop: asyncio.Future[Ended], beat_s: float) -> None:
+        self._batches = answer.batches
+        self._stop = stop
+        self._beat_s = beat_s
+        self._next: asyncio.Task[pa.RecordBatch | None] | None = None
+
+    def __aiter__(self) -> AsyncIterator[pa.RecordBatch | None]:
+        return self
+
+    async def __anext__(self) -> pa.RecordBatch | None:
+        if self._stop.done():
+            raise StopAsyncIteration
+        if self._next is None:
+            self._next = asyncio.create_task(_following(self._batches))
+        done, _ = await asyncio.wait(
+            (self._next, self._stop), timeout=self._beat_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        if self._next in done:
+            batch, self._next = self._next.result(), None
+            if batch is None:
+                raise StopAsyncIteration
+            return batch
+        if done:
+            raise StopAsyncIteration
+        return None
+
+    async def aclose(self) -> None:
+        """Ends the query; what it still waits for is given up."""
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.wait((self._next,))
+            if not self._next.cancelled():
+                self._next.exception()  # seen: nobody waits for it any more
+        close = getattr(self._batches, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _following(batches: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return await anext(batches, None)

@@ -1,0 +1,173 @@
+"""One HTTP request: its headers, its body within limits, and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from holdfast.errors import BadRequest
+from holdfast.serve.http.problems import problem
+
+__all__ = ["App", "Limits", "Receive", "Request", "Scope", "Send", "plain_object"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one client may ask of a server.
+
+    Attributes:
+        request_bytes: of a request's body.
+        request_s: for the body to arrive.
+        send_s: for a client to take what was sent; a slower one is cut off.
+        timeout_s: of a pull query; a request may ask for less.
+        heartbeat_s: after so long without a row a push query shows that it lives.
+        open_queries: queries at a time, all clients together.
+        rate_per_s: requests of one client, on average; 0: any number.
+        burst: requests at once after a pause.
+    """
+
+    request_bytes: int = 1 << 20
+    request_s: float = 30.0
+    send_s: float = 30.0
+    timeout_s: float = 30.0
+    heartbeat_s: float = 15.0
+    open_queries: int = 10_000
+    rate_per_s: float = 0.0
+    burst: int = 100
+
+
+class Request:
+    """Owns one request's way through the server; `status` is what was answered, 0 before."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+        self.scope = scope
+        self.send = send
+        self.receive = receive
+        self.limits = limits
+        self.status = 0
+        self.started_s = time.monotonic()
+
+    def header(self, name: bytes) -> str:
+        """The first header of that name (lower case); empty when there is none."""
+        for key, value in self.scope["headers"]:
+            if key == name:
+                return bytes(value).decode("latin-1")
+        return ""
+
+    @property
+    def http2(self) -> bool:
+        return str(self.scope.get("http_version", "")).startswith("2")
+
+    async def body(self) -> bytes:
+        """The whole body.
+
+        Raises:
+            BadRequest: it is too large, too slow, or the client went away.
+        """
+        length = self.header(b"content-length")
+        if length.isdecimal() and int(length) > self.limits.request_bytes:
+            raise self._too_large()
+        message = await self._part()
+        data = message.get("body", b"")
+        if not message.get("more_body"):
+            return self._sized(data)
+        parts = [data]
+        size = len(data)
+        while message.get("more_body"):
+            message = await self._part()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self.limits.request_bytes:
+                raise self._too_large()
+        return b"".join(parts)
+
+    async def _part(self) -> MutableMapping[str, Any]:
+        try:
+            async with asyncio.timeout(self.limits.request_s):
+                message = await self.receive()
+        except TimeoutError:
+            raise BadRequest(
+                f"the request's body did not arrive within {self.limits.request_s:g} s.", status=408
+            ) from None
+        if message["type"] == "http.disconnect":
+            raise BadRequest("the client went away before its request was complete.", status=499)
+        return message
+
+    def _sized(self, data: bytes) -> bytes:
+        if len(data) > self.limits.request_bytes:
+            raise self._too_large()
+        return data
+
+    def _too_large(self) -> BadRequest:
+        return BadRequest(
+            f"the request is larger than {self.limits.request_bytes:,} bytes.",
+            status=413,
+            action="ask for less at a time.",
+        )
+
+    async def json_object(self) -> dict[str, Any]:
+        """The body as a JSON object.
+
+        Raises:
+            BadRequest: it is none.
+        """
+        return plain_object(await self.body())
+
+    async def respond(
+        self,
+        body: bytes,
+        *,
+        status: int = 200,
+        kind: str = _JSON,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Answers at once, whole."""
+        await self.start(status, kind, {"content-length": str(len(body)), **(headers or {})})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def start(self, status: int, kind: str, headers: dict[str, str] | None = None) -> None:
+        """Begins an answer whose body follows."""
+        self.status = status
+        sent = [(b"content-type", kind.encode()), (b"cache-control", b"no-store"),
+                (b"x-content-type-options", b"nosniff")]  # fmt: skip
+        sent += [(k.encode(), v.encode("latin-1")) for k, v in (headers or {}).items()]
+        await self.send({"type": "http.response.start", "status": status, "headers": sent})
+
+    async def json(self, value: Any, *, status: int = 200) -> None:
+        """Answers with JSON."""
+        await self.respond(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS), status=status)
+
+    async def fail(self, error: BaseException, statement: str = "", code: int = 0) -> None:
+        """Answers with an error, if nothing was answered yet."""
+        if self.status:
+            return
+        status, body = problem(error, statement, code)
+        headers = {401: {"www-authenticate": 'Bearer realm="holdfast"'}, 429: {"retry-after": "1"}}
+        await self.respond(orjson.dumps(body), status=status, headers=headers.get(status))
+
+
+def plain_object(data: bytes | str) -> dict[str, Any]:
+    """JSON text that must be an object.
+
+    Raises:
+        BadRequest: it is not.
+    """
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"the request is not JSON: {error}.") from None
+    if not isinstance(found, dict):
+        raise BadRequest("the request is JSON, but no object.")
+    return found

@@ -1,0 +1,202 @@
+"""Runs the HTTP server in this process's event loop: address, TLS, who may connect, and the end.
+
+Bound to loopback it is open to whoever is on the machine; any other address asks for tokens, for
+client certificates, or for `insecure`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import socket
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings, HTTP2Settings
+from granian.server.embed import Server
+
+from holdfast.errors import InvalidConfig
+from holdfast.serve.contract import Serving
+from holdfast.serve.http.access import Access
+from holdfast.serve.http.app import HttpApp
+from holdfast.serve.http.audit import Audit
+from holdfast.serve.http.context import Context
+from holdfast.serve.http.pump import Running
+from holdfast.serve.http.request import App, Limits
+from holdfast.serve.queries import Queries
+
+__all__ = ["Listen", "running", "serve_http"]
+
+_log = logging.getLogger(__name__)
+
+_END_S = 5.0
+
+
+@dataclass(frozen=True)
+class Listen:
+    """Where a server listens, and whom it lets in.
+
+    Attributes:
+        host, port: the address.
+        tokens: file of clients, see `access`; None: no token is asked for.
+        peer_token: other query servers' own token; empty: as any client with `peer`.
+        cert, key: PEM files; both or neither.
+        client_ca: certificates that clients must have one of; a connection without is refused.
+        insecure: lets an address that others reach be open to all.
+        audit: file of the audit log.
+        audit_literals: statements are kept there with their literals.
+        limits: of each client.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8088
+    tokens: Path | None = None
+    peer_token: str = ""
+    cert: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+    insecure: bool = False
+    audit: Path | None = None
+    audit_literals: bool = True
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http{'s' if self.cert else ''}://{host}:{self.port}"
+
+    @property
+    def local(self) -> bool:
+        """Only this machine reaches it."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def check(self) -> None:
+        """Refuses what would be open by mistake, and files that are not there.
+
+        Raises:
+            InvalidConfig: it says what is missing.
+        """
+        if (self.cert is None) != (self.key is None) or (self.client_ca and not self.cert):
+            raise InvalidConfig(
+                "TLS needs a certificate and its key; client certificates need TLS.",
+                action="give --tls-cert and --tls-key together.",
+            )
+        for path in (self.cert, self.key, self.client_ca):
+            if path is not None and not path.is_file():
+                raise InvalidConfig(f"there is no file {path}.")
+        if not (self.local or self.tokens or self.client_ca or self.insecure):
+            raise InvalidConfig(
+                f"{self.host} can be reached from other machines, and nothing says who may ask.",
+                action="give --tokens FILE (`holdfast token` makes entries), or --client-ca for "
+                "TLS with client certificates; --insecure if a network keeps others out.",
+            )
+        if self.tokens and not (self.cert or self.local):
+            _log.warning("tokens travel in clear text", extra={"address": self.url})
+
+
+@contextlib.asynccontextmanager
+async def running(
+    serving: Serving, queries: Queries, listen: Listen, mounts: Mapping[str, App] | None = None
+) -> AsyncIterator[Context]:
+    """The HTTP server, listening; leaving it ends push queries, then the server.
+
+    Args:
+        serving: what is served.
+        queries: who answers.
+        listen: the address; port 0 is not known to it.
+        mounts: applications by path prefix (`/console`); they find the `Client` in their scope.
+
+    Raises:
+        InvalidConfig: the address is taken, or would be open by mistake.
+    """
+    listen.check()
+    _check_free(listen)
+    context = Context(
+        serving,
+        queries,
+        Access(listen.tokens, listen.peer_token),
+        Audit(listen.audit, literals=listen.audit_literals),
+        listen.limits,
+        Running(listen.limits.open_queries),
+    )
+    open_here = listen.local and context.access.open and listen.client_ca is None
+    server = _server(HttpApp(context, mounts, local_only=open_here), listen)
+    task = asyncio.create_task(server.serve())
+    try:
+        await _answers(listen, task)
+        yield context
+    finally:
+        await _ended(server, task, context)
+
+
+async def serve_http(
+    serving: Serving,
+    queries: Queries,
+    listen: Listen,
+    stop: asyncio.Event,
+    mounts: Mapping[str, App] | None = None,
+) -> None:
+    """Runs until `stop` is set.  Raises as `running`."""
+    async with running(serving, queries, listen, mounts):
+        _log.info("listening", extra={"address": listen.url})
+        await stop.wait()
+
+
+def _server(app: HttpApp, listen: Listen) -> Server:
+    return Server(
+        app,
+        address=listen.host,
+        port=listen.port,
+        interface=Interfaces.ASGINL,
+        http=HTTPModes.auto,
+        backlog=1024,
+        log_enabled=False,
+        http1_settings=HTTP1Settings(max_buffer_size=64 << 10),
+        http2_settings=HTTP2Settings(max_headers_size=64 << 10, max_concurrent_streams=1000),
+        ssl_cert=listen.cert,
+        ssl_key=listen.key,
+        ssl_ca=listen.client_ca,
+        ssl_client_verify=listen.client_ca is not None,
+    )
+
+
+def _check_free(listen: Listen) -> None:
+    # The server shares its port with any other that does the same, and would not notice.
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((listen.host, listen.port))
+        except OSError as error:
+            raise InvalidConfig(
+                f"cannot listen on {listen.host}:{listen.port}: {error.strerror}.",
+                cause="another process listens there, or the address is not this machine's.",
+                action="choose another --port.",
+            ) from None
+
+
+async def _answers(listen: Listen, server: asyncio.Task[None]) -> None:
+    """Waits until connections are taken; raises what the server failed with."""
+    while True:
+        if server.done():
+            server.result()
+            raise InvalidConfig(f"the HTTP server at {listen.url} ended at once.")
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection(listen.host, listen.port)
+            writer.close()
+            return
+        await asyncio.sleep(0.01)
+
+
+async def _ended(server: Server, task: asyncio.Task[None], context: Context) -> None:
+    await context.running.end(_END_S)
+    server.stop()  # type: ignore[no-untyped-call]
+    await asyncio.wait((task,), timeout=_END_S)
+    context.audit.flush()

@@ -1,0 +1,109 @@
+"""/v1/ws: a query over a WebSocket.
+
+The first message asks, as the body of POST /v1/query does; it may carry `authorization`, for
+browsers cannot set headers here.  Events come back as messages; closing the socket ends the query.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+
+from holdfast.errors import BadRequest, HoldfastError
+from holdfast.serve.http.access import Client
+from holdfast.serve.http.context import Context
+from holdfast.serve.http.forms import EventsForm
+from holdfast.serve.http.problems import problem
+from holdfast.serve.http.pump import Ended, pump
+from holdfast.serve.http.request import Request, plain_object
+from holdfast.serve.http.v1 import ask_of
+from holdfast.serve.queries import Answer, Ask
+
+__all__ = ["Sockets"]
+
+_NORMAL, _FAILED = 1000, 1011
+
+
+class Sockets:
+    """Owns nothing: the handler of one socket at a time."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def serve(self, request: Request) -> None:
+        """From the handshake to the close."""
+        if (await request.receive())["type"] != "websocket.connect":
+            return
+        await request.send({"type": "websocket.accept"})
+        try:
+            ask, client = await self._asked(request)
+            await self._answer(request, client, ask)
+        except HoldfastError as error:
+            await self._tell(request, orjson.dumps({"error": problem(error)[1]}))
+            await self._close(request, _FAILED)
+        except _Left:
+            return
+
+    async def _asked(self, request: Request) -> tuple[Ask, Client]:
+        try:
+            async with asyncio.timeout(self._context.limits.request_s):
+                message = await request.receive()
+        except TimeoutError:
+            raise BadRequest("no query came over the socket in time.", status=408) from None
+        if message["type"] == "websocket.disconnect":
+            raise _Left
+        data: str | bytes = message.get("text") or message.get("bytes") or b""
+        if len(data) > self._context.limits.request_bytes:
+            raise BadRequest("the message is too large.", status=413)
+        body = plain_object(data)
+        headers = list(request.scope["headers"])
+        if isinstance(body.get("authorization"), str):
+            headers = [(b"authorization", body["authorization"].encode("utf-8", "replace"))]
+        client = self._context.access.client(headers)
+        return ask_of(body, self._context.limits.timeout_s), client
+
+    async def _answer(self, request: Request, client: Client, ask: Ask) -> None:
+        how, rows = Ended.FAILED, 0
+        tables: tuple[str, ...] = ()
+        try:
+            answer = await self._context.asked(client, ask)
+            tables = answer.tables
+            how, rows = await self._carried(request, answer)
+        finally:
+            self._context.audit.note(
+                request.started_s, who=client.name, statement=ask.sql, tables=tables, rows=rows,
+                ended=how,
+            )  # fmt: skip
+        if how not in (Ended.LEFT, Ended.SLOW):
+            await self._close(request, _FAILED if how is Ended.FAILED else _NORMAL)
+
+    async def _carried(self, request: Request, answer: Answer) -> tuple[Ended, int]:
+        form = EventsForm(messages=True)
+
+        async def write(chunk: bytes) -> None:
+            await self._tell(request, chunk)
+
+        async def gone() -> None:
+            while (await request.receive())["type"] != "websocket.disconnect":
+                pass
+
+        await write(form.head(answer))
+        if answer.rows is not None:
+            for chunk in (*form.batch(answer, None), form.end(answer)):
+                await write(chunk)
+            return Ended.DONE, len(answer.rows)
+        with self._context.running.opened(answer.query_id) as stop:
+            return await pump(answer, form, write, gone, stop, self._context.limits)
+
+    @staticmethod
+    async def _tell(request: Request, message: bytes) -> None:
+        await request.send({"type": "websocket.send", "text": message.decode()})
+
+    @staticmethod
+    async def _close(request: Request, code: int) -> None:
+        await request.send({"type": "websocket.close", "code": code})
+
+
+class _Left(Exception):
+    """The socket was closed before it asked."""
