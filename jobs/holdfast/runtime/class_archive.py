@@ -19,7 +19,7 @@ import pyspark
 __all__ = ["Role", "archive_folder", "archive_options", "has_archives", "unwanted"]
 
 _SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": neither used nor made
-_FORMAT = 1  # another number makes all archives anew
+_FORMAT = 2  # another number makes all archives anew
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 

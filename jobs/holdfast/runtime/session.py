@@ -98,9 +98,8 @@ def spark_session(
     )
     if local:
         builder = builder.config("spark.local.dir", str(Path(settings.home, "spark", "tmp")))
-        # By the one path that class archives know, whatever the home.
         for role in Role:
-            builder = builder.config(f"spark.{role}.extraClassPath", f"{_package() / 'jars'}/*")
+            builder = builder.config(f"spark.{role}.extraClassPath", _class_path())
     return builder.getOrCreate()
 
 
@@ -131,6 +130,13 @@ def prepare_local(home: Path) -> None:
         if not link.is_symlink():
             link.symlink_to(entry)
     os.environ["SPARK_HOME"] = str(root)
+
+
+def _class_path() -> str:
+    """The one that class archives are good for, whatever the home: as Spark's launcher makes it."""
+    jars = _package() / "jars"
+    first = [str(jar) for jar in jars.glob("slf4j-api-*.jar")]
+    return ":".join([*first, f"{jars}/*"])
 
 
 def _package() -> Path:
