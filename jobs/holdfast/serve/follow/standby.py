@@ -50,8 +50,8 @@ class Standby:
         self._lock = threading.Lock()
         self._subscribers: set[Subscription] = set()
         self._transactions = Transactions(table.has_markers)
-        self._level_at = -1  # the changelog's end beyond the store's own position, by now
         self._following = False
+        self._changed_at = 0  # nothing has changed from here on
         self._end = store.position.offset if store.position is not None else 0
         self._checked_ms = 0
         self._bytes = 0
@@ -99,6 +99,11 @@ class Standby:
         rows = self.store.scan(start, end, limit)
         first = list(islice(rows, 1))  # the moment of a scan is that of its first row
         return self.state(), chain(first, rows)
+
+    @property
+    def changed_at(self) -> int:
+        """From here to its position there are only ends of transactions."""
+        return self._changed_at
 
     def subscribe(self, subscription: Subscription) -> PartitionState:
         """Hand over every change after the position that is returned.
@@ -150,6 +155,7 @@ class Standby:
         with self._lock:
             self._transactions = Transactions(self.table.has_markers)
             self._following, self.error = True, None
+            self._changed_at = self._position().offset
 
     def stop(self, why: str | None) -> None:
         """It is not told of changes any more; subscribers have to go on from their position."""
@@ -178,6 +184,7 @@ class Standby:
             )
             old = self.store.replay(keys, values, position=moved, marker=marker)
             self._end = max(self._end, whole.position)
+            self._changed_at = whole.position
             self._publish(keys, values, old, whole)
 
     def _publish(

@@ -1,0 +1,84 @@
+"""What was committed between two positions of a changelog, for who was not there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+
+from holdfast.errors import DataLoss, PositionLost
+from holdfast.serve.contract import Change
+from holdfast.serve.follow.transactions import Transactions
+from holdfast.serve.tables import StoredTable
+from holdfast.transport.reader import Chunk, PartitionReader
+
+__all__ = ["Log"]
+
+_RECORDS = 50_000
+_READS_MAX = 4  # at a time; each has a consumer of its own
+
+
+class Log:
+    """Reads changelogs again.  Safe to share between threads."""
+
+    def __init__(self, client: Mapping[str, str], tombstones_kept_ms: int) -> None:
+        self._client = dict(client)
+        self._tombstones_kept_ms = tombstones_kept_ms
+        self._free = threading.Semaphore(_READS_MAX)
+
+    def next(self, table: StoredTable, partition: int, start: int, end: int) -> tuple[Change, int]:
+        """The next changes with start <= offset < end, both between transactions.
+
+        Returns:
+            Some changes, perhaps none, and the offset to go on from, `end` when that was all.
+
+        Raises:
+            PositionLost: the topic does not reach back, or forward, that far.
+            KafkaUnavailable: no broker answered.
+        """
+        # For each part a consumer of its own: a slow reader must not keep one from the others.
+        with self._free:
+            reader = PartitionReader(self._client, table.topic, partition)
+            try:
+                whole = self._whole(reader, table, start, end)
+            except DataLoss as error:
+                raise _lost(error.fact) from error
+            finally:
+                reader.close()
+        return _change(table, partition, whole), whole.position
+
+    def _whole(self, reader: PartitionReader, table: StoredTable, start: int, end: int) -> Chunk:
+        transactions = Transactions(table.has_markers)
+        for at, chunk in enumerate(reader.read(start, end, _RECORDS)):
+            if at == 0:
+                self._refuse_old(chunk, start)
+            whole = transactions.add(chunk)
+            if whole is not None and len(whole):
+                return whole
+        return Chunk([], [], [], [], end)
+
+    def _refuse_old(self, chunk: Chunk, start: int) -> None:
+        """Tombstones may be gone by now, and nobody could tell."""
+        now_ms = int(time.time() * 1000)
+        age_ms = now_ms - (chunk.timestamps[0] if len(chunk) else now_ms)
+        if age_ms > self._tombstones_kept_ms:
+            raise _lost(
+                f"what follows offset {start} is {age_ms} ms old, removals are kept for "
+                f"{self._tombstones_kept_ms} ms"
+            )
+
+
+def _change(table: StoredTable, partition: int, chunk: Chunk) -> Change:
+    rows, _ = table.rows_of(chunk)
+    keys = sorted(rows)
+    values = [rows[key] for key in keys]
+    committed_ms = chunk.timestamps[-1] if len(chunk) else 0
+    return Change(partition, keys, values, chunk.position, committed_ms=committed_ms)
+
+
+def _lost(how: str) -> PositionLost:
+    return PositionLost(
+        f"What came after this position cannot be told any more: {how}.",
+        cause="the reader was away for too long, or the topic was made anew.",
+        action="read the table's contents again, and go on from there.",
+    )
