@@ -21,10 +21,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.tasks.as_numbers import from_numbers
 from holdfast.tasks.plain_text import delimited_rows
@@ -41,7 +39,6 @@ __all__ = [
     "split_window",
     "split_windowed",
     "state_key_sql",
-    "state_keys",
     "unmeasured",
     "window_key",
 ]
@@ -63,21 +60,6 @@ def state_key_sql(keys: Sequence[KeyExpression], *, parts_may_miss: bool = False
     joined = " OR " if parts_may_miss else " AND "
     present = joined.join(f"({k.spark}) IS NOT NULL" for k in keys)
     return f"CASE WHEN {present} THEN CAST(to_json(struct({parts})) AS BINARY) END"
-
-
-def state_keys(column: pa.Array, kind: SqlType) -> pa.Array:
-    """`state_key_sql` of one STRING, INTEGER or BIGINT column, as a BINARY array."""
-    if kind.base is Base.STRING:
-        return column.cast(pa.binary())
-    struct_ = _NUMBERS[kind.base]
-    numbers = column.fill_null(0).to_numpy(zero_copy_only=False).astype(struct_.format)
-    width = struct_.size
-    offsets = np.arange(0, (len(column) + 1) * width, width, dtype=np.int32)
-    is_null = column.is_null() if column.null_count else None
-    valid = pc.invert(is_null) if is_null is not None else None
-    mask = valid.buffers()[1] if valid is not None else None
-    buffers = [mask, pa.py_buffer(offsets), pa.py_buffer(numbers.tobytes())]
-    return pa.Array.from_buffers(pa.binary(), len(column), buffers)
 
 
 _CONVERTED = {

@@ -33,6 +33,7 @@ GROUPINGS = [
     ("who", ""),
     ("region", ""),
     ("small", ""),
+    ("who, region, small", ""),
     ("who", "WINDOW TUMBLING (SIZE 5 SECONDS)"),
     ("who", "WINDOW HOPPING (SIZE 9 SECONDS, ADVANCE BY 2 SECONDS)"),
 ]
@@ -46,7 +47,7 @@ OTHERS = [
     "SELECT who, COUNT(*) AS n FROM sales WHERE amount > 3 GROUP BY who",
     "SELECT who, SUM(amount + 1) AS n FROM sales GROUP BY who",
     "SELECT who, SUM(cost) AS n FROM sales GROUP BY who",
-    "SELECT who, region, COUNT(*) AS n FROM sales GROUP BY who, region",
+    "SELECT who, price, COUNT(*) AS n FROM sales GROUP BY who, price",
     "SELECT UCASE(who) AS w, COUNT(*) AS n FROM sales GROUP BY UCASE(who)",
     "SELECT who, COLLECT_LIST(amount) AS n FROM sales GROUP BY who",
 ]
@@ -73,7 +74,16 @@ def _rows(seed: int, count: int, partition: int) -> pa.RecordBatch:
     rows = [
         {
             "ID": f"i{rng.randrange(40)}",
-            "WHO": rng.choice([None, "", "ä", *(f"who-{n}" for n in range(20))]),
+            "WHO": rng.choice(
+                [
+                    None,
+                    "",
+                    "ä",
+                    '"\\\x1f\t/\x7f',
+                    "\U0001f3ac\u2028",
+                    *(f"who-{n}" for n in range(20)),
+                ]
+            ),
             "REGION": rng.choice([None, 0, -1, 2**40, 7]),
             "SMALL": rng.choice([None, -5, 0, 2**31 - 1]),
             "AMOUNT": rng.choice([None, rng.randrange(-99, 99)]),
