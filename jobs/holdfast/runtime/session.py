@@ -54,7 +54,9 @@ _KUBERNETES = {
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
 }
-_NOT_LINKED = ("work", "tmp", "jars", "__pycache__")
+# Not Spark's zip of PySpark either: Python would compile all of it in each of its processes, where
+# the installed one is compiled already.
+_NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
 # Given as a system property: spark-submit would refuse a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
 
@@ -120,8 +122,9 @@ def prepare_local(home: Path) -> None:
     package = _package()
     root = (home / "spark").resolve()
     (root / "tmp").mkdir(parents=True, exist_ok=True)
-    if (root / "jars").is_symlink():  # as it was before
-        (root / "jars").unlink()
+    for name in ("jars", "python"):  # as it was before
+        if (root / name).is_symlink():
+            (root / name).unlink()
     (root / "jars").mkdir(exist_ok=True)
     launchers = (package / "jars").glob("spark-launcher_*.jar")
     entries = [e for e in package.iterdir() if e.name not in _NOT_LINKED]

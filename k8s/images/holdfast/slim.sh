@@ -28,7 +28,8 @@ with zipfile.ZipFile(jars / "spark.jar", "w") as archive:
     archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\r\n{wrapped}\r\n\r\n")
 END
 cd ..
-rm -rf examples data R sbin licenses tests python/test_coverage pandas/tests
+# The zip of PySpark in python/ as well: Python would compile all of it in each of its processes.
+rm -rf examples data R sbin licenses tests python pandas/tests
 cd ..
 rm -rf pip pip-* setuptools setuptools-*
 find "$root/venv" -type d -name tests -path '*pyarrow*' -prune -exec rm -rf {} +

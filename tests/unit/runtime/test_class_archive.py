@@ -119,8 +119,10 @@ def test_any_home_has_sparks_jars_by_the_one_path(
         monkeypatch.setenv(name, "")
     root = tmp_path / "spark"
     root.mkdir()
-    (root / "jars").symlink_to(tmp_path)  # as an earlier release left it
+    for name in ("jars", "python"):  # as an earlier release left them
+        (root / name).symlink_to(tmp_path)
     prepare_local(tmp_path)
     assert os.environ["SPARK_HOME"] == str(root)
     assert [jar.name.split("_")[0] for jar in (root / "jars").iterdir()] == ["spark-launcher"]
     assert (root / "bin" / "spark-submit").is_file()
+    assert not (root / "python").exists()  # Python would compile its zip in each process
