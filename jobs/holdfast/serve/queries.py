@@ -49,11 +49,17 @@ class Answer(Result):
         tables: resolved names of what is read, for the audit log.
         rows: all of them when they are few (a look-up by key), as `RecordBatch.to_pylist` has
             values, in the order of `columns`; `batches` is then empty and `states` complete.
+        committed_ms: of a push query, when the broker had what was read last; 0 of contents.
+
+    The batches of a push query have one more column than `columns`, the last, `PRESENT`: false
+    where a row has left the result (it was removed, or does not pass WHERE any more).  Such a row
+    has its key columns and window bounds, all else is null.
     """
 
     push: bool = False
     tables: tuple[str, ...] = ()
     rows: Sequence[Sequence[Any]] | None = None
+    committed_ms: int = 0
 
 
 class Queries(Protocol):

@@ -1,0 +1,12 @@
+"""Pull and push queries in SQL over served tables.
+
+A statement becomes a `Read` (`holdfast.sql.plan_read`); `plans` keeps it, `access` decides how its
+rows are found, `pull` and `push` run it, `evaluate` makes result rows of stored ones.
+"""
+
+from __future__ import annotations
+
+from holdfast.serve.query.engine import QueryEngine
+from holdfast.serve.query.limits import Limits
+
+__all__ = ["Limits", "QueryEngine"]

@@ -1,0 +1,181 @@
+"""How the rows of a query are found: by their keys, in ranges of keys, or by looking at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+from holdfast.errors import QueryTooLarge, Refused
+from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, ServedTable, WindowBounds
+from holdfast.serve.query.limits import Limits, Options
+from holdfast.sql.reads import Box, Domain, Read
+from holdfast.sql.script import Script
+
+__all__ = ["Access", "Lookup", "Ranges", "access_of"]
+
+Range = tuple[bytes, bytes | None]
+_ANY = Domain()
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Stored keys by the windows that are asked for of them.
+
+    `exact`: every row that is found there passes the WHERE clause.
+    """
+
+    keys: tuple[tuple[WindowBounds, tuple[bytes, ...]], ...]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Stored ranges (start, end exclusive) to scan in every partition, without overlap."""
+
+    ranges: tuple[Range, ...]
+
+    @property
+    def everything(self) -> bool:
+        return self.ranges == ((b"", None),)
+
+
+Access = Lookup | Ranges
+
+
+def access_of(
+    script: Script, read: Read, table: ServedTable, options: Options, limits: Limits
+) -> Access:
+    """The narrowest way to every row that can pass the WHERE clause.
+
+    Raises:
+        InvalidStatement: all rows would have to be looked at, and the caller has not asked for it.
+        QueryTooLarge: more keys are named than one statement may look up.
+        Refused: a key is out of its type's range.
+    """
+    boxes = read.bounds.boxes
+    keyed = [_values(b, table) for b in boxes]
+    if all(v is not None for v in keyed):
+        keys = _lookup(boxes, [v for v in keyed if v is not None], table, limits)
+        return Lookup(keys, read.bounds.exact and not any(map(_several_windows, boxes)))
+    ranges = _ranges(boxes, table)
+    if ranges is not None and options.range_scan:
+        return Ranges(ranges)
+    if not options.table_scan:
+        raise _scan_refused(script, read, table)
+    return Ranges(((b"", None),))
+
+
+def _values(box: Box, table: ServedTable) -> list[list[Any]] | None:
+    """The values of each key column, None where one may be anything."""
+    domains = [box.domains.get(c.name, _ANY) for c in table.key_columns]
+    if any(d.points is None for d in domains):
+        return None
+    return [[p.value for p in (d.points or {}).values()] for d in domains]
+
+
+def _lookup(
+    boxes: Sequence[Box], keyed: Sequence[list[list[Any]]], table: ServedTable, limits: Limits
+) -> tuple[tuple[WindowBounds, tuple[bytes, ...]], ...]:
+    count = sum(prod(len(v) for v in values) for values in keyed)
+    if count > limits.keys_max:
+        raise QueryTooLarge(
+            f"the statement names {count} keys, {limits.keys_max} are allowed",
+            action="ask for fewer at a time",
+        )
+    found: dict[WindowBounds, dict[bytes, None]] = {}
+    for box, values in zip(boxes, keyed, strict=True):
+        keys = found.setdefault(_windows(box), {})
+        keys.update(dict.fromkeys(_stored(table, values)))
+    return tuple((within, tuple(keys)) for within, keys in found.items())
+
+
+def _stored(table: ServedTable, values: list[list[Any]]) -> list[bytes]:
+    return [table.key_of(each) for each in product(*values)]
+
+
+def _several_windows(box: Box) -> bool:
+    """Whether some windows between the lowest and the highest are not asked for."""
+    domains = [box.domains.get(name) for name in (WINDOWSTART, WINDOWEND)]
+    return any(d is not None and d.points is not None and len(d.points) > 1 for d in domains)
+
+
+def _windows(box: Box) -> WindowBounds:
+    start, end = box.domains.get(WINDOWSTART), box.domains.get(WINDOWEND)
+    if start is None and end is None:
+        return EVERY_WINDOW
+    return WindowBounds(*_span(start or _ANY), *_span(end or _ANY))
+
+
+def _span(domain: Domain) -> tuple[int | None, int | None]:
+    """The lowest and the highest; points between them are told apart by the condition."""
+    if domain.points is None:
+        return domain.low, domain.high
+    values = [p.value for p in domain.points.values()]
+    return min(values), max(values)
+
+
+def _ranges(boxes: Sequence[Box], table: ServedTable) -> tuple[Range, ...] | None:
+    """Ranges of the one key column; None where keys are not bounded, or not in order."""
+    if len(table.key_columns) != 1:
+        return None
+    name = table.key_columns[0].name
+    found: list[Range] = []
+    for box in boxes:
+        domain = box.domains.get(name, _ANY)
+        low, high = _ends(domain)
+        stored = None if low is None and high is None else table.key_ranges(low, high)
+        if stored is None:
+            return None
+        found += stored
+    return tuple(_merged(found))
+
+
+def _ends(domain: Domain) -> tuple[Any, Any]:
+    if domain.points is None:
+        return domain.low, domain.high
+    values = [p.value for p in domain.points.values()]
+    return min(values), max(values)
+
+
+def _merged(ranges: list[Range]) -> list[Range]:
+    """The same keys without overlap, in order."""
+    merged: list[Range] = []
+    for start, end in sorted(ranges, key=lambda r: r[0]):
+        if merged and (merged[-1][1] is None or start <= merged[-1][1]):
+            before, last = merged[-1]
+            merged[-1] = before, None if last is None or end is None else max(last, end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _scan_refused(script: Script, read: Read, table: ServedTable) -> Refused:
+    keys = ", ".join(c.name for c in table.key_columns)
+    given = sorted({n for b in read.bounds.boxes for n in b.domains if n in keys.split(", ")})
+    if not read.where:
+        fact = "Missing WHERE clause."
+    elif given and len(table.key_columns) > 1:
+        fact = (
+            "Multi-column sources must specify every key in the WHERE clause. "
+            f"Specified: [{', '.join(given)}] Expected: [{keys}]."
+        )
+    else:
+        fact = f"WHERE clause missing key column for disjunct: ({read.where})."
+    lines = [
+        fact,
+        "Add EMIT CHANGES if you intended to issue a push query.",
+        "Pull queries require a WHERE clause that:",
+        " - includes a key equality expression, e.g. `SELECT * FROM X WHERE <key-column> = Y;`.",
+        " - names every column of a multi-column key in such an expression, joined by AND.",
+    ]
+    if table.window is not None:
+        lines.append(" - (optionally) bounds WINDOWSTART and WINDOWEND.")
+    return script.invalid(
+        0,
+        "\n".join(lines),
+        action="If more flexible queries are needed, table scans can be enabled by setting "
+        "ksql.query.pull.table.scan.enabled=true.",
+    )

@@ -1,0 +1,125 @@
+"""What one query may cost, and what a caller may set of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.errors import InvalidConfig
+from holdfast.sql.script import did_you_mean
+
+__all__ = ["Limits", "Options", "options_of"]
+
+_TABLE_SCAN = "ksql.query.pull.table.scan.enabled"
+_RANGE_SCAN = "ksql.query.pull.range.scan.enabled"
+_OFFSET_LAG = "ksql.query.pull.max.allowed.offset.lag"
+_LAG = "max.allowed.offset.lag"
+_RESET = "auto.offset.reset"
+_STREAMS = "ksql.streams."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a server, the same for every query.
+
+    Attributes:
+        keys_max: keys that one statement may look up.
+        rows_max: rows of one answer to a pull query.
+        bytes_max: what an aggregation over a scan may hold at a time, in bytes of Arrow.
+        threads: that decode and evaluate; they bound how many queries compute at a time.
+        tail_bytes_max: recent changes kept for the subscribers of one partition, in bytes; who is
+            further behind reads the changelog again.
+    """
+
+    keys_max: int = 10_000
+    rows_max: int = 1_000_000
+    bytes_max: int = 256 << 20
+    threads: int = 2
+    tail_bytes_max: int = 4 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller sets for one query by ksqlDB's properties.
+
+    Attributes:
+        table_scan: rows may be looked for in the whole table.
+        range_scan: they may be looked for in a range of keys.
+        max_lag: how far behind a store may be, in offsets; None: any that has finished its restore.
+        from_earliest: a push query begins with the table's contents.
+    """
+
+    table_scan: bool = False
+    range_scan: bool = True
+    max_lag: int | None = None
+    from_earliest: bool = False
+
+
+_PLAIN = Options()
+
+
+def options_of(properties: Mapping[str, Any]) -> Options:
+    """The options that the properties set; those of other things are ignored, as in ksqlDB.
+
+    Raises:
+        InvalidConfig: a value is wrong, or a name is nearly one of those that mean something.
+    """
+    if not properties:
+        return _PLAIN
+    given = {str(k).removeprefix(_STREAMS): v for k, v in properties.items()}
+    _refuse_typos(given)
+    lag = _whole(_LAG if _LAG in given else _OFFSET_LAG, given)
+    return Options(
+        table_scan=_flag(_TABLE_SCAN, given, default=False),
+        range_scan=_flag(_RANGE_SCAN, given, default=True),
+        max_lag=lag,
+        from_earliest=_choice(_RESET, given, ("latest", "earliest")) == "earliest",
+    )
+
+
+def _refuse_typos(given: Mapping[str, Any]) -> None:
+    known = (_TABLE_SCAN, _RANGE_SCAN, _OFFSET_LAG, _LAG, _RESET)
+    for name in given:
+        hint = did_you_mean(name, known) if name not in known else ""
+        if hint and _alike(name, known):
+            raise InvalidConfig(f"unknown property {name}", action=hint)
+
+
+def _alike(name: str, known: tuple[str, ...]) -> bool:
+    """Whether only its case, or marks between its words, differ from one that is known."""
+    return any(_letters(name) == _letters(k) for k in known)
+
+
+def _letters(name: str) -> str:
+    return "".join(c for c in name.lower() if c.isalpha())
+
+
+def _flag(name: str, given: Mapping[str, Any], *, default: bool) -> bool:
+    text = _choice(name, given, ("true" if default else "false", "true", "false"))
+    return text == "true"
+
+
+def _choice(name: str, given: Mapping[str, Any], allowed: tuple[str, ...]) -> str:
+    """The value in lower case; the first of `allowed` where there is none."""
+    text = str(given.get(name, allowed[0])).strip().lower()
+    if text not in allowed:
+        raise _wrong(name, given[name], " or ".join(dict.fromkeys(allowed)))
+    return text
+
+
+def _whole(name: str, given: Mapping[str, Any]) -> int | None:
+    if name not in given:
+        return None
+    convert: Callable[[Any], int] = int
+    try:
+        number = convert(str(given[name]).strip())
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise _wrong(name, given[name], "a number of offsets, 0 or more")
+    return number
+
+
+def _wrong(name: str, value: Any, wanted: str) -> InvalidConfig:
+    return InvalidConfig(f"{name} is {value!r}", action=f"it takes {wanted}")

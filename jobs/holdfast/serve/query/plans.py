@@ -1,0 +1,170 @@
+"""Statements → plans, and the plans that are kept: by text, and by template for look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeVar
+
+from holdfast.errors import NotAllowed
+from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, Catalog, ServedTable
+from holdfast.serve.query.access import Access, Lookup, access_of
+from holdfast.serve.query.evaluate import Evaluation
+from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.templates import Literals, Template, literal_starts, split
+from holdfast.sql.plan_read import parse_read, plan_read
+from holdfast.sql.reads import Read
+from holdfast.sql.script import Script, did_you_mean
+from holdfast.sql.statements import Name
+from holdfast.types.schema import Base
+from holdfast.types.sources import Source
+
+__all__ = ["Plan", "Plans"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+_KEPT_MAX = 1_000
+_TEXT_MAX = 4_096  # longer ones are not kept
+_WHOLE = (Base.INTEGER, Base.BIGINT)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One statement, ready to run.  `access` is None of a push query, which reads all."""
+
+    read: Read
+    table: ServedTable
+    evaluation: Evaluation
+    access: Access | None = None
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """A look-up whose keys are a statement's literals: their places, for each key column."""
+
+    plan: Plan
+    columns: tuple[tuple[int, ...], ...]
+
+    def filled(self, literals: Literals) -> Lookup:
+        """The keys of another statement of the same template."""
+        values = [[literals[i] for i in places] for places in self.columns]
+        key_of = self.plan.table.key_of
+        keys = dict.fromkeys(key_of(each) for each in product(*values))
+        return Lookup(((EVERY_WINDOW, tuple(keys)),), exact=True)
+
+
+class Plans:
+    """Owns the plans that are kept; one is used as long as its table is the served one."""
+
+    def __init__(self, catalog: Catalog, limits: Limits) -> None:
+        self._catalog = catalog
+        self._limits = limits
+        self._by_text: dict[tuple[str, Options], Plan] = {}
+        self._by_template: dict[tuple[Template, Options], _Slots] = {}
+
+    def find(
+        self, sql: str, options: Options, may_read: Callable[[str], bool]
+    ) -> tuple[Plan, Access | None]:
+        """The plan of a statement, and how its rows are found.
+
+        Raises:
+            InvalidStatement: it is wrong, or names what is not served.
+            NotAllowed: `may_read` says no.
+            Refused: it asks for more than is allowed.
+        """
+        parts = split(sql)
+        if parts is not None:
+            slots = self._by_template.get((parts[0], options))
+            if slots is not None and self._fresh(slots.plan):
+                self._check(slots.plan.table.name, may_read)
+                return slots.plan, slots.filled(parts[1])
+        plan = self._by_text.get((sql, options))
+        if plan is None or not self._fresh(plan):
+            plan = self._planned(sql, options, may_read)
+            self._keep(sql, options, plan, parts)
+        self._check(plan.table.name, may_read)
+        return plan, plan.access
+
+    def _fresh(self, plan: Plan) -> bool:
+        return self._catalog.tables().get(plan.table.name) is plan.table
+
+    def _check(self, name: str, may_read: Callable[[str], bool]) -> None:
+        if not may_read(name):
+            raise NotAllowed(
+                f"You are not allowed to read {name}.",
+                action="ask for a token that may.",
+            )
+
+    def _planned(self, sql: str, options: Options, may_read: Callable[[str], bool]) -> Plan:
+        script, query = parse_read(sql)
+        name = query.select.source
+        self._check(name.text, may_read)
+        table = self._table(script, name)
+        read = plan_read(script, query, _source(table))
+        if read.push:
+            return Plan(read, table, Evaluation(read, filtered=False))
+        access = access_of(script, read, table, options, self._limits)
+        exact = isinstance(access, Lookup) and access.exact
+        return Plan(read, table, Evaluation(read, filtered=exact), access)
+
+    def _table(self, script: Script, name: Name) -> ServedTable:
+        tables = self._catalog.tables()
+        found = tables.get(name.text)
+        if found is not None:
+            return found
+        unserved = self._catalog.unserved().get(name.text)
+        if unserved is not None:
+            raise script.unsupported(name.at, f"{name.text} cannot be read: {unserved.reason}")
+        raise script.invalid(
+            name.at,
+            f"{name.text} does not exist.",
+            action=did_you_mean(name.text, tables) or f"known are: {', '.join(sorted(tables))}",
+        )
+
+    def _keep(
+        self, sql: str, options: Options, plan: Plan, parts: tuple[Template, Literals] | None
+    ) -> None:
+        if len(sql) > _TEXT_MAX:
+            return
+        _put(self._by_text, (sql, options), plan)
+        slots = None if parts is None else _slots(sql, plan)
+        if slots is not None and parts is not None:
+            _put(self._by_template, (parts[0], options), slots)
+
+
+def _put(kept: dict[K, V], key: K, value: V) -> None:
+    kept[key] = value
+    if len(kept) > _KEPT_MAX:
+        del kept[next(iter(kept))]
+
+
+def _source(table: ServedTable) -> Source:
+    return Source(
+        name=table.name,
+        kind="TABLE",
+        topic=table.topic,
+        key_columns=table.key_columns,
+        value_columns=table.value_columns,
+        window=table.window,
+        window_size_ms=table.window_size_ms,
+    )
+
+
+def _slots(sql: str, plan: Plan) -> _Slots | None:
+    """The places of the keys among the literals, if every literal is a key and nothing else."""
+    access, boxes = plan.access, plan.read.bounds.boxes
+    starts = literal_starts(sql)
+    if not isinstance(access, Lookup) or not access.exact or len(boxes) != 1 or starts is None:
+        return None
+    domains = boxes[0].domains
+    if WINDOWSTART in domains or WINDOWEND in domains:
+        return None
+    places: list[tuple[int, ...]] = []
+    for column in plan.table.key_columns:
+        points = (domains[column.name].points or {}).values()
+        if column.type.base not in (*_WHOLE, Base.STRING) or any(p.at is None for p in points):
+            return None
+        places.append(tuple(starts.index(p.at) for p in points if p.at in starts))
+    covered = sorted(i for column in places for i in column)
+    return _Slots(plan, tuple(places)) if covered == list(range(len(starts))) else None

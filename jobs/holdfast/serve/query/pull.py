@@ -1,0 +1,230 @@
+"""Pull queries: the rows of a table as they are now, by key or by scan."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from holdfast.errors import QueryTimedOut, QueryTooLarge
+from holdfast.serve.contract import PRESENT, Reader, Rows
+from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.query.access import Lookup, Ranges
+from holdfast.serve.query.evaluate import Interrupt, present
+from holdfast.serve.query.iterators import closing, no_batches
+from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.plans import Plan
+
+__all__ = ["Pull"]
+
+T = TypeVar("T")
+_FEW = 500  # rows that are decoded at once, on the loop
+_INSTANT = 64  # of these the loop is not held long enough for another thread to be worth it
+
+
+@dataclass
+class _Run:
+    """One pull query that runs; `deadline` is of the loop's clock."""
+
+    plan: Plan
+    ask: Ask
+    options: Options
+    answer: Answer
+    deadline: float
+
+
+class Pull:
+    """Runs pull queries.
+
+    Args:
+        pool: threads in which rows are decoded and evaluated.
+    """
+
+    def __init__(self, reader: Reader, pool: Executor, limits: Limits) -> None:
+        self._reader = reader
+        self._pool = pool
+        self._limits = limits
+
+    async def run(self, plan: Plan, access: Lookup | Ranges, ask: Ask, options: Options) -> Answer:
+        """The answer; of a scan its batches are read as they are asked for.
+
+        Raises:
+            Retriable: no holder, one too far behind, or not within the time allowed.
+            QueryTooLarge: more rows than an answer may have.
+        """
+        deadline = asyncio.get_running_loop().time() + ask.timeout_s
+        if ask.positions:
+            await self._reader.await_positions(plan.table, ask.positions, ask.wait_s)
+        answer = Answer(plan.read.columns, no_batches(), tables=(plan.table.name,))
+        run = _Run(plan, ask, options, answer, deadline)
+        if isinstance(access, Lookup):
+            await self._look_up(run, access)
+        else:
+            answer.batches = self._scanned(run, access)
+        return answer
+
+    async def _look_up(self, run: _Run, access: Lookup) -> None:
+        found: list[Rows] = []
+        async with _within(run.deadline):
+            for within, keys in access.keys:
+                part = await self._reader.get(
+                    run.plan.table,
+                    keys,
+                    within,
+                    max_lag=run.options.max_lag,
+                    at_least=run.ask.positions,
+                )
+                found.append(part)
+                run.answer.states.update(part.states)
+        keys_, rows = _distinct(found)
+        if run.plan.evaluation.plain and len(keys_) <= _INSTANT:
+            run.answer.rows = _plain_rows(run.plan, keys_, rows)
+            return
+        result = await self._off(lambda i: _evaluated(run.plan, keys_, rows, i), run.deadline)
+        result = _limited(result, run.plan)
+        if len(result) <= _FEW:
+            run.answer.rows = list(zip(*(c.to_pylist() for c in result.columns), strict=True))
+        else:
+            run.answer.batches = _batches(result)
+
+    async def _scanned(self, run: _Run, access: Ranges) -> AsyncIterator[pa.RecordBatch]:
+        parts = self._parts(run, access)
+        async with closing(parts):
+            if run.plan.read.grouping is not None:
+                for batch in (await self._grouped(run, parts)).to_batches():
+                    yield batch
+                return
+            left, rows_max = run.plan.read.limit, self._limits.rows_max
+            async for part in parts:
+                result = await self._off(_work(run.plan, part), run.deadline)
+                result = result if left is None else result.slice(0, left)
+                rows_max -= len(result)
+                if rows_max < 0:
+                    raise _too_many_rows(self._limits.rows_max)
+                for batch in result.to_batches():
+                    yield batch
+                left = None if left is None else left - len(result)
+                if left == 0:
+                    return
+
+    async def _parts(self, run: _Run, access: Ranges) -> AsyncIterator[Rows]:
+        """All parts of all partitions, each within the time that is left."""
+        table = run.plan.table
+        for partition in range(table.partitions if run.plan.read.limit != 0 else 0):
+            for start, end in access.ranges:
+                scan = self._reader.scan(
+                    table,
+                    partition,
+                    start,
+                    end,
+                    max_lag=run.options.max_lag,
+                    at_least=run.ask.positions,
+                )
+                async with closing(scan):
+                    while (part := await _next(scan, run.deadline)) is not None:
+                        run.answer.states.update(part.states)
+                        if part.keys:
+                            yield part
+
+    async def _grouped(self, run: _Run, parts: AsyncIterator[Rows]) -> pa.Table:
+        """One evaluation over all rows: their columns that it needs are gathered first."""
+        evaluation = run.plan.evaluation
+        found = [evaluation.needed(run.plan.table.decode([], []))]
+        size = 0
+        async for part in parts:
+            needed = await self._off(_gathered(run.plan, part), run.deadline)
+            size += needed.nbytes
+            if size > self._limits.bytes_max:
+                raise QueryTooLarge(
+                    f"the query gathers more than {self._limits.bytes_max} bytes",
+                    action="aggregate fewer rows or columns, or keep the aggregate in a table.",
+                )
+            found.append(needed)
+        rows = pa.concat_tables(found)
+        result = await self._off(lambda i: evaluation.over(rows, i), run.deadline)
+        return _limited(result, run.plan)
+
+    async def _off(self, work: Callable[[Interrupt], T], deadline: float) -> T:
+        """Runs it in a worker thread; ends it when nobody waits for it any more."""
+        interrupt = Interrupt()
+        loop = asyncio.get_running_loop()
+        try:
+            async with _within(deadline):
+                return await loop.run_in_executor(self._pool, work, interrupt)
+        except (QueryTimedOut, asyncio.CancelledError):
+            interrupt.ask()
+            raise
+
+
+@asynccontextmanager
+async def _within(deadline: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout_at(deadline):
+            yield
+    except TimeoutError:
+        raise QueryTimedOut(
+            "the query did not end within the time allowed",
+            action="ask for fewer rows (by key, with LIMIT), or allow more time.",
+        ) from None
+
+
+async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:
+    async with _within(deadline):
+        return await anext(scan, None)
+
+
+def _limited(result: pa.Table, plan: Plan) -> pa.Table:
+    limit = plan.read.limit
+    return result if limit is None else result.slice(0, limit)
+
+
+def _distinct(found: Sequence[Rows]) -> tuple[list[bytes], list[bytes]]:
+    """All rows that were found, each once."""
+    if len(found) == 1:
+        return found[0].keys, found[0].rows
+    merged = {k: r for part in found for k, r in zip(part.keys, part.rows, strict=True)}
+    return list(merged), list(merged.values())
+
+
+def _plain_rows(plan: Plan, keys: list[bytes], rows: list[bytes]) -> Sequence[Sequence[Any]]:
+    if not keys:
+        return []
+    decoded = plan.table.decode(keys, rows)
+    columns = [decoded.column(name).to_pylist() for name in plan.evaluation.refs]
+    there = decoded.column(PRESENT).to_pylist()
+    made = [
+        row for row, is_there in zip(zip(*columns, strict=True), there, strict=True) if is_there
+    ]
+    return made[: plan.read.limit]
+
+
+def _evaluated(plan: Plan, keys: list[bytes], rows: list[bytes], interrupt: Interrupt) -> pa.Table:
+    return plan.evaluation.over(present(plan.table.decode(keys, rows)), interrupt)
+
+
+def _work(plan: Plan, part: Rows) -> Callable[[Interrupt], pa.Table]:
+    return lambda interrupt: _evaluated(plan, part.keys, part.rows, interrupt)
+
+
+def _gathered(plan: Plan, part: Rows) -> Callable[[Interrupt], pa.Table]:
+    def gather(_: Interrupt) -> pa.Table:
+        return plan.evaluation.needed(present(plan.table.decode(part.keys, part.rows)))
+
+    return gather
+
+
+async def _batches(result: pa.Table) -> AsyncIterator[pa.RecordBatch]:
+    for batch in result.to_batches():
+        yield batch
+
+
+def _too_many_rows(rows_max: int) -> QueryTooLarge:
+    return QueryTooLarge(
+        f"the answer has more than {rows_max} rows",
+        action="add LIMIT or a narrower WHERE, or ask for one range of keys after the other.",
+    )

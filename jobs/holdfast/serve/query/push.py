@@ -1,0 +1,220 @@
+"""Push queries: a table's changes, after its contents or from now on, for as long as one listens.
+
+    snapshot of each partition (earliest) ──► changes: from the tail that all share,
+                                              or, when behind, from the changelog, until they meet
+
+A subscription owns nothing but a position per partition.  It reads on only when its client does:
+who is slow falls behind the tail and then reads the changelog at its own pace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import Executor
+
+import pyarrow as pa
+
+from holdfast.errors import Retriable
+from holdfast.serve.contract import Change, Reader, ServedTable
+from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.query.catch_up import CatchUp
+from holdfast.serve.query.changed import changed_rows, first_present
+from holdfast.serve.query.iterators import Closing, closing, no_batches
+from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.plans import Plan
+from holdfast.serve.query.tails import Entry, Tail
+from holdfast.serve.query.tokens import read_token, write_token
+
+__all__ = ["Push"]
+
+_Key = tuple[str, str, str]
+
+
+class Push:
+    """Starts push queries; owns the tails that they share."""
+
+    def __init__(self, reader: Reader, pool: Executor, limits: Limits) -> None:
+        self._reader = reader
+        self._pool = pool
+        self._limits = limits
+        self._tails: dict[_Key, Tail] = {}
+        self._starting = asyncio.Lock()
+
+    async def start(self, plan: Plan, ask: Ask, options: Options) -> Answer:
+        """The answer, whose batches end with LIMIT or when they are closed.
+
+        Raises:
+            NoHolder: nobody holds a partition of the table.
+            Refused: the token is not one of this table.
+        """
+        resumed = read_token(plan.table, ask.token) if ask.token else {}
+        tail = await self._join(plan.table)
+        partitions = range(plan.table.partitions)
+        anew = bool(ask.token) or options.from_earliest
+        positions = {
+            p: resumed[p] if p in resumed else tail.position(p)
+            for p in partitions
+            if p in resumed or not anew
+        }
+        answer = Answer(
+            plan.read.columns,
+            batches=no_batches(),
+            states=dict(tail.states),
+            token=write_token(plan.table, positions),
+            push=True,
+            tables=(plan.table.name,),
+        )
+        subscription = Subscription(plan, self._reader, self._pool, tail, positions, answer)
+        answer.batches = Closing(subscription.batches(), lambda: self._leave(plan.table, tail))
+        return answer
+
+    async def _join(self, table: ServedTable) -> Tail:
+        async with self._starting:
+            tail = self._tails.get(_key(table))
+            if tail is None:
+                tail = Tail(self._reader, table, self._limits.tail_bytes_max)
+                await tail.start()
+                self._tails[_key(table)] = tail
+            tail.subscribers += 1
+            return tail
+
+    def _leave(self, table: ServedTable, tail: Tail) -> None:
+        tail.subscribers -= 1
+        if tail.subscribers == 0 and self._tails.get(_key(table)) is tail:
+            del self._tails[_key(table)]
+            tail.stop()
+
+    async def aclose(self) -> None:
+        """Stops all tails."""
+        tails = list(self._tails.values())
+        self._tails.clear()
+        for tail in tails:
+            await tail.aclose()
+
+
+def _key(table: ServedTable) -> _Key:
+    return table.name, table.topic, table.statement
+
+
+class Subscription:
+    """One push query that runs.  `positions` has no entry of a partition still to be read whole."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        reader: Reader,
+        pool: Executor,
+        tail: Tail,
+        positions: dict[int, int],
+        answer: Answer,
+    ) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._pool = pool
+        self._tail = tail
+        self._positions = positions
+        self._answer = answer
+        self._left = plan.read.limit
+        self._behind: dict[int, CatchUp] = {}
+
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        """Rows with PRESENT behind them, a batch per change that has any."""
+        try:
+            for partition in range(self._plan.table.partitions):
+                if partition not in self._positions and self._left != 0:
+                    async for batch in self._snapshot(partition):
+                        yield batch
+            while self._left != 0:
+                moved, idle = self._tail.moved(), True
+                for partition in self._positions:
+                    change, entry = await self._next(partition)
+                    if change is not None and self._left != 0:
+                        idle = False
+                        batch = await self._made(change, entry)
+                        if batch is not None:
+                            yield batch
+                if idle:
+                    await self._wait(moved)
+        finally:
+            for behind in self._behind.values():
+                await behind.aclose()
+
+    async def _snapshot(self, partition: int) -> AsyncGenerator[pa.RecordBatch, None]:
+        changes = self._reader.changes(self._plan.table, partition, snapshot=True)
+        async with closing(changes):
+            async for change in changes:
+                batch = await self._made(change, None)
+                if batch is not None:
+                    yield batch
+                if change.last or self._left == 0:
+                    return
+
+    async def _next(self, partition: int) -> tuple[Change | None, Entry | None]:
+        """What follows in a partition, if it is there already."""
+        position = self._positions[partition]
+        behind = self._behind.get(partition)
+        if self._tail.meets(partition, position):
+            if behind is not None:
+                await self._behind.pop(partition).aclose()
+            entry = self._tail.after(partition, position)
+            return (None, None) if entry is None else (entry.change, entry)
+        if behind is None:
+            behind = CatchUp(self._reader, self._plan.table, partition, position)
+            self._behind[partition] = behind
+        try:
+            return behind.take(), None
+        except Retriable:
+            del self._behind[partition]
+            await behind.aclose()
+            await behind.wait_for_holder()
+            return None, None
+
+    async def _wait(self, moved: asyncio.Event) -> None:
+        """Until there may be something: of the tail, or of a partition that is behind."""
+        tasks = [b.task for b in self._behind.values()]
+        if not tasks:
+            await moved.wait()
+            return
+        tail = asyncio.ensure_future(moved.wait())
+        try:
+            await asyncio.wait([tail, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            tail.cancel()
+
+    async def _made(self, change: Change, entry: Entry | None) -> pa.RecordBatch | None:
+        """The rows of a change; after it the answer's token resumes behind the change."""
+        evaluation = self._plan.evaluation
+
+        async def made() -> pa.Table:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(
+                self._pool, changed_rows, self._plan.table, evaluation, change
+            )
+
+        rows = await (made() if entry is None else entry.result(evaluation, made))
+        if self._cut(rows):
+            rows = first_present(rows, self._left or 0)
+            self._left = 0
+        else:
+            self._reached(change, rows)
+        self._answer.committed_ms = change.committed_ms
+        batches = rows.combine_chunks().to_batches()
+        return batches[0] if batches and len(rows) else None
+
+    def _cut(self, rows: pa.Table) -> bool:
+        """Whether LIMIT ends the answer within these rows; the token then repeats the change."""
+        return self._left is not None and present_count(rows) > self._left
+
+    def _reached(self, change: Change, rows: pa.Table) -> None:
+        if self._left is not None:
+            self._left -= present_count(rows)
+        if not change.snapshot or change.last:
+            self._positions[change.partition] = change.position
+            self._answer.token = write_token(self._plan.table, self._positions)
+
+
+def present_count(rows: pa.Table) -> int:
+    """How many rows are there, of those that say so in their last column."""
+    flags = rows.column(rows.num_columns - 1)
+    return sum(flags.to_pylist())

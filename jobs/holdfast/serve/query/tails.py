@@ -1,0 +1,206 @@
+"""The newest changes of a table, read once for all who wait for them.
+
+A `Tail` follows every partition of one table and keeps its last changes, up to a limit in bytes.
+Who subscribes holds a position per partition and takes what comes after it, as long as the tail
+still has it.  Who is further behind reads the changelog itself until it meets the tail again: a
+slow subscriber costs its own reading and nobody's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from holdfast.errors import NoHolder, PositionLost, Retriable
+from holdfast.serve.contract import Change, PartitionState, Reader, ServedTable
+from holdfast.serve.query.evaluate import Evaluation
+from holdfast.serve.query.iterators import closing
+
+__all__ = ["Entry", "Tail"]
+
+_LOG = logging.getLogger(__name__)
+_AGAIN_S = 0.2  # after a holder went away
+_AGAIN_S_MAX = 5.0
+_OVERHEAD = 64  # bytes of Python's own, for each key and each change
+
+
+@dataclass(eq=False)
+class Entry:
+    """One change, from where to where it goes, and what queries have made of it."""
+
+    start: int
+    change: Change
+    _results: dict[Evaluation, asyncio.Future[pa.Table]] = field(default_factory=dict)
+
+    @property
+    def bytes(self) -> int:
+        """About what it holds."""
+        held = sum(map(len, self.change.keys)) + sum(len(r) for r in self.change.rows if r)
+        return held + _OVERHEAD * (1 + len(self.change.keys))
+
+    async def result(
+        self, evaluation: Evaluation, made: Callable[[], Awaitable[pa.Table]]
+    ) -> pa.Table:
+        """What a query makes of it: the first who asks has it made, for all."""
+        found = self._results.get(evaluation)
+        if found is None:
+            found = self._results[evaluation] = asyncio.ensure_future(made())
+        return await asyncio.shield(found)
+
+
+class _Part:
+    """The newest changes of one partition.
+
+    `entries` follow each other without gap: each starts where the one before it ends.
+    """
+
+    def __init__(self, position: int, bytes_max: int) -> None:
+        self.position = position
+        self._bytes_max = bytes_max
+        self._entries: deque[Entry] = deque()
+        self._at: dict[int, int] = {}  # start of an entry -> its number since the beginning
+        self._dropped = 0
+        self._bytes = 0
+
+    def add(self, change: Change) -> None:
+        entry = Entry(self.position, change)
+        self._at[entry.start] = self._dropped + len(self._entries)
+        self._entries.append(entry)
+        self._bytes += entry.bytes
+        self.position = change.position
+        while self._bytes > self._bytes_max and self._entries:
+            self._drop()
+
+    def _drop(self) -> None:
+        oldest = self._entries.popleft()
+        del self._at[oldest.start]
+        self._bytes -= oldest.bytes
+        self._dropped += 1
+
+    def restart(self, position: int) -> None:
+        """Go on from a place that does not join what is kept."""
+        while self._entries:
+            self._drop()
+        self.position = position
+
+    def after(self, position: int) -> Entry | None:
+        """What comes next after a position, if it is kept."""
+        number = self._at.get(position)
+        return None if number is None else self._entries[number - self._dropped]
+
+    def meets(self, position: int) -> bool:
+        """Whether who is there can go on with what the tail has, now or soon."""
+        return position == self.position or position in self._at
+
+
+class Tail:
+    """Follows one table for its subscribers; made by `started`, stopped by `aclose`."""
+
+    def __init__(self, reader: Reader, table: ServedTable, bytes_max: int) -> None:
+        self._reader = reader
+        self._table = table
+        self._bytes_max = bytes_max
+        self._parts: dict[int, _Part] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._moved = asyncio.Event()
+        self._failure: BaseException | None = None
+        self.states: dict[int, PartitionState] = {}
+        self.subscribers = 0
+
+    async def start(self) -> None:
+        """Begins at the newest position of every partition.
+
+        Raises:
+            NoHolder: nobody holds a partition of the table.
+        """
+        self.states = dict(await self._reader.positions(self._table))
+        missing = [p for p in range(self._table.partitions) if p not in self.states]
+        if missing:
+            raise NoHolder(
+                f"nobody holds partition {missing[0]} of {self._table.name}"
+                f" ({len(missing)} of {self._table.partitions} are missing)",
+                action="wait until the query servers are up, and ask again.",
+            )
+        for partition, state in sorted(self.states.items()):
+            self._parts[partition] = _Part(state.position, self._bytes_max)
+            task = asyncio.create_task(self._follow(partition))
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
+
+    def stop(self) -> None:
+        """Stops following, soon."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def aclose(self) -> None:
+        """Stops following."""
+        self.stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def position(self, partition: int) -> int:
+        """Where the tail is: a subscriber that begins now begins here."""
+        return self._parts[partition].position
+
+    def after(self, partition: int, position: int) -> Entry | None:
+        """The change that comes next after a position; None: not yet, or not any more."""
+        return self._parts[partition].after(position)
+
+    def meets(self, partition: int, position: int) -> bool:
+        """Whether a subscriber at this position finds all that comes after it here."""
+        return self._parts[partition].meets(position)
+
+    def moved(self) -> asyncio.Event:
+        """Set with the next change of any partition; ask before looking for changes.
+
+        Raises:
+            HoldfastError: the table cannot be followed any more.
+        """
+        if self._failure is not None:
+            raise self._failure
+        return self._moved
+
+    async def _follow(self, partition: int) -> None:
+        part, wait_s = self._parts[partition], _AGAIN_S
+        while True:
+            try:
+                changes = self._reader.changes(self._table, partition, since=part.position)
+                async with closing(changes):
+                    async for change in changes:
+                        self._add(part, change)
+                        wait_s = _AGAIN_S
+            except PositionLost:
+                await self._restart(partition)
+            except Retriable as error:
+                _LOG.warning("following %s-%d: %s", self._table.name, partition, error.fact)
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _AGAIN_S_MAX)
+
+    async def _restart(self, partition: int) -> None:
+        """Goes on from now: subscribers that are behind learn of the loss themselves."""
+        try:
+            states = await self._reader.positions(self._table)
+        except Retriable:
+            return
+        if partition in states:
+            self._parts[partition].restart(states[partition].position)
+            self._wake()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            self._failure = task.exception()
+            self._wake()
+
+    def _add(self, part: _Part, change: Change) -> None:
+        if change.position <= part.position:
+            return
+        part.add(change)
+        self._wake()
+
+    def _wake(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
