@@ -31,6 +31,7 @@ from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watch import Watch
 from holdfast.state.orders import OrderBook
+from holdfast.tasks.packing import packs
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import Place
 from holdfast.types.status import JobState
@@ -70,7 +71,7 @@ def run(
         admin = Admin(settings.client())
         admin.wait_ready(30.0)
         topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
-        with _spark(settings, stop) as session:
+        with _spark(settings, topology, stop) as session:
             session.dataSource.register(data_source)
             write_insertions(session, admin, settings, topology.insertions)
             state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
@@ -103,8 +104,8 @@ def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scorebo
 
 
 @contextmanager
-def _spark(settings: Settings, stop: threading.Event) -> Iterator[SparkSession]:
-    session = spark_session(settings)
+def _spark(settings: Settings, topology: Topology, stop: threading.Event) -> Iterator[SparkSession]:
+    session = spark_session(settings, packed=all(map(packs, topology.queries)))
     # After Spark, whose own handlers would otherwise replace these.
     _on_signals(stop)
     try:

@@ -62,12 +62,16 @@ _NO_EXECUTORS = "-Dspark.executor.instances=0"
 
 
 def spark_session(
-    settings: Settings, archive: Callable[[Role], str] = archive_options
+    settings: Settings,
+    archive: Callable[[Role], str] = archive_options,
+    *,
+    packed: bool = False,
 ) -> SparkSession:
     """Starts (or joins) Spark; locally one JVM for the driver and one for each executor.
 
     Args:
         archive: Java options for the class archive of a role, locally (an image has its own).
+        packed: no query has rows go through Spark SQL (`tasks.packing`).
     """
     local = is_local(settings)
     if local:
@@ -82,20 +86,21 @@ def spark_session(
     log4j = files("holdfast.runtime") / "log4j2.properties"
     logging = f"-Dlog4j2.configurationFile=file:{log4j}"
     requested = f" {_NO_EXECUTORS}" if on_kubernetes else ""
+    # Where a JVM plans, schedules or moves bytes the second compiler only takes cores.
+    first = " -XX:TieredStopAtLevel=1"
     classes = {role: f" {archive(role)}" if local else "" for role in Role}
     builder = (
         builder.config("spark.locality.wait", f"{placement.locality_wait_ms}ms")
         .config("spark.executor.memory", f"{memory}m")
         .config("spark.driver.memory", f"{placement.driver_memory_mb}m")
         .config("spark.deploy.maxExecutorRetries", "-1")
-        # The driver plans and schedules; the second compiler would only take the start's cores.
         .config(
             "spark.driver.extraJavaOptions",
-            f"{logging} -XX:+UseSerialGC -XX:TieredStopAtLevel=1{requested}{classes[Role.DRIVER]}",
+            f"{logging} -XX:+UseSerialGC{first}{requested}{classes[Role.DRIVER]}",
         )
         .config(
             "spark.executor.extraJavaOptions",
-            f"{logging} -XX:+UseSerialGC{classes[Role.EXECUTOR]}",
+            f"{logging} -XX:+UseSerialGC{first if packed else ''}{classes[Role.EXECUTOR]}",
         )
     )
     if local:
