@@ -78,7 +78,6 @@ class Follower:
         self._restorer = Restorer(settings.client(), settings.state, Admin(settings.client()))
         self._pool = ThreadPoolExecutor(restores, thread_name_prefix="restore")
         self._held: dict[Key, _Held] = {}
-        self._kept: frozenset[Store] = frozenset()
         self._commands: SimpleQueue[Callable[[TailReader], None]] = SimpleQueue()
         self._followed: dict[Place, list[_Held]] = {}
         self._stopped = threading.Event()
@@ -109,8 +108,7 @@ class Follower:
         for held in self._held.values():
             if not held.level and held.idle.is_set():
                 self._restore_when_due(held)
-        if kept != self._kept:
-            self._sweep(kept)
+        self._sweep(kept)
 
     def seen_ends(self, topic: str, ends: Mapping[int, int]) -> None:
         """The committed ends of a topic, as they are now."""
@@ -175,7 +173,6 @@ class Follower:
             if store not in kept and self._volume is not None:
                 _LOG.info("Removing the store of %s/%s/%d: it is not held here any more", *store)
                 self._volume.delete_store(*store)
-        self._kept = kept
 
     # -- restoring -----------------------------------------------------------------------------
 

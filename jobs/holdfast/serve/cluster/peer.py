@@ -1,0 +1,187 @@
+"""Another server, asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import httpx
+
+from holdfast.errors import HoldfastError, NoHolder
+from holdfast.serve.cluster import wire
+from holdfast.serve.contract import Change, Member, Rows, WindowBounds
+from holdfast.serve.follow.local import Terms
+
+__all__ = ["Peer", "PeerSettings"]
+
+_CONNECT_S = 1.0
+_ANSWER_S = 5.0  # of a look-up; another holder is asked after that
+_SILENT_S = 15.0  # of a stream: it says at least every few seconds that it lives
+_TOGETHER_MAX = 500  # look-ups of one request
+_SENDING_MAX = 4  # such requests at a time
+
+
+@dataclass(frozen=True)
+class PeerSettings:
+    """How servers trust each other: a bearer token that all have, and TLS."""
+
+    token: str = ""
+    tls: ssl.SSLContext | None = None
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A look-up on its way; `answer` when it is back."""
+
+    fields: dict[str, Any]
+    answer: asyncio.Future[Rows]
+
+
+class Peer:
+    """Owns the connections to one server.
+
+    Look-ups that come while one is on its way travel together in the next request.
+    """
+
+    def __init__(self, server_id: str, address: str, settings: PeerSettings) -> None:
+        self.server_id = server_id
+        self.address = address
+        headers = {"content-type": "application/msgpack"}
+        if settings.token:
+            headers["authorization"] = f"Bearer {settings.token}"
+        self._http = httpx.AsyncClient(
+            base_url=address,
+            headers=headers,
+            timeout=httpx.Timeout(_ANSWER_S, connect=_CONNECT_S),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=8),
+            verify=settings.tls if settings.tls is not None else True,
+            trust_env=False,  # servers of one cluster are never behind a proxy
+        )
+        self._waiting: list[_Question] = []
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def health(self) -> Member:
+        """What it says of itself.
+
+        Raises:
+            NoHolder: it does not answer.
+        """
+        with self._asking():
+            answer = await self._http.get("/internal/health")
+            return wire.to_member(self._read(answer))
+
+    async def get(
+        self, table: str, asked: Mapping[int, Sequence[bytes]], within: WindowBounds, terms: Terms
+    ) -> Rows:
+        """See `LocalReader.get`.
+
+        Raises:
+            NoHolder: it does not answer, or does not hold it.
+            StoreBehind: its store is too far behind.
+        """
+        fields = {"table": table, "asked": dict(asked), "within": asdict(within), **asdict(terms)}
+        answer: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Question(fields, answer))
+        if len(self._sending) < _SENDING_MAX:
+            task = asyncio.create_task(self._send())
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+        return await answer
+
+    async def _send(self) -> None:
+        while self._waiting:
+            questions, self._waiting = self._waiting[:_TOGETHER_MAX], self._waiting[_TOGETHER_MAX:]
+            try:
+                with self._asking():
+                    content = wire.pack([question.fields for question in questions])
+                    answer = await self._http.post("/internal/get", content=content)
+                    answers = self._read(answer)
+            except HoldfastError as error:
+                answers = [wire.from_error(error)] * len(questions)
+            for question, fields in zip(questions, answers, strict=True):
+                _settle(question.answer, fields)
+
+    async def scan(
+        self,
+        table: str,
+        partition: int,
+        bounds: tuple[bytes, bytes | None],
+        limit: int | None,
+        terms: Terms,
+    ) -> AsyncGenerator[Rows, None]:
+        """See `LocalReader.scan`."""
+        fields = {"table": table, "partition": partition, "bounds": bounds, "limit": limit}
+        async with self._stream("/internal/scan", {**fields, **asdict(terms)}) as values:
+            async for value in values:
+                yield wire.to_rows(value)
+
+    async def changes(
+        self, table: str, partition: int, since: int | None, *, snapshot: bool
+    ) -> AsyncGenerator[Change, None]:
+        """See `LocalReader.changes`."""
+        fields = {"table": table, "partition": partition, "since": since, "snapshot": snapshot}
+        async with self._stream("/internal/changes", fields) as values:
+            async for value in values:
+                yield wire.to_change(value)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self._http.aclose()
+
+    @asynccontextmanager
+    async def _stream(
+        self, path: str, fields: dict[str, Any]
+    ) -> AsyncGenerator[AsyncGenerator[Any, None], None]:
+        """The values of a streamed answer; one that is an error is raised."""
+        silent = httpx.Timeout(_SILENT_S, connect=_CONNECT_S)
+        with self._asking():
+            async with self._http.stream(
+                "POST", path, content=wire.pack(fields), timeout=silent
+            ) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    await answer.aread()
+                    self._read(answer)
+                async with aclosing(_values(answer)) as values:
+                    yield values
+
+    def _read(self, answer: httpx.Response) -> Any:
+        if answer.status_code != httpx.codes.OK:
+            raise self._silent(f"it answers with HTTP status {answer.status_code}")
+        return wire.unpack(answer.content)
+
+    @contextmanager
+    def _asking(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except (httpx.HTTPError, httpx.StreamError, ValueError, KeyError, TypeError) as error:
+            raise self._silent(str(error) or type(error).__name__) from error
+
+    def _silent(self, why: str) -> NoHolder:
+        return NoHolder(
+            f"Server {self.server_id} at {self.address} does not answer as it should: {why}.",
+            cause="it is starting, stopping or cut off, or has another token or certificate.",
+            action="nothing, if it comes back; else look at its log.",
+        )
+
+
+async def _values(answer: httpx.Response) -> AsyncGenerator[Any, None]:
+    async with aclosing(wire.frames(answer.aiter_raw())) as values:
+        async for value in values:
+            error = wire.error_of(value)
+            if error is not None:
+                raise error
+            yield value
+
+
+def _settle(answer: asyncio.Future[Rows], fields: Any) -> None:
+    if answer.done():  # nobody waits any more
+        return
+    error = wire.error_of(fields)
+    if error is not None:
+        answer.set_exception(error)
+    else:
+        answer.set_result(wire.to_rows(fields))

@@ -1,0 +1,257 @@
+"""Reads from whoever holds what is asked for: this server first, else another, else the next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+
+from holdfast.errors import NoHolder, Retriable, StoreBehind
+from holdfast.serve.cluster.members import Members
+from holdfast.serve.cluster.peer import Peer
+from holdfast.serve.contract import (
+    EVERY_WINDOW,
+    Change,
+    PartitionState,
+    Rows,
+    ServedTable,
+    WindowBounds,
+)
+from holdfast.serve.follow.local import LocalReader, Terms
+
+__all__ = ["ClusterReader"]
+
+_POLL_S = 0.02
+_AGAIN_S = 0.1
+_PATIENCE_S = 5.0  # while no holder answers: one that is restarted comes back in moments
+_HELD_S = 2.0  # what lasted longer than this was an answer
+_Asked = dict[int, list[bytes]]
+
+
+class ClusterReader:
+    """See `Reader`."""
+
+    def __init__(self, local: LocalReader, members: Members) -> None:
+        self._local = local
+        self._members = members
+
+    async def get(
+        self,
+        table: ServedTable,
+        keys: Sequence[bytes],
+        within: WindowBounds = EVERY_WINDOW,
+        *,
+        max_lag: int | None = None,
+        at_least: Mapping[int, int] | None = None,
+    ) -> Rows:
+        """See `Reader`."""
+        terms = Terms(max_lag, at_least or {})
+        asked: _Asked = defaultdict(list)
+        for key in dict.fromkeys(keys):
+            place = table.partition_of(key)
+            for partition in range(table.partitions) if place is None else (place,):
+                asked[partition].append(key)
+        here = {p: k for p, k in asked.items() if self._answers_here(table, p, terms)}
+        if len(here) == len(asked):
+            return await self._local.get(table.name, here, within, terms)
+        elsewhere = {p: k for p, k in asked.items() if p not in here}
+        parts = await asyncio.gather(
+            self._local.get(table.name, here, within, terms),
+            *(self._from_any(table, p, k, within, terms) for p, k in elsewhere.items()),
+        )
+        return _together(parts)
+
+    def _answers_here(self, table: ServedTable, partition: int, terms: Terms) -> bool:
+        return self._local.may_answer(table.name, partition, terms)
+
+    async def _from_any(
+        self,
+        table: ServedTable,
+        partition: int,
+        keys: list[bytes],
+        within: WindowBounds,
+        terms: Terms,
+    ) -> Rows:
+        tries = _Tries(table, partition)
+        while True:
+            for server in self._members.ranked(table.name, partition):
+                try:
+                    holder = self._holder(server)
+                    return await holder.get(table.name, {partition: keys}, within, terms)
+                except Retriable as error:
+                    tries.failed(error)
+            await tries.again()
+
+    async def scan(
+        self,
+        table: ServedTable,
+        partition: int,
+        start: bytes = b"",
+        end: bytes | None = None,
+        *,
+        limit: int | None = None,
+        max_lag: int | None = None,
+        at_least: Mapping[int, int] | None = None,
+    ) -> AsyncGenerator[Rows, None]:
+        """See `Reader`.  A holder that is lost in the middle ends it: another has other moments."""
+        terms, tries = Terms(max_lag, at_least or {}), _Tries(table, partition)
+        while True:
+            for server in self._members.ranked(table.name, partition):
+                begun = False
+                parts = self._holder(server).scan(table.name, partition, (start, end), limit, terms)
+                try:
+                    async with aclosing(parts):
+                        async for part in parts:
+                            begun = True
+                            yield part
+                except Retriable as error:
+                    if begun:
+                        raise
+                    tries.failed(error)
+                else:
+                    return
+            await tries.again()
+
+    async def positions(self, table: ServedTable) -> Mapping[int, PartitionState]:
+        """See `Reader`."""
+        states = {p: self._best(table.name, p) for p in range(table.partitions)}
+        return {p: state for p, state in states.items() if state is not None}
+
+    def _best(self, table: str, partition: int) -> PartitionState | None:
+        """Of this server if it may answer, else of the best peer."""
+        mine = self._mine(table, partition)
+        if mine is not None and not mine.restoring:
+            return mine
+        for server in self._members.ranked(table, partition):
+            state = self._members.state_of(server, table, partition)
+            if state is not None and not self._members.is_gone(server):
+                return state
+        return mine
+
+    def _mine(self, table: str, partition: int) -> PartitionState | None:
+        try:
+            return self._local.standby(table, partition).state()
+        except NoHolder:
+            return None
+
+    async def await_positions(
+        self, table: ServedTable, positions: Mapping[int, int], timeout_s: float
+    ) -> None:
+        """See `Reader`."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while missing := self._missing(table.name, positions):
+            if loop.time() >= deadline:
+                partition, state = missing
+                at = state.position if state is not None else "unknown"
+                raise StoreBehind(
+                    f"After {timeout_s:g} s {table.name} partition {partition} is at position "
+                    f"{at}, {positions[partition]} is waited for.",
+                    cause="the job has not committed that far yet, or the server is behind.",
+                    action="wait longer, or look at the job.",
+                )
+            await asyncio.sleep(_POLL_S)
+
+    def _missing(
+        self, table: str, positions: Mapping[int, int]
+    ) -> tuple[int, PartitionState | None] | None:
+        for partition, position in positions.items():
+            state = self._furthest(table, partition)
+            if state is None or state.position < position:
+                return partition, state
+        return None
+
+    def _furthest(self, table: str, partition: int) -> PartitionState | None:
+        told = [self._mine(table, partition)]
+        told += [
+            self._members.state_of(server, table, partition)
+            for server in self._members.plan.holders(table, partition)
+            if not self._members.is_gone(server)
+        ]
+        return max((t for t in told if t is not None), key=lambda t: t.position, default=None)
+
+    async def changes(
+        self,
+        table: ServedTable,
+        partition: int,
+        *,
+        since: int | None = None,
+        snapshot: bool = False,
+    ) -> AsyncGenerator[Change, None]:
+        """See `Reader`; when a holder is lost, the next one goes on from the same position."""
+        tries = _Tries(table, partition)
+        contents = snapshot and since is None
+        if since is None and not contents:
+            now = self._best(table.name, partition)
+            since = now.position if now is not None else None
+        while True:
+            for server in self._members.ranked(table.name, partition):
+                changes = self._holder(server).changes(
+                    table.name, partition, since, snapshot=contents
+                )
+                begun = False
+                try:
+                    async with aclosing(changes):
+                        async for change in changes:
+                            yield change
+                            begun = True
+                            contents = contents and not change.last
+                            since = None if contents else change.position
+                except Retriable as error:
+                    if begun and contents:
+                        raise  # half a table of one moment would be followed by half of another
+                    tries.failed(error)
+            await tries.again()
+
+    def _holder(self, server: str) -> LocalReader | Peer:
+        return self._local if server == self._members.me else self._members.peer(server)
+
+
+class _Tries:
+    """Counts what went wrong, and decides how long it is worth trying."""
+
+    def __init__(self, table: ServedTable, partition: int) -> None:
+        self._name = f"{table.name} partition {partition}"
+        self._errors: list[Retriable] = []
+        self._since = self._last = asyncio.get_running_loop().time()
+
+    def failed(self, error: Retriable) -> None:
+        """One holder could not answer, or not any longer."""
+        now = asyncio.get_running_loop().time()
+        if now - self._last > _HELD_S:  # until now it did
+            self._since, self._errors = now, []
+        self._last = now
+        self._errors.append(error)
+
+    async def again(self) -> None:
+        """Returns when all holders should be asked once more.
+
+        Raises:
+            StoreBehind: all that answer are too far behind.
+            NoHolder: nobody answers.
+        """
+        behind = next((e for e in self._errors if isinstance(e, StoreBehind)), None)
+        if behind is not None and all(isinstance(e, StoreBehind) for e in self._errors):
+            raise behind
+        now = asyncio.get_running_loop().time()
+        if now - self._since > _PATIENCE_S:
+            last = self._errors[-1]
+            raise behind or NoHolder(
+                f"No server that holds {self._name} answers: {last.fact}",
+                cause=last.cause,
+                action="wait for one to come back; with --copies 2 another one answers meanwhile.",
+            )
+        self._errors = self._errors[-1:] if behind is None else [behind]
+        self._last = now
+        await asyncio.sleep(_AGAIN_S)
+
+
+def _together(parts: Sequence[Rows]) -> Rows:
+    states: dict[int, PartitionState] = {}
+    found = Rows([], [], states)
+    for part in parts:
+        found.keys.extend(part.keys)
+        found.rows.extend(part.rows)
+        states.update(part.states)
+    return found

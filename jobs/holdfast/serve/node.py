@@ -1,0 +1,157 @@
+"""One query server without its HTTP: catalog, standbys, peers, and the thread that watches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from holdfast.config.settings import Settings
+from holdfast.errors import HoldfastError
+from holdfast.serve.cluster.internal import Internal
+from holdfast.serve.cluster.members import Members, Plan
+from holdfast.serve.cluster.peer import PeerSettings
+from holdfast.serve.cluster.reader import ClusterReader
+from holdfast.serve.contract import Serving
+from holdfast.serve.follow.catalog import Script, ScriptCatalog
+from holdfast.serve.follow.follower import Follower, Key, Store, Wanted
+from holdfast.serve.follow.local import LocalReader
+from holdfast.serve.follow.log import Log
+from holdfast.state.volume import Volume, claim_ordinal
+from holdfast.transport.admin import Admin
+
+__all__ = ["Node", "opened"]
+
+_LOG = logging.getLogger(__name__)
+_EVERY_S = 1.0
+_ENDS_OLD_MS = 2_000  # an end that was seen longer ago is asked for
+_MEASURE_EVERY = 10  # rounds between two looks at the disk
+_CLAIM_S = 30.0  # for a process of the same server that was just killed
+
+
+class Node:
+    """Owns everything below the HTTP server of one query server."""
+
+    def __init__(
+        self, scripts: Sequence[Script], settings: Settings, plan: Plan, peers: PeerSettings
+    ) -> None:
+        """Takes the volume `<home>/serve/<server>` and reads the scripts; asks nobody yet.
+
+        Raises:
+            InvalidStatement, InvalidConfig: of a script.
+            Refused: another server has the volume.
+        """
+        self.settings = settings
+        self.catalog = ScriptCatalog(scripts)
+        self.volume: Volume | None = None
+        if settings.state.backend != "memory":
+            self.volume = claim_ordinal(Path(settings.home, "serve"), plan.me, _CLAIM_S)
+        server = str(plan.me)
+        self._admin = Admin(settings.client())
+        self.follower = Follower(settings, self.volume, server)
+        log = Log(settings.client(), settings.state.delete_retention_ms)
+        self.local = LocalReader(self.follower.standby, log, server)
+        self.members = Members(plan, peers, self.follower.standbys, self.catalog.stored)
+        self.reader = ClusterReader(self.local, self.members)
+        self._stop = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
+
+    @property
+    def serving(self) -> Serving:
+        """What the HTTP layer is given."""
+        return Serving(
+            settings=self.settings,
+            catalog=self.catalog,
+            reader=self.reader,
+            cluster=self.members,
+            internal=Internal(self.local, self.members),
+            started_ms=int(time.time() * 1000),
+        )
+
+    def start(self) -> None:
+        """Begin to watch scripts and topics, and to follow."""
+        self._watcher.start()
+
+    def close(self) -> None:
+        """Stop all threads and let go of stores and volume."""
+        self._stop.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
+        self.follower.close()
+        self.local.close()
+        if self.volume is not None:
+            self.volume.release()
+
+    # -- the watcher's thread ------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        rounds = 0
+        while not self._stop.is_set():
+            try:
+                self._round(measure=rounds % _MEASURE_EVERY == 0)
+            except HoldfastError as error:
+                _LOG.warning("Looking at scripts and topics: %s", error)
+            except Exception:  # noqa: BLE001 - the next round may do better
+                _LOG.exception("Looking at scripts and topics failed")
+            rounds += 1
+            self._stop.wait(_EVERY_S)
+
+    def _round(self, *, measure: bool) -> None:
+        self.catalog.refresh(self._admin.describe)
+        self.follower.assign(self._wanted(), self._kept())
+        now_ms = int(time.time() * 1000)
+        standbys = self.follower.standbys()
+        old = {s.table.topic for s in standbys if now_ms - s.checked_ms > _ENDS_OLD_MS}
+        for topic in sorted(old):
+            self.follower.seen_ends(topic, self._admin.end_offsets(topic))
+        for standby in standbys if measure else ():
+            standby.measure()
+
+    def _wanted(self) -> Mapping[Key, Wanted]:
+        return {
+            (table.name, partition): Wanted(table, partition, self.catalog.topic_id(table.topic))
+            for table in self.catalog.stored().values()
+            for partition in range(table.partitions)
+            if self._is_mine(table.name, partition)
+        }
+
+    def _is_mine(self, table: str, partition: int) -> bool:
+        return self.members.me in self.members.plan.holders(table, partition)
+
+    def _kept(self) -> frozenset[Store]:
+        """What lies on the volume and belongs to a table that is served, if it is for this server.
+
+        Also of tables whose topic is not there now: it may be back in a moment.
+        """
+        tables = self.catalog.stores()
+        return frozenset(
+            (application, store, partition)
+            for application, store, partition in (self.volume.stores() if self.volume else ())
+            if (application, store) in tables
+            and self._is_mine(tables[application, store], partition)
+        )
+
+
+@asynccontextmanager
+async def opened(
+    scripts: Sequence[Script], settings: Settings, plan: Plan, peers: PeerSettings
+) -> AsyncGenerator[Node, None]:
+    """A running node on this event loop.
+
+    Raises:
+        InvalidStatement, InvalidConfig, Refused: see `Node`.
+    """
+    node = Node(scripts, settings, plan, peers)
+    node.start()
+    asking = asyncio.create_task(node.members.run())
+    try:
+        yield node
+    finally:
+        asking.cancel()
+        with suppress(asyncio.CancelledError):
+            await asking
+        await asyncio.to_thread(node.close)
