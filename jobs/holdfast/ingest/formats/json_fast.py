@@ -123,11 +123,16 @@ def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
     return (
         _objects(joined, lengths)
         and joined.count(b"\n") == len(payloads) - 1
-        and ((b"NaN" not in joined and b"Inf" not in joined) or not _NO_NUMBER.search(joined))
+        and not ((_has(joined, b"NaN") or _has(joined, b"Inf")) and _NO_NUMBER.search(joined))
         and _is_utf8(joined)
-        and (b"\\u00" not in joined or not _ESCAPED_NAME.search(joined))
+        and not (_has(joined, b"\\u00") and _ESCAPED_NAME.search(joined))
         and (int(lengths.max()) <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
     )
+
+
+def _has(joined: bytes, word: bytes) -> bool:
+    """Looks for the first letter first, a hundred times as fast; often there is none."""
+    return word[:1] in joined and word in joined
 
 
 def _objects(joined: bytes, lengths: npt.NDArray[np.int64]) -> bool:
