@@ -81,8 +81,12 @@ class _Reader:
         name = self._column(node.this)
         if name is None:
             return EVERYTHING
+        wanted = self._bounded[name]
         items = [i for i in node.expressions if not isinstance(i, exp.Null)]
-        points = [self._point(i, self._bounded[name]) for i in items]
+        (_, *given), common = self._rows.coercions.common([node.this, *items])
+        if common != wanted:
+            return EVERYTHING
+        points = [self._point(i, t, wanted) for i, t in zip(items, given, strict=True)]
         if any(p is None for p in points):
             return EVERYTHING
         return _bounds(name, _points([p for p in points if p is not None]))
@@ -92,7 +96,7 @@ class _Reader:
         if name is None:
             return EVERYTHING
         wanted = self._bounded[name]
-        point = self._point(right, wanted)
+        point = self._point(right, self._dated(self._rows.translate(right), wanted), wanted)
         if point is None:
             return EVERYTHING
         if kind in (exp.EQ, exp.NullSafeEQ):
@@ -101,11 +105,10 @@ class _Reader:
             return EVERYTHING
         return _interval(name, kind, point.value, whole=wanted.base in _WHOLE)
 
-    def _point(self, node: exp.Expr, wanted: SqlType) -> Point | None:
+    def _point(self, node: exp.Expr, typed: Typed, wanted: SqlType) -> Point | None:
         """A constant that is compared as a value of the type; None of anything else."""
         if any(node.find_all(exp.Column)):
             return None
-        typed = self._dated(self._rows.translate(node), wanted)
         if typed.type is None or common_type((wanted, typed.type)) != wanted:
             return None
         value = _value(self._rows, typed, wanted, node)
@@ -122,9 +125,10 @@ class _Reader:
 
 
 def _value(rows: Translator, typed: Typed, wanted: SqlType, node: exp.Expr) -> Any:
-    simple = typed.constant and wanted.base in _ORDERED
-    if simple:
-        return typed.constant[0]
+    constant = typed.constant[0] if typed.constant else None
+    kind = str if wanted.base is Base.STRING else int
+    if wanted.base in _ORDERED and type(constant) is kind:
+        return constant
     text = evaluated(rows.coerce(typed, wanted, node).sql, wanted)
     return evaluate_text(text, _ONE_ROW).cast(wanted.arrow())[0].as_py()
 

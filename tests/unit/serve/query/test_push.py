@@ -1,0 +1,213 @@
+"""Push queries over tables in dicts: contents and changes, tombstones, tokens, who is slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.errors import PositionLost, Refused
+from holdfast.serve.contract import PRESENT
+from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.query import Limits, QueryEngine
+from tests.served import DictCatalog, DictReader, stored_json
+
+SCRIPT = """
+CREATE TABLE goods (id STRING PRIMARY KEY, n BIGINT, tag STRING) WITH (KAFKA_TOPIC='goods');
+CREATE TABLE others (id STRING PRIMARY KEY, n BIGINT) WITH (KAFKA_TOPIC='others');
+"""
+EARLIEST = {"auto.offset.reset": "earliest"}
+ALL = "SELECT id, n FROM goods EMIT CHANGES;"
+
+
+class Shop:
+    def __init__(self, partitions: int = 2, limits: Limits | None = None) -> None:
+        self.partitions = partitions
+        self.catalog = DictCatalog(SCRIPT, partitions)
+        self.reader = DictReader(self.catalog.tables()["GOODS"], batch=2)  # type: ignore[arg-type]
+        self.engine = QueryEngine(self.catalog, self.reader, limits)
+
+    def put(self, name: str, n: int | None, tag: str = "") -> None:
+        row = None if n is None else stored_json(n, {"n": n, "tag": tag})
+        self.reader.commit({name.encode(): row}, ord(name[0]) % self.partitions)
+
+    async def ask(self, sql: str = ALL, **ask: Any) -> Answer:
+        return await self.engine.ask(Ask(sql, **ask))
+
+
+async def take(answer: Answer, count: int) -> list[tuple[Any, ...]]:
+    """The next rows, their PRESENT last; whole batches."""
+    found: list[tuple[Any, ...]] = []
+    while len(found) < count:
+        batch = await asyncio.wait_for(anext(answer.batches), 5)
+        assert batch.schema.names[-1] == PRESENT
+        found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
+    return found
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+def test_from_now_on(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop()
+        shop.put("a", 1)
+        answer = await shop.ask()
+        assert answer.push
+        assert [c.name for c in answer.columns] == ["ID", "N"]
+        shop.put("a", 2)
+        shop.put("b", 3)
+        assert sorted(await take(answer, 2)) == [("a", 2, True), ("b", 3, True)]
+        await answer.batches.aclose()  # type: ignore[attr-defined]
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_contents_first_and_then_every_change(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop()
+        for name in "abcde":
+            shop.put(name, 1)
+        answer = await shop.ask(properties=EARLIEST)
+        found = await take(answer, 1)
+        shop.put("b", 2)  # while the contents are read: after them, not within
+        found += await take(answer, 4)
+        assert sorted(found) == [("a", 1, True), ("b", 1, True), ("b", 2, True),
+                                 *((name, 1, True) for name in "cde")]  # fmt: skip
+        shop.put("b", None)
+        assert await take(answer, 1) == [("b", None, False)]
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_rows_leave_when_they_do_not_pass_any_more(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop(1)
+        answer = await shop.ask("SELECT id, n * 10 AS m FROM goods WHERE n > 5 EMIT CHANGES;")
+        for name, n in [("a", 1), ("a", 2), ("b", 9), ("b", 3), ("b", None), ("a", None), ("c", 7)]:
+            shop.put(name, n)
+        found = await take(answer, 3)
+        assert found == [("b", 90, True), ("b", None, False), ("c", 70, True)]
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_limit_ends_it(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop(1)
+        for name in "abc":
+            shop.put(name, 1)
+        answer = await shop.ask("SELECT id FROM goods EMIT CHANGES LIMIT 4", properties=EARLIEST)
+        found = await take(answer, 3)
+        shop.put("a", None)  # nothing that is there
+        shop.reader.commit({k: stored_json(1, {"n": 1}) for k in (b"x", b"y", b"z")}, 0)
+        found += await take(answer, 2)
+        assert found[3:] == [("a", False), ("x", True)]
+        with pytest.raises(StopAsyncIteration):
+            await anext(answer.batches)
+        nothing = await shop.ask("SELECT id FROM goods EMIT CHANGES LIMIT 0", properties=EARLIEST)
+        assert [b async for b in nothing.batches] == []
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_a_token_goes_on_where_it_ended(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop()
+        for name in "abcd":
+            shop.put(name, 1)
+        answer = await shop.ask(properties=EARLIEST)
+        await take(answer, 4)
+        shop.put("a", 2)
+        await take(answer, 1)
+        token = answer.token
+        await answer.batches.aclose()  # type: ignore[attr-defined]
+        shop.put("a", 3)
+        shop.put("b", 4)
+        again = await shop.ask(token=token)
+        assert sorted(await take(again, 2)) == [("a", 3, True), ("b", 4, True)]
+        await again.batches.aclose()  # type: ignore[attr-defined]
+        fresh = (await shop.ask(properties=EARLIEST)).token  # nothing read yet: all is to come
+        assert len(await take(await shop.ask(token=fresh), 4)) == 4
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+@pytest.mark.parametrize("token", ["x", "!!", "e30", "W10", "eyJ0YWJsZSI6MX0", "é"])
+def test_what_is_no_token(loop: asyncio.Runner, token: str) -> None:
+    with pytest.raises(Refused, match="token"):
+        loop.run(Shop().ask(token=token))
+
+
+def test_a_token_is_of_one_table(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop()
+        token = (await shop.ask()).token
+        with pytest.raises(Refused, match="one of GOODS"):
+            await shop.ask("SELECT * FROM others EMIT CHANGES", token=token)
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_one_tail_for_all_who_listen(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop()
+        answers = [await shop.ask() for _ in range(300)]
+        waiting = [asyncio.create_task(take(a, 1)) for a in answers]
+        await asyncio.sleep(0)
+        shop.put("a", 1)
+        assert await asyncio.gather(*waiting) == [[("a", 1, True)]] * 300
+        assert shop.reader.reads["since"] == shop.partitions
+        for answer in answers:
+            await answer.batches.aclose()  # type: ignore[attr-defined]
+        assert shop.engine._push._tails == {}
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_who_is_slow_reads_the_changelog_and_hurts_nobody(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop(1, Limits(tail_bytes_max=600))
+        slow, quick = await shop.ask(), await shop.ask()
+        for n in range(100):
+            shop.put("a", n)
+            assert await take(quick, 1) == [("a", n, True)]
+        (tail,) = shop.engine._push._tails.values()
+        assert tail._parts[0]._bytes <= 600
+        assert shop.reader.reads["since"] == 1
+        assert await take(slow, 100) == [("a", n, True) for n in range(100)]
+        assert shop.reader.reads["since"] == 2
+        shop.put("b", 1)
+        assert await take(slow, 1) == await take(quick, 1) == [("b", 1, True)]
+        assert slow.token == quick.token
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_what_the_changelog_has_lost_is_said(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop(1)
+        answer = await shop.ask()
+        token = answer.token
+        await answer.batches.aclose()  # type: ignore[attr-defined]
+        shop.put("a", 1)
+        shop.reader.forget()
+        again = await shop.ask(token=token)
+        with pytest.raises(PositionLost):
+            await take(again, 1)
+        await shop.engine.aclose()
+
+    loop.run(scenario())
