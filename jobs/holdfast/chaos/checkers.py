@@ -54,7 +54,7 @@ def phantom_keys(table: TableEvidence) -> Finding:
     expected = table.expected
     if expected is None:
         return unjudged("phantom_keys", table.unjudged)
-    phantom = [k for k in table.history.rows if k not in expected]
+    phantom = [k for k in table.history.rows if k not in expected and not _left_behind(table, k)]
     fact = f"{len(phantom)} of {len(table.history.rows)} keys come from no input record"
     return _differences("phantom_keys", table, map(show_key, phantom), fact)
 
@@ -161,6 +161,12 @@ def _differences(
         return Finding(name, Verdict.VALID, fact)
     excuse = excuse or doubt(table)
     return finding(name, excuse.verdict, fact + excuse.words, shown)
+
+
+def _left_behind(table: TableEvidence, key: Key) -> bool:
+    """Whether it is a group that all rows have left: which there were, compaction may hide."""
+    empty, row = table.empty, table.history.rows[key]
+    return empty is not None and all(same(value, row.get(c)) for c, value in empty.items())
 
 
 def _differs_from_all(table: TableEvidence, key: Key, rows: Sequence[Row]) -> str:

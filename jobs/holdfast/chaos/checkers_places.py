@@ -5,7 +5,7 @@ Sink, changelog, commit markers, stores and the consumer group must tell the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from holdfast.chaos.changelog_fold import FoldedPartition
 from holdfast.chaos.checking import finding, open_finding, unjudged
@@ -21,6 +21,7 @@ __all__ = [
     "hanging_transactions",
     "markers_agree",
     "stores_agree",
+    "stores_differ",
 ]
 
 
@@ -67,16 +68,25 @@ def stores_agree(table: TableEvidence) -> Finding:
     name, changelog = "stores_agree", table.changelog
     if changelog is None or changelog.stores is None:
         return unjudged(name, "the stores were not read")
-    written = {p: folded for p, folded in changelog.folded.items() if folded.last_offset >= 0}
-    absent = [p for p in written if p not in changelog.stores]
-    read = [(folded, changelog.stores[p]) for p, folded in written.items() if p not in absent]
-    bad = [text for folded, store in read for text in _disagreement(folded, store)]
-    compared = sum(store.digest is not None for _, store in read)
-    fact = f"{len(bad)} of {len(read)} stores differ from their changelog, {compared} row by row"
+    bad, missing, read, compared = stores_differ(changelog.folded, changelog.stores)
+    fact = f"{len(bad)} of {read} stores differ from their changelog, {compared} row by row"
     if bad:
         return finding(name, Verdict.INVALID, fact, bad)
-    missing = [f"state partition {p}: its store could not be read" for p in absent]
     return finding(name, Verdict.UNKNOWN if missing else Verdict.VALID, fact, missing)
+
+
+def stores_differ(
+    folded: Mapping[int, FoldedPartition], stores: Mapping[int, StoreDigest]
+) -> tuple[list[str], list[str], int, int]:
+    """(differences, stores that could not be read, how many could, how many of them row by row)."""
+    written = {p: each for p, each in folded.items() if each.last_offset >= 0}
+    read = [(each, stores[p]) for p, each in written.items() if p in stores]
+    bad = [text for each, store in read for text in _disagreement(each, store)]
+    compared = sum(store.digest is not None for _, store in read)
+    missing = [
+        f"state partition {p}: its store could not be read" for p in written if p not in stores
+    ]
+    return bad, missing, len(read), compared
 
 
 def markers_agree(evidence: TableEvidence | StreamEvidence) -> Finding:

@@ -20,7 +20,7 @@ import orjson
 from holdfast.chaos.evidence import Key, Row
 from holdfast.chaos.statement import Untranslatable
 from holdfast.types.schema import Base, Column, SqlType
-from holdfast.types.topology import Format, Source
+from holdfast.types.topology import Format, Source, WindowKind
 
 __all__ = ["InputDecoder", "SinkDecoder", "json_form"]
 
@@ -54,6 +54,8 @@ class InputDecoder:
         self._key_format = source.key_format
         self._values = [c for c in source.value_columns if c.name in needed]
         self._read = [_reader(c.type) for c in self._values]
+        self._window = source.window
+        self._window_size_ms = source.window_size_ms
         self._fields = [c.name for c in self._values]  # the spelling last seen in a record
         self._event_time = _event_time(source)
         self.columns: tuple[Column, ...] = (*source.key_columns, *self._values)
@@ -67,7 +69,7 @@ class InputDecoder:
         """(event time in ms, key columns …, value columns …); None when it cannot be decoded."""
         try:
             record = _object(value)
-            keys = _key_values(key, self._key_columns, self._key_format)
+            keys = self._keys(key)
             values = [self._value(record, i) for i in range(len(self._values))]
             event_ms = timestamp_ms
             if self._event_time is not None:
@@ -76,6 +78,31 @@ class InputDecoder:
             self.undecodable += 1
             return None
         return (event_ms, *keys, *values)
+
+    def tombstone(self, key: bytes | None, timestamp_ms: int) -> tuple[Any, ...] | None:
+        """The same of a record without a value: its time is the record's own."""
+        try:
+            keys = self._keys(key)
+        except (ValueError, TypeError, struct.error, InvalidOperation):
+            self.undecodable += 1
+            return None
+        return (timestamp_ms, *keys, *[None] * len(self._values))
+
+    def bounds(self, key: bytes | None) -> tuple[int, ...]:
+        """Start and end of the window in a windowed source's key, ms; empty of any other."""
+        if self._window is None or key is None:
+            return ()
+        (last,) = _LONG.unpack(key[-_LONG.size :])
+        if self._window is not WindowKind.SESSION:
+            return last, last + self._window_size_ms
+        (end,) = _LONG.unpack(key[-2 * _LONG.size : -_LONG.size])
+        return last, end
+
+    def _keys(self, key: bytes | None) -> list[Any]:
+        if self._window is not None and key is not None:
+            width = 2 if self._window is WindowKind.SESSION else 1
+            key = key[: -width * _LONG.size]
+        return _key_values(key, self._key_columns, self._key_format)
 
     def _value(self, record: Mapping[str, Any], index: int) -> Any:
         """A field by its exact name, else by its name in any case."""
@@ -119,14 +146,21 @@ class SinkDecoder:
         Raises:
             ValueError: these bytes are no such key.
         """
+        found = self.full_key(data)
+        return found[: len(self._keys) + 1] if self._windowed else found
+
+    def full_key(self, data: bytes | None) -> Key:
+        """The same, and of a session its end after the start.
+
+        Raises:
+            ValueError: these bytes are no such key.
+        """
         try:
             if not self._windowed:
                 return tuple(_key_values(data, self._keys, self._key_format))
-            plain, start = (data or b"")[: -self._width], (data or b"")[-_LONG.size :]
-            return (
-                *_key_values(plain, self._keys, self._key_format),
-                *_LONG.unpack(start),
-            )
+            plain, window = (data or b"")[: -self._width], (data or b"")[-self._width :]
+            bounds = [at for (at,) in _LONG.iter_unpack(window)]
+            return (*_key_values(plain, self._keys, self._key_format), *reversed(bounds))
         except (ValueError, struct.error) as error:
             raise ValueError(f"the sink key {data!r} cannot be read: {error}") from error
 
@@ -210,10 +244,22 @@ _Reader = Callable[[Any], tuple[Any, bool]]
 
 
 def _reader(kind: SqlType) -> _Reader:
+    if kind.base is Base.ARRAY and kind.element is not None:
+        return _array(_reader(kind.element))
     try:
         return _READERS[kind.base]
     except KeyError:
         raise Untranslatable(f"columns of type {kind}") from None
+
+
+def _array(element: _Reader) -> _Reader:
+    def read(raw: Any) -> tuple[Any, bool]:
+        if not isinstance(raw, list):
+            raise TypeError("not an array")
+        found = [(None, True) if v is None else element(v) for v in raw]
+        return [value for value, _ in found], all(literal for _, literal in found)
+
+    return read
 
 
 def _boolean(raw: Any) -> tuple[Any, bool]:

@@ -21,6 +21,7 @@ __all__ = [
     "Match",
     "OpenTransaction",
     "Progress",
+    "QueryState",
     "Row",
     "RowHead",
     "SinkHistory",
@@ -115,7 +116,7 @@ class SinkHistory:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a query says it is, by topic partition of its input.
+    """How far queries say they are, by topic partition of their input (`orders-0`).
 
     Attributes:
         ends: the input's end; topic partitions that never held a record are left out.
@@ -124,9 +125,9 @@ class Progress:
         unlevel: markers that do not reach the input's end, in words.
     """
 
-    ends: Mapping[int, int] = field(default_factory=dict)
-    taken_in: Mapping[int, int] = field(default_factory=dict)
-    group: Mapping[int, int] = field(default_factory=dict)
+    ends: Mapping[str, int] = field(default_factory=dict)
+    taken_in: Mapping[str, int] = field(default_factory=dict)
+    group: Mapping[str, int] = field(default_factory=dict)
     unlevel: Sequence[str] = ()
 
 
@@ -168,6 +169,19 @@ class ChangelogEvidence:
 
 
 @dataclass(frozen=True)
+class QueryState:
+    """What one query of a statement keeps: its changelog, folded, and its stores.
+
+    Attributes:
+        folded: by state partition; `stores` likewise, None: nobody could read them.
+    """
+
+    query_id: str
+    folded: Mapping[int, FoldedPartition]
+    stores: Mapping[int, StoreDigest] | None = None
+
+
+@dataclass(frozen=True)
 class TableEvidence:
     """One table seen from outside.
 
@@ -185,6 +199,10 @@ class TableEvidence:
         first: for windows that lack records, rows recomputed from as many first records as the
             table's row counts: what comes late is the end of a window.  One of them must be right.
         doubtful: input records or deletions that let more than one answer be right, in words.
+        empty: the row of a group that all rows have left: such groups may be there although no
+            record that is left tells of them.
+        late: records that must have been dropped as late; None: nobody recomputed it.
+        states: of a statement that several queries may make, what each of them keeps.
     """
 
     name: str
@@ -204,11 +222,25 @@ class TableEvidence:
     first: Mapping[Key, Sequence[Row]] = field(default_factory=dict)
     open_transactions: Sequence[OpenTransaction] = ()
     doubtful: str = ""
+    empty: Row | None = None
+    late: int | None = None
+    states: Sequence[QueryState] = ()
 
 
 @dataclass(frozen=True)
 class StreamEvidence:
-    """One stateless query seen from outside: how often each output record is there."""
+    """A stream seen from outside: how often each output record is there.
+
+    Attributes:
+        expected: records that are there in whatever order the input came.
+        possible: records that some order makes; None: no others.
+        undetermined: why there are others, in words.
+        written: the sink's records, each key's in their order.
+        order: `expected` in the order in which it was made; None: it is not known.
+        keys: how many columns of a record are its key.
+        late: records that must have been dropped as late; None: nobody recomputed it.
+        states: what each query of the statement keeps.
+    """
 
     name: str
     input_records: int
@@ -218,6 +250,19 @@ class StreamEvidence:
     progress: Progress = field(default_factory=Progress)
     open_transactions: Sequence[OpenTransaction] = ()
     doubtful: str = ""
+    possible: Counter[Key] | None = None
+    undetermined: str = ""
+    written: Sequence[Key] = ()
+    order: Sequence[Key] | None = None
+    keys: int = 0
+    dropped_late: int | None = 0
+    late: int | None = None
+    states: Sequence[QueryState] = ()
+
+    @property
+    def allowed(self) -> Counter[Key] | None:
+        """Every record that may be there."""
+        return self.expected if self.possible is None else self.possible
 
 
 def same(expected: Any, actual: Any, match: Match = Match.EXACT) -> bool:

@@ -7,12 +7,12 @@ judge that guesses is no judge.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp, parse_one
 
 from holdfast.chaos.evidence import COLLECT_LIMIT, Match
-from holdfast.chaos.statement import Untranslatable
+from holdfast.chaos.statement import Untranslatable, resolved
 from holdfast.types.schema import Base, SqlType
 
 __all__ = ["Scope", "Translator"]
@@ -57,10 +57,17 @@ _CASTS = {
 
 @dataclass(frozen=True)
 class Scope:
-    """What names mean: the source's columns, and how many topic partitions it has."""
+    """What names mean.
+
+    Attributes:
+        columns: their types; of a join also as `OWNER.NAME`.
+        partitions: of the one topic whose offsets order the records; none: nothing orders them.
+        places: names whose column in DuckDB is another one.
+    """
 
     columns: Mapping[str, SqlType]
     partitions: Sequence[int]
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Translator:
     def match(self, node: exp.Expr) -> Match:
         """How a value of `node` is to be compared."""
         name, _ = _call(node)
-        if name in _ORDERED and len(self.scope.partitions) > 1:
+        if name in _ORDERED and len(self.scope.partitions) != 1:
             return Match.BAG if name == "COLLECT_LIST" else Match.ANY_OF
         return Match.BAG if name == "COLLECT_SET" else Match.EXACT
 
@@ -93,6 +100,8 @@ class Translator:
     def _rewrite(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Column):
             return self._column(node)
+        if isinstance(node, exp.Explode):
+            return _parse(f"unnest({self.sql(node.this)})")
         if isinstance(node, exp.AggFunc | exp.Anonymous):
             return self._function(node)
         if isinstance(node, exp.Div | exp.Add):
@@ -111,11 +120,14 @@ class Translator:
 
     def _column(self, node: exp.Column) -> exp.Expr:
         name = self._name(node)
-        return exp.column(exp.to_identifier(_META.get(name, name), quoted=True))
+        place = self.scope.places.get(name, _META.get(name, name))
+        return exp.column(exp.to_identifier(place, quoted=True))
 
     def _name(self, node: exp.Column) -> str:
-        identifier = node.this
-        name = str(identifier.this if identifier.args.get("quoted") else identifier.this.upper())
+        name, owner = resolved(node.this), node.args.get("table")
+        qualified = f"{resolved(owner)}.{name}" if owner is not None else name
+        if qualified in self.scope.columns:
+            return qualified
         if name not in self.scope.columns and name not in _META:
             raise Untranslatable(f"the column {name} is not known to the judge")
         return name
@@ -138,8 +150,11 @@ class Translator:
         """Aggregates that depend on the order of records, which only a topic partition has."""
         if name == "COLLECT_LIST":
             found = f"list({value} ORDER BY __offset)"
-            several = len(self.scope.partitions) > 1
-            return found if several else f"list_slice({found}, 1, {COLLECT_LIMIT})"
+            if len(self.scope.partitions) == 1:
+                return f"list_slice({found}, 1, {COLLECT_LIMIT})"
+            return f"coalesce({found}, [])"
+        if not self.scope.partitions:
+            raise Untranslatable(f"{name} of records whose order nothing tells")
         if rest and rest[0].upper() != "TRUE":
             raise Untranslatable(f"{name} with {', '.join(rest)}")
         pick = "arg_max" if name == "LATEST_BY_OFFSET" else "arg_min"

@@ -31,7 +31,7 @@ from holdfast.chaos.translate import BatchQuery, translate
 from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import AggregateStep, Query
 
-__all__ = ["Gatherer", "Snapshot"]
+__all__ = ["Gatherer", "Snapshot", "by_place"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Gatherer:
             input_bounds,
             observer.bounds(query.sink.topic),
             tuple(still_open),
-            observer.group_offsets(query),
+            observer.group_offsets(query, query.source.topic),
         )
 
     def table(
@@ -103,7 +103,7 @@ class Gatherer:
                 stores=stores,
                 heads=_heads(query, changelog),
             ),
-            progress=_progress(snapshot, changelog),
+            progress=_progress(query, snapshot, changelog),
             dropped_late=changelog.dropped_late(),
             first=recompute_first(batch, query.sink, table, short, recomputed),
             open_transactions=snapshot.open_transactions,
@@ -131,7 +131,7 @@ class Gatherer:
             input_records=table.records,
             actual=actual,
             expected=recompute_stream(batch, columns, table),
-            progress=_progress(snapshot, self._source_progress(query)),
+            progress=_progress(query, snapshot, self._source_progress(query)),
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(snapshot, inputs),
         )
@@ -177,13 +177,20 @@ class Gatherer:
         return table, decoder
 
 
-def _progress(snapshot: Snapshot, fold: ChangelogFold | ProgressFold) -> Progress:
+def _progress(query: Query, snapshot: Snapshot, fold: ChangelogFold | ProgressFold) -> Progress:
+    ends = {p: end for p, (start, end) in snapshot.input_bounds.items() if end > start}
+    topic = query.source.topic
     return Progress(
-        ends={p: end for p, (start, end) in snapshot.input_bounds.items() if end > start},
-        taken_in=fold.taken_in(),
-        group=snapshot.group,
+        ends=by_place(topic, ends),
+        taken_in=by_place(topic, fold.taken_in()),
+        group=by_place(topic, snapshot.group),
         unlevel=tuple(fold.unlevel(snapshot.input_bounds)),
     )
+
+
+def by_place(topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
+    """Offsets by topic partition as `orders-0`."""
+    return {f"{topic}-{p}": offset for p, offset in offsets.items()}
 
 
 def _heads(query: Query, changelog: ChangelogFold) -> dict[Key, RowHead | None] | None:

@@ -59,23 +59,24 @@ class Observer:
     def exists(self, topic: str) -> bool:
         return self._admin.describe(topic) is not None
 
+    def compacted(self, topic: str) -> bool:
+        """Whether older records of a key may have been removed."""
+        return "compact" in self._admin.config(topic).get("cleanup.policy", "")
+
     def lag(self, query: Query) -> Lag:
         """The query's progress by its consumer group's offsets."""
         lags = [self._lag(query, topic) for topic in sorted({s.topic for s in query.sources})]
         return Lag(sum(lag.committed for lag in lags), sum(lag.end for lag in lags))
 
     def _lag(self, query: Query, topic: str) -> Lag:
-        done = self._group_offsets(query, topic)
+        done = self.group_offsets(query, topic)
         bounds = self._admin.bounds(topic)
         # A topic partition that never held a record has no committed offset and needs none.
         committed = sum(min(done.get(p, start), end) for p, (start, end) in bounds.items())
         return Lag(committed, sum(end for _, end in bounds.values()))
 
-    def group_offsets(self, query: Query) -> dict[int, int]:
-        """What the query's consumer group shows, by topic partition of its (first) input."""
-        return self._group_offsets(query, query.source.topic)
-
-    def _group_offsets(self, query: Query, topic: str) -> dict[int, int]:
+    def group_offsets(self, query: Query, topic: str) -> dict[int, int]:
+        """What the query's consumer group shows, by topic partition of one of its inputs."""
         return self._admin.committed(consumer_group(self._application_id, query.id), topic)
 
     def await_caught_up(

@@ -3,7 +3,7 @@
     wait until the job has read its input   group offsets reach the input's end
     wait until no transaction is open       last stable offset reaches the end of its topics
     read sink, changelog, stores            then make sure that the input has not moved on
-    recompute from the input topic          the original statement, as one DuckDB query
+    recompute from the input topics         the original statement, all of its input at once
     checkers                                one finding per anomaly; the worst wins
 
 None of this runs code of the engine: names of topics and columns come from the Topology, all
@@ -18,15 +18,22 @@ from dataclasses import dataclass
 
 from holdfast.chaos.checkers import TABLE_CHECKERS
 from holdfast.chaos.checkers_places import stores_agree
+from holdfast.chaos.checkers_results import (
+    FINAL_CHECKERS,
+    RESULT_CHECKERS,
+    RESULT_STREAM_CHECKERS,
+)
 from holdfast.chaos.checkers_stream import STREAM_CHECKERS
 from holdfast.chaos.checking import judge
 from holdfast.chaos.gather import Gatherer, Snapshot
+from holdfast.chaos.gather_units import UnitGatherer
 from holdfast.chaos.observe import Lag, Observer
 from holdfast.chaos.statement import Untranslatable
+from holdfast.chaos.units import Unit, units
 from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.errors import HoldfastError
 from holdfast.types.stores import StoreDigest
-from holdfast.types.topology import AggregateStep, Query, Topology
+from holdfast.types.topology import AggregateStep, Emit, Query, Topology
 
 __all__ = ["Oracle", "OracleOptions"]
 
@@ -66,6 +73,7 @@ class Oracle:
         self._application_id = application_id
         self._observer = observer
         self._gather = Gatherer(application_id, observer)
+        self._gather_units = UnitGatherer(application_id, observer)
         self._options = options or OracleOptions()
         self._stores = stores
         self._tell = tell
@@ -73,30 +81,35 @@ class Oracle:
     def judge(self, topology: Topology) -> JobVerdict:
         """The verdict on every table and stream of the job, in the file's order."""
         start = time.monotonic()
-        tables = tuple(self._judge_query(query) for query in topology.queries)
+        tables = tuple(self._judge_unit(unit) for unit in units(topology))
         return JobVerdict(self._application_id, tables, time.monotonic() - start)
 
-    def _judge_query(self, query: Query) -> TableVerdict:
+    def _judge_unit(self, unit: Unit) -> TableVerdict:
         try:
-            return self._judged(query)
+            return self._judged(unit)
         except Untranslatable as reason:
-            return _unknown(query, "recompute", f"the judge cannot recompute it: {reason}")
+            return _unknown(unit, "recompute", f"the judge cannot recompute it: {reason}")
         except HoldfastError as error:
-            return _unknown(query, "observe", str(error))
+            return _unknown(unit, "observe", str(error))
         except Exception as error:  # noqa: BLE001 - one table that cannot be judged is unknown
-            return _unknown(query, "oracle", f"judging crashed: {type(error).__name__}: {error}")
+            return _unknown(unit, "oracle", f"judging crashed: {type(error).__name__}: {error}")
 
-    def _judged(self, query: Query) -> TableVerdict:
+    def _judged(self, unit: Unit) -> TableVerdict:
         deadline = time.monotonic() + self._options.catch_up_s
-        lag = self._observer.await_caught_up(query, deadline, lambda lag: self._told(query, lag))
-        if not lag.caught_up:
-            fact = f"it has committed {lag.committed} of {lag.end} input offsets; is it running?"
-            return _unknown(query, "catch_up", fact)
+        for query in unit.queries:
+            lag = self._await(query, deadline)
+            if not lag.caught_up:
+                fact = f"it has committed {lag.committed} of {lag.end} input offsets"
+                return _unknown(unit, "catch_up", f"{fact}; is it running?")
+        plain = unit.plain
         for _ in range(_ROUNDS):
-            verdict = self._round(query)
+            verdict = self._unit_round(unit) if plain is None else self._round(plain)
             if verdict is not None:
                 return verdict
-        return _unknown(query, "catch_up", f"{query.source.topic} is still being written")
+        return _unknown(unit, "catch_up", f"the input of {unit.sink.name} is still being written")
+
+    def _await(self, query: Query, deadline: float) -> Lag:
+        return self._observer.await_caught_up(query, deadline, lambda lag: self._told(query, lag))
 
     def _told(self, query: Query, lag: Lag) -> None:
         if not lag.caught_up:
@@ -111,6 +124,28 @@ class Oracle:
         moved = self._observer.bounds(query.source.topic) != snapshot.input_bounds
         caught_up = self._observer.lag(query).caught_up
         return verdict if caught_up and not moved else None
+
+    def _unit_round(self, unit: Unit) -> TableVerdict | None:
+        """The same of a statement that one query over one stream is not."""
+        gather = self._gather_units
+        snapshot = gather.snapshot(unit, time.monotonic() + self._options.quiet_s)
+        self._tell(f"{unit.sink.name}: recomputing from {', '.join(snapshot.inputs)}")
+        stores = self._stores() if self._stores is not None else None
+        if unit.sink.kind == "TABLE":
+            table = gather.table(unit, snapshot, stores)
+            findings = judge(table, FINAL_CHECKERS if _final(unit) else RESULT_CHECKERS)
+            verdict = TableVerdict(
+                table.name, findings, table.input_records, len(table.history.rows)
+            )
+        else:
+            stream = gather.stream(unit, snapshot, stores)
+            findings = judge(stream, RESULT_STREAM_CHECKERS)
+            verdict = TableVerdict(
+                stream.name, findings, stream.input_records, stream.actual.total()
+            )
+        moved = any(self._observer.bounds(t) != bounds for t, bounds in snapshot.inputs.items())
+        level = all(self._observer.lag(query).caught_up for query in unit.queries)
+        return verdict if level and not moved else None
 
     def _table(self, query: Query, snapshot: Snapshot) -> TableVerdict:
         stores = None
@@ -130,5 +165,10 @@ class Oracle:
         return TableVerdict(evidence.name, findings, evidence.input_records, records)
 
 
-def _unknown(query: Query, checker: str, fact: str) -> TableVerdict:
-    return TableVerdict(query.sink.name, (Finding(checker, Verdict.UNKNOWN, fact),))
+def _final(unit: Unit) -> bool:
+    step = unit.queries[-1].step
+    return isinstance(step, AggregateStep) and step.emit is Emit.FINAL
+
+
+def _unknown(unit: Unit, checker: str, fact: str) -> TableVerdict:
+    return TableVerdict(unit.sink.name, (Finding(checker, Verdict.UNKNOWN, fact),))

@@ -16,7 +16,16 @@ from holdfast.chaos.translate import FIRST_RECORDS, INPUT, BatchQuery
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Sink
 
-__all__ = ["InputTable", "Recomputed", "recompute_first", "recompute_stream", "recompute_table"]
+__all__ = [
+    "InputTable",
+    "Recomputed",
+    "arrow_type",
+    "recompute_first",
+    "recompute_stream",
+    "recompute_table",
+    "recomputed_rows",
+    "run_sql",
+]
 
 _CHUNK_ROWS = 50_000
 _CHOICES_MAX = 200  # of one window
@@ -32,7 +41,7 @@ class InputTable:
             pa.field("__offset", pa.int64()),
             pa.field("__timestamp", pa.int64()),
         ]
-        fields += [pa.field(c.name, _arrow(c.type)) for c in decoder.columns]
+        fields += [pa.field(c.name, arrow_type(c.type)) for c in decoder.columns]
         self._schema = pa.schema(fields)
         self._chunks: list[pa.RecordBatch] = []
         self._rows: list[tuple[Any, ...]] = []
@@ -88,7 +97,7 @@ def recompute_table(batch: BatchQuery, sink: Sink, table: InputTable) -> Recompu
     """The rows the table must hold."""
     data = table.table()
     newest = max(data["__timestamp"].to_pylist(), default=-1)
-    return _recomputed(_run(batch.sql, {INPUT: data}), batch, sink, newest)
+    return recomputed_rows(run_sql(batch.sql, {INPUT: data}), batch, sink, newest)
 
 
 def recompute_first(
@@ -118,8 +127,8 @@ def recompute_first(
     columns = dict(zip("whcpn", map(list, zip(*lines, strict=True)), strict=True))
     data = {INPUT: table.table(), FIRST_RECORDS: pa.table(columns)}
     rows: dict[Key, list[Row]] = {}
-    for found_row in _run(batch.first_sql, data):
-        for key, row in _recomputed([found_row[:-1]], batch, sink, -1).rows.items():
+    for found_row in run_sql(batch.first_sql, data):
+        for key, row in recomputed_rows([found_row[:-1]], batch, sink, -1).rows.items():
             rows.setdefault(key, []).append(row)
     return rows
 
@@ -137,11 +146,12 @@ def _choices(
         yield from (((partition, n), *choice) for choice in _choices(others, total - n))
 
 
-def _recomputed(
+def recomputed_rows(
     found: Iterable[tuple[Any, ...]], batch: BatchQuery, sink: Sink, newest_ms: int
 ) -> Recomputed:
+    """A table's rows of what DuckDB gave for `batch`."""
     kinds: dict[str, SqlType] = {c.name: c.type for c in sink.value_columns}
-    width = len(sink.key_columns) + (batch.window is not None)
+    width = len(sink.key_columns) + batch.bounds
     made = Recomputed(newest_ms)
     for row in found:
         key = tuple(json_form(v) for v in row[:width])
@@ -160,12 +170,13 @@ def recompute_stream(
     batch: BatchQuery, columns: Sequence[Column], table: InputTable
 ) -> Counter[Key]:
     """How often each output record must be there; `columns` are the sink's, keys first."""
-    found = _run(batch.sql, {INPUT: table.table()})
+    found = run_sql(batch.sql, {INPUT: table.table()})
     kinds = [c.type for c in columns]
     return Counter(tuple(map(json_form, row, kinds)) for row in found)
 
 
-def _run(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
+def run_sql(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
+    """What DuckDB makes of the tables."""
     with duckdb.connect(config={"threads": 2}) as engine:
         engine.execute("SET TimeZone = 'UTC'")
         for name, data in tables.items():
@@ -173,6 +184,7 @@ def _run(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
         return engine.execute(sql).fetchall()
 
 
-def _arrow(kind: SqlType) -> pa.DataType:
+def arrow_type(kind: SqlType) -> pa.DataType:
+    """How values of a type are handed to DuckDB."""
     # Whole numbers are computed in 64 bits, so that nothing overflows here.
     return pa.int64() if kind.base is Base.INTEGER else kind.arrow()

@@ -9,10 +9,17 @@ from sqlglot import exp
 
 from holdfast.chaos.evidence import Match
 from holdfast.chaos.expressions import Scope, Translator
-from holdfast.chaos.statement import Parts, Untranslatable, WindowClause, split
-from holdfast.types.topology import AggregateStep, Emit, ProjectStep, Query, WindowKind
+from holdfast.chaos.statement import Parts, Untranslatable, WindowClause, resolved, split
+from holdfast.types.topology import (
+    AggregateStep,
+    Emit,
+    Query,
+    Sink,
+    Source,
+    WindowKind,
+)
 
-__all__ = ["FIRST_RECORDS", "INPUT", "BatchQuery", "translate"]
+__all__ = ["FIRST_RECORDS", "INPUT", "BatchQuery", "Outline", "needed_columns", "translate"]
 
 INPUT = "input"  # the DuckDB table that holds the decoded topic
 FIRST_RECORDS = "first_records"
@@ -22,6 +29,7 @@ of one group), `p` (topic partition) and `n` (how many of its first records)."""
 
 # One number that no two groups of a window share: the first record's topic partition and offset.
 _HOME = "__partition::BIGINT * 1099511627776 + __offset"
+_WINDOW = ("__window", "__window_end")
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class BatchQuery:
         matches: how each value column is compared.
         growing: value columns every update increases; `never_shrinking`: none decreases.
         having: whether groups may be kept out.
+        bounds: how many of the window's bounds are in the key.
     """
 
     sql: str
@@ -49,6 +58,7 @@ class BatchQuery:
     never_shrinking: tuple[str, ...] = ()
     having: bool = False
     first_sql: str = ""
+    bounds: int = 0
 
 
 def _refuse_steps(query: Query) -> None:
@@ -57,9 +67,7 @@ def _refuse_steps(query: Query) -> None:
     if query.sink.internal:
         raise Untranslatable("it is one of several steps of a statement")
     if query.inputs:
-        raise Untranslatable("joins and changes of tables are not recomputed")
-    if isinstance(step, ProjectStep) and step.explode:
-        raise Untranslatable("table functions are not recomputed")
+        raise Untranslatable("joins and changes of tables are not one query")
     if isinstance(step, AggregateStep):
         if step.undo:
             raise Untranslatable("aggregates over tables are not recomputed")
@@ -83,43 +91,174 @@ def translate(query: Query, partitions: Sequence[int]) -> BatchQuery:
     source = query.source
     if source.kind != "STREAM":
         raise Untranslatable(f"{source.name} is a table; only streams are recomputed")
-    columns = {c.name: c.type for c in source.columns}
     parts = split(query.statement)
-    translator = Translator(Scope(columns, partitions))
-    group = parts.select.args.get("group")
-    make = _stream if group is None else _table
-    return make(query, parts, translator)
-
-
-def _table(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
-    groups: list[exp.Expr] = list(parts.select.args["group"].expressions)
-    keys = [translator.sql(g) for g in groups]
-    outputs = _values(query, parts, keys, translator)
-    having = parts.select.args.get("having")
-    passes = f"coalesce({translator.sql(having.this)}, FALSE)" if having else "TRUE"
-    select = [*keys, *(['"__window"'] if parts.window else [])]
-    grouped = ", ".join(str(i + 1) for i in range(len(select)))
-    grouped += ", __window_end" if parts.window else ""
-    select += [translator.sql(node) for node in outputs.values()]
-    select += ["histogram(__partition)", f"min({_HOME})", "max(__timestamp)", passes]
-    present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)
-    aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))
-    rows = f"SELECT * FROM ({_rows(parts, translator)}) WHERE {present}"
-    sql = f"SELECT {aliased} FROM ({rows}) GROUP BY {grouped}"
-    first = f"SELECT {aliased}, __choice FROM ({_first_records(rows, keys)})"
-    first += f" GROUP BY {grouped}, __choice"
-    counts = {name: translator.counts(node) for name, node in outputs.items()}
-    return BatchQuery(
-        sql=sql,
-        needed=_needed(query, parts),
-        values=tuple(outputs),
-        window=parts.window,
-        matches={name: translator.match(node) for name, node in outputs.items()},
-        growing=tuple(n for n, c in counts.items() if c == "*"),
-        never_shrinking=tuple(n for n, c in counts.items() if c == "x"),
-        having=having is not None,
-        first_sql=first if parts.window else "",
+    if parts.joins:
+        raise Untranslatable("joins in a SELECT")
+    if parts.window is not None and parts.window.session:
+        raise Untranslatable("SESSION windows are not recomputed")
+    columns = {c.name: c.type for c in source.columns}
+    outline = Outline(
+        sink=query.sink,
+        parts=parts,
+        translator=Translator(Scope(columns, partitions)),
+        needed=needed_columns(parts, source),
+        stars=tuple(("", c.name, c.name) for c in source.columns),
+        carried=tuple(c.name for c in source.key_columns),
     )
+    return outline.stream() if parts.select.args.get("group") is None else outline.table()
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A SELECT over rows in `INPUT`.
+
+    Attributes:
+        needed: columns that have to be decoded.
+        stars: what a star stands for: owner, name in the result, name as a statement may write it.
+        carried: columns that are in a stream's result though nobody names them, as written.
+        prepared: WHERE has been applied, and every row has its window.
+    """
+
+    sink: Sink
+    parts: Parts
+    translator: Translator
+    needed: tuple[str, ...] = ()
+    stars: tuple[tuple[str, str, str], ...] = ()
+    carried: tuple[str, ...] = ()
+    prepared: bool = False
+
+    def table(self) -> BatchQuery:
+        """One row per group, see `BatchQuery`."""
+        parts, translator = self.parts, self.translator
+        keys = [translator.sql(g) for g in self.groups]
+        outputs = self._values(keys)
+        having = parts.select.args.get("having")
+        passes = f"coalesce({translator.sql(having.this)}, FALSE)" if having else "TRUE"
+        bounds = 0 if parts.window is None else 2 if parts.window.session else 1
+        select = [*keys, *(f'"{name}"' for name in _WINDOW[:bounds])]
+        grouped = ", ".join(str(i + 1) for i in range(len(select)))
+        grouped += ", __window_end" if bounds == 1 else ""
+        select += [translator.sql(node) for node in outputs.values()]
+        select += ["histogram(__partition)", f"min({_HOME})", "max(__timestamp)", passes]
+        present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)
+        aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))
+        rows = f"SELECT * FROM ({self._rows()}) WHERE {present}"
+        first = f"SELECT {aliased}, __choice FROM ({_first_records(rows, keys)})"
+        first += f" GROUP BY {grouped}, __choice"
+        counts = {name: translator.counts(node) for name, node in outputs.items()}
+        return BatchQuery(
+            sql=f"SELECT {aliased} FROM ({rows}) GROUP BY {grouped}",
+            needed=self.needed,
+            values=tuple(outputs),
+            window=parts.window,
+            matches={name: translator.match(node) for name, node in outputs.items()},
+            growing=tuple(n for n, c in counts.items() if c == "*"),
+            never_shrinking=tuple(n for n, c in counts.items() if c == "x"),
+            having=having is not None,
+            first_sql=first if parts.window else "",
+            bounds=bounds,
+        )
+
+    @property
+    def groups(self) -> list[exp.Expr]:
+        """The GROUP BY expressions."""
+        return list(self.parts.select.args["group"].expressions)
+
+    def stream(self, *extra: str) -> BatchQuery:
+        """One row per record: the sink's key columns, its value columns, `extra` columns."""
+        sink = self.sink
+        named = self._named()
+        wanted = [c.name for c in (*sink.key_columns, *sink.value_columns)]
+        by = dict(zip((c.name for c in sink.key_columns), self.parts.partition_by, strict=False))
+        missing = [n for n in wanted if n not in named and n not in by]
+        if missing:
+            raise Untranslatable(f"the sink's column {missing[0]} is not in the SELECT")
+        nodes = [by.get(n) if n in by else named[n] for n in wanted]
+        columns = [self.translator.sql(node) for node in nodes if node is not None]
+        select = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate([*columns, *extra]))
+        return BatchQuery(
+            sql=f"SELECT {select} FROM ({self._rows()})",
+            needed=self.needed,
+            values=tuple(c.name for c in sink.value_columns),
+        )
+
+    def empty(self, batch: BatchQuery) -> str:
+        """SQL of the values of a group that all of its rows have left, and whether it passes."""
+        having = self.parts.select.args.get("having")
+        found = self._values([self.translator.sql(g) for g in self.groups])
+        select = [self.translator.sql(found[name]) for name in batch.values]
+        select.append(f"coalesce({self.translator.sql(having.this)}, FALSE)" if having else "TRUE")
+        aliased = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(select))
+        return f"SELECT {aliased} FROM {INPUT} WHERE FALSE"
+
+    def _named(self) -> dict[str, exp.Expr]:
+        """Every expression of the SELECT by the names that its column may have."""
+        named: dict[str, exp.Expr] = {}
+        for i, (name, node) in enumerate(self._expanded()):
+            inner = _unaliased(node)
+            named.setdefault(name or _output_name(node, i), inner)
+            owner = inner.args.get("table") if isinstance(inner, exp.Column) else None
+            if owner is not None and not isinstance(node, exp.Alias):
+                named.setdefault(f"{resolved(owner)}_{resolved(inner.this)}", inner)
+        for name in self.carried:  # the key is carried along unless it is renamed
+            named.setdefault(name, _column(name))
+        return named
+
+    def _values(self, keys: Sequence[str]) -> dict[str, exp.Expr]:
+        """The SELECT's expressions by sink value column, in the sink's order."""
+        found: dict[str, exp.Expr] = {}
+        for i, (name, node) in enumerate(self._expanded()):
+            inner = _unaliased(node)
+            if self.translator.sql(inner) not in keys:
+                found[name or _output_name(node, i)] = inner
+        wanted = [c.name for c in self.sink.value_columns]
+        if set(wanted) == set(found):
+            return {name: found[name] for name in wanted}
+        if len(wanted) == len(found):  # generated names: the order says which is which
+            return dict(zip(wanted, found.values(), strict=True))
+        raise Untranslatable(f"the sink has the columns {wanted}, the SELECT {list(found)}")
+
+    def _expanded(self) -> list[tuple[str, exp.Expr]]:
+        """The SELECT's expressions; those of a star with their names."""
+        nodes: list[tuple[str, exp.Expr]] = []
+        for node in self.parts.select.expressions:
+            if not node.is_star or not isinstance(node, exp.Star | exp.Column):
+                nodes.append(("", node))
+                continue
+            table = node.args.get("table")
+            owner = resolved(table) if table is not None and len(self.parts.joins) else ""
+            nodes += [
+                (name, _column(written)) for of, name, written in self.stars if owner in ("", of)
+            ]
+        return nodes
+
+    def _rows(self) -> str:
+        """The filtered input, one row per record and window."""
+        if self.prepared:
+            return f"SELECT * FROM {INPUT}"
+        where = self.parts.select.args.get("where")
+        condition = self.translator.sql(where.this) if where else "TRUE"
+        window = self.parts.window
+        if window is None:
+            return f"SELECT * FROM {INPUT} WHERE {condition}"
+        size, advance = window.size_ms, window.advance_ms
+        first = f"greatest(0, __timestamp - {size} + {advance}) // {advance} * {advance}"
+        starts = f"unnest(generate_series({first}, __timestamp, {advance}))"
+        rows = f"SELECT *, {starts} AS __window FROM {INPUT}"
+        rows += f" WHERE ({condition}) AND __timestamp >= 0"
+        return f"SELECT *, __window + {size} AS __window_end FROM ({rows})"
+
+
+def needed_columns(parts: Parts, source: Source, *others: exp.Expr) -> tuple[str, ...]:
+    """The columns of a source that a statement may name; `others` are beside its SELECT."""
+    if any(node.is_star for node in parts.select.expressions):
+        return tuple(c.name for c in source.columns)
+    nodes = [parts.select, *parts.partition_by, *others]
+    used = {resolved(column.this) for node in nodes for column in node.find_all(exp.Column)}
+    if source.timestamp is not None:
+        used.add(source.timestamp.column)
+    keys = {c.name for c in source.key_columns}
+    return tuple(c.name for c in source.columns if c.name in used | keys)
 
 
 def _first_records(rows: str, keys: Sequence[str]) -> str:
@@ -137,62 +276,13 @@ def _first_records(rows: str, keys: Sequence[str]) -> str:
     )
 
 
-def _stream(query: Query, parts: Parts, translator: Translator) -> BatchQuery:
-    if parts.partition_by:
-        raise Untranslatable("PARTITION BY")
-    names = [c.name for c in (*query.sink.key_columns, *query.sink.value_columns)]
-    nodes = _expanded(query, parts)
-    found = {_output_name(n, i): _unaliased(n) for i, n in enumerate(nodes)}
-    for column in query.source.key_columns:  # the key is carried along unless it is renamed
-        found.setdefault(column.name, exp.column(exp.to_identifier(column.name, quoted=True)))
-    missing = [n for n in names if n not in found]
-    if missing:
-        raise Untranslatable(f"the sink's column {missing[0]} is not in the SELECT")
-    select = ", ".join(f"{translator.sql(found[n])} AS c{i}" for i, n in enumerate(names))
-    values = tuple(c.name for c in query.sink.value_columns)
-    sql = f"SELECT {select} FROM ({_rows(parts, translator)})"
-    return BatchQuery(sql=sql, needed=_needed(query, parts), values=values)
-
-
-def _rows(parts: Parts, translator: Translator) -> str:
-    """The filtered input, one row per record and window."""
-    where = parts.select.args.get("where")
-    condition = translator.sql(where.this) if where else "TRUE"
-    if parts.window is None:
-        return f"SELECT * FROM {INPUT} WHERE {condition}"
-    size, advance = parts.window.size_ms, parts.window.advance_ms
-    first = f"greatest(0, __timestamp - {size} + {advance}) // {advance} * {advance}"
-    starts = f"unnest(generate_series({first}, __timestamp, {advance}))"
-    rows = f"SELECT *, {starts} AS __window FROM {INPUT} WHERE ({condition}) AND __timestamp >= 0"
-    return f"SELECT *, __window + {size} AS __window_end FROM ({rows})"
-
-
-def _values(
-    query: Query, parts: Parts, keys: Sequence[str], translator: Translator
-) -> dict[str, exp.Expr]:
-    """The SELECT's expressions by sink value column, in the sink's order."""
-    found: dict[str, exp.Expr] = {}
-    for i, node in enumerate(_expanded(query, parts)):
-        inner = _unaliased(node)
-        if translator.sql(inner) not in keys:
-            found[_output_name(node, i)] = inner
-    wanted = [c.name for c in query.sink.value_columns]
-    if set(wanted) == set(found):
-        return {name: found[name] for name in wanted}
-    if len(wanted) == len(found):  # generated names: the order says which is which
-        return dict(zip(wanted, found.values(), strict=True))
-    raise Untranslatable(f"the sink has the columns {wanted}, the SELECT {list(found)}")
-
-
-def _expanded(query: Query, parts: Parts) -> list[exp.Expr]:
-    nodes: list[exp.Expr] = []
-    for node in parts.select.expressions:
-        if isinstance(node, exp.Star):
-            names = [c.name for c in query.source.columns]
-            nodes += [exp.column(exp.to_identifier(n, quoted=True)) for n in names]
-        else:
-            nodes.append(node)
-    return nodes
+def _column(written: str) -> exp.Expr:
+    """`NAME` or `OWNER.NAME`."""
+    owner, _, name = written.rpartition(".")
+    found = exp.column(exp.to_identifier(name, quoted=True))
+    if owner:
+        found.set("table", exp.to_identifier(owner, quoted=True))
+    return found
 
 
 def _unaliased(node: exp.Expr) -> exp.Expr:
@@ -202,22 +292,7 @@ def _unaliased(node: exp.Expr) -> exp.Expr:
 
 def _output_name(node: exp.Expr, index: int) -> str:
     if isinstance(node, exp.Alias):
-        return _resolved(node.args["alias"])
+        return resolved(node.args["alias"])
     if isinstance(node, exp.Column):
-        return _resolved(node.this)
+        return resolved(node.this)
     return f"KSQL_COL_{index}"
-
-
-def _resolved(identifier: exp.Expr) -> str:
-    text = str(identifier.this)
-    return text if identifier.args.get("quoted") else text.upper()
-
-
-def _needed(query: Query, parts: Parts) -> tuple[str, ...]:
-    if any(isinstance(n, exp.Star) for n in parts.select.expressions):
-        return tuple(c.name for c in query.source.columns)
-    used = {_resolved(column.this) for column in parts.select.find_all(exp.Column)}
-    if query.source.timestamp is not None:
-        used.add(query.source.timestamp.column)
-    keys = {c.name for c in query.source.key_columns}
-    return tuple(c.name for c in query.source.columns if c.name in used | keys)

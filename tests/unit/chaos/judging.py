@@ -61,7 +61,8 @@ def stores(*changes: dict[str, Any]) -> dict[int, StoreDigest]:
     return {p: StoreDigest("app", "q", p, **{**right, **c}) for p, c in enumerate(changes)}
 
 
-LEVEL = Progress(ends={0: 5, 1: 3}, taken_in={0: 5, 1: 3}, group={0: 5, 1: 3})
+ENDS = {"in-0": 5, "in-1": 3}
+LEVEL = Progress(ends=ENDS, taken_in=ENDS, group=ENDS)
 
 
 def evidence(

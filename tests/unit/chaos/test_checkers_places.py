@@ -133,16 +133,16 @@ def test_a_state_partition_short_of_the_input_is_invalid() -> None:
 
 
 def test_a_group_ahead_of_the_markers_is_invalid() -> None:
-    finding = group_agrees(evidence(progress=replace(LEVEL, taken_in={0: 4, 1: 3})))
+    finding = group_agrees(evidence(progress=replace(LEVEL, taken_in={"in-0": 4, "in-1": 3})))
     assert finding.verdict is Verdict.INVALID
-    assert finding.examples == ("topic partition 0: group 5, commit markers 4, end 5",)
-    assert group_agrees(evidence(progress=replace(LEVEL, taken_in={1: 3}))).verdict is (
+    assert finding.examples == ("topic partition in-0: group 5, commit markers 4, end 5",)
+    assert group_agrees(evidence(progress=replace(LEVEL, taken_in={"in-1": 3}))).verdict is (
         Verdict.INVALID
     )
 
 
-@pytest.mark.parametrize("group", [{0: 5}, {0: 5, 1: 2}])
-def test_a_group_behind_the_input_is_not_valid(group: dict[int, int]) -> None:
+@pytest.mark.parametrize("group", [{"in-0": 5}, {"in-0": 5, "in-1": 2}])
+def test_a_group_behind_the_input_is_not_valid(group: dict[str, int]) -> None:
     assert group_agrees(evidence(progress=replace(LEVEL, group=group))).verdict is Verdict.UNKNOWN
 
 

@@ -71,7 +71,7 @@ def test_doubtful_input_turns_a_difference_into_unknown() -> None:
 
 
 def test_a_source_partition_without_its_marker_is_invalid() -> None:
-    progress = Progress(ends={0: 2}, group={0: 2}, unlevel=["source partition 0"])
+    progress = Progress(ends={"in-0": 2}, group={"in-0": 2}, unlevel=["source partition 0"])
     unmarked = stream(A, A, B, progress=progress)
     assert markers_agree(unmarked).verdict is Verdict.INVALID
     assert group_agrees(unmarked).verdict is Verdict.INVALID

@@ -1,0 +1,171 @@
+"""Windows that close: sessions, final results, and which records came too late for either.
+
+A record that comes when its window has closed is dropped and counted.  Sessions take a record
+that is no more than the gap away from them, and merge with each other through it; one that was
+merged is deleted.  A final result is written once, by the record that moves stream time past the
+window's end and grace.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.chaos.meetings import Key
+from holdfast.chaos.statement import WindowClause
+
+__all__ = ["Windowed", "once_within", "sessions_in_order", "windows_in_order"]
+
+_LONG_AGO = -(1 << 62)
+Order = Iterable[tuple[int, int]]  # (state partition, row)
+
+
+@dataclass
+class Windowed:
+    """The windows that records are in: one entry per record and window that is a result.
+
+    Attributes:
+        rows: the records.
+        starts: of their windows, in ms; `ends` likewise.
+        late: how many were dropped, once per window.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    late: int = 0
+
+    def add(self, rows: Iterable[int], start: int, end: int) -> None:
+        """A window's records."""
+        for row in rows:
+            self.rows.append(row)
+            self.starts.append(start)
+            self.ends.append(end)
+
+
+@dataclass
+class _Session:
+    """A session as one of its records has left it: never changed, only merged into the next."""
+
+    start: int
+    end: int
+    rows: list[int]
+    merged: bool = False
+
+
+def sessions_in_order(
+    window: WindowClause, keys: Sequence[Key], times: Sequence[int], order: Order, *, final: bool
+) -> Windowed:
+    """The sessions that are a result in the end; of `final` ones each state that was written."""
+    homes: dict[int, _Sessions] = {}
+    for home, row in order:
+        homes.setdefault(home, _Sessions(window, final=final)).take(row, keys[row], times[row])
+    made = Windowed(late=sum(each.late for each in homes.values()))
+    for each in homes.values():
+        every = each.written if final else (s for of_key in each.of.values() for s in of_key)
+        for session in every:
+            made.add(session.rows, session.start, session.end)
+    return made
+
+
+@dataclass
+class _Sessions:
+    """The sessions of one state partition while its records come."""
+
+    window: WindowClause
+    final: bool
+    now: int = _LONG_AGO
+    late: int = 0
+    of: dict[Key, list[_Session]] = field(default_factory=dict)
+    written: list[_Session] = field(default_factory=list)
+    _closing: list[tuple[int, int, _Session]] = field(default_factory=list)
+    _made: int = 0
+
+    def take(self, row: int, key: Key, time: int) -> None:
+        """The next record."""
+        gap = self.window.size_ms
+        # What has been forgotten cannot be merged any more.
+        from_ms = max(time - gap, self.now - self.window.retention_ms + 1)
+        self.now = max(self.now, time)
+        there = self.of.setdefault(key, [])
+        near = [s for s in there if s.end >= from_ms and s.start <= time + gap]
+        start = min([time, *(s.start for s in near)])
+        end = max([time, *(s.end for s in near)])
+        if end < self.now - self.window.open_ms:
+            self.late += 1
+        else:
+            merged = _Session(start, end, [r for s in near for r in s.rows] + [row])
+            for session in near:
+                session.merged = True
+                there.remove(session)
+            there.append(merged)
+            self._made += 1
+            if self.final:
+                heapq.heappush(self._closing, (end, self._made, merged))
+        self._close()
+
+    def _close(self) -> None:
+        while self._closing and self._closing[0][0] < self.now - self.window.open_ms:
+            session = heapq.heappop(self._closing)[2]
+            if not session.merged:
+                self.written.append(session)
+
+
+def windows_in_order(
+    window: WindowClause, keys: Sequence[Key], times: Sequence[int], order: Order
+) -> Windowed:
+    """The final results of tumbling and hopping windows."""
+    made = Windowed()
+    members: defaultdict[tuple[int, Key, int], list[int]] = defaultdict(list)
+    newest: defaultdict[int, list[int]] = defaultdict(list)  # stream time after each record
+    for home, row in order:
+        now = max(newest[home][-1], times[row]) if newest[home] else times[row]
+        newest[home].append(now)
+        for start in _starts(window, times[row]):
+            if start + window.open_ms <= now:
+                made.late += 1
+            else:
+                members[home, keys[row], start].append(row)
+    for (home, _, start), rows in members.items():
+        at = bisect_left(newest[home], start + window.open_ms)
+        if at == len(newest[home]):
+            continue  # it has not closed
+        # Stream time that jumps over more than the retention finds the window gone.
+        closed_in = newest[home][at] // window.advance_ms * window.advance_ms
+        if start >= closed_in - window.retention_ms:
+            made.add(rows, start, start + window.size_ms)
+    return made
+
+
+def _starts(window: WindowClause, time: int) -> range:
+    advance = window.advance_ms
+    first = max(0, time - window.size_ms + advance) // advance * advance
+    return range(first, time + 1, advance)
+
+
+def once_within(
+    within_ms: int, keys: Sequence[Key | None], times: Sequence[int], order: Order
+) -> tuple[list[int], int]:
+    """(records that pass a DEDUPLICATE_WITHIN in their order, how many came too late)."""
+    passed: list[int] = []
+    late = 0
+    now: dict[int, int] = {}
+    before: defaultdict[Key, list[int]] = defaultdict(list)
+    for home, row in order:
+        key, time = keys[row], times[row]
+        now[home] = max(now.get(home, _LONG_AGO), time)
+        if key is None:
+            continue
+        if time <= now[home] - within_ms:
+            late += 1
+            continue
+        known = before[key]
+        at = bisect_right(known, time - within_ms)
+        if at < len(known) and known[at] < time + within_ms:
+            continue
+        known.insert(bisect_right(known, time), time)
+        passed.append(row)
+    return passed, late

@@ -1,0 +1,315 @@
+"""Recomputes a statement of joins, tables, sessions or final results from all of its input.
+
+Rows go through the statement as a whole: every join pairs rows in Python, expressions are
+DuckDB's, and what the statement's own queries wrote to each other is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from holdfast.chaos.arrivals import Batches, Lane, home_of
+from holdfast.chaos.closings import once_within, sessions_in_order, windows_in_order
+from holdfast.chaos.decode import json_form
+from holdfast.chaos.evidence import Key, Match, Row
+from holdfast.chaos.expressions import Translator
+from holdfast.chaos.joining import Joiner
+from holdfast.chaos.recompute import recomputed_rows, run_sql
+from holdfast.chaos.relations import Relation
+from holdfast.chaos.statement import Parts, Untranslatable
+from holdfast.chaos.translate import INPUT, BatchQuery, Outline
+from holdfast.types.schema import Column
+from holdfast.types.topology import Query, Sink
+
+__all__ = ["Facts", "RebuiltStream", "RebuiltTable", "rebuilt_stream", "rebuilt_table"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One statement and what is known of its run.
+
+    Attributes:
+        queries: the statement's, in the order of the records' way.
+        relations: what FROM and JOIN name, in their order.
+        batches: what the commit markers of each query with state tell, by query id.
+        state_partitions: of each of them.
+        dropped_late: records that the last query dropped as late; None: its markers do not say.
+    """
+
+    parts: Parts
+    queries: Sequence[Query]
+    relations: Sequence[Relation]
+    batches: Mapping[str, Batches]
+    state_partitions: Mapping[str, int]
+    dropped_late: int | None = 0
+
+    @property
+    def sink(self) -> Sink:
+        return self.queries[-1].sink
+
+
+@dataclass(frozen=True)
+class RebuiltTable:
+    """A table's final rows.
+
+    Attributes:
+        empty: the row that a group has when all of its rows have left it; None: it has none.
+        late: records that must have been dropped as late; None: it does not follow.
+    """
+
+    rows: dict[Key, Row]
+    matches: Mapping[str, Match] = field(default_factory=dict)
+    batch: BatchQuery | None = None
+    empty: Row | None = None
+    late: int | None = None
+
+
+@dataclass(frozen=True)
+class RebuiltStream:
+    """A stream's records, as key and value columns.
+
+    Attributes:
+        ranked: those that are there in whatever order the input came, in the order in which they
+            were written where that is known.
+        possible: those that some order makes.
+        doubt: why there are such, in words.
+        ordered: whether the order is known.
+    """
+
+    ranked: list[Key]
+    possible: Counter[Key]
+    doubt: str = ""
+    ordered: bool = False
+    late: int | None = None
+
+
+def rebuilt_table(facts: Facts) -> RebuiltTable:
+    """What the statement's table must hold.
+
+    Raises:
+        Untranslatable: the judge does not know the statement, or its result does not follow.
+    """
+    joined = _joined(facts)
+    if facts.parts.select.args.get("group") is None:
+        return _projected(facts, joined)
+    if joined.doubt:
+        raise Untranslatable(joined.doubt)
+    grouped = _Grouped(facts, joined)
+    return grouped.of_table() if joined.kind == "TABLE" else grouped.of_stream()
+
+
+def rebuilt_stream(facts: Facts) -> RebuiltStream:
+    """What the statement's stream must hold.
+
+    Raises:
+        Untranslatable: the judge does not know the statement.
+    """
+    joined, late = _joined(facts), None
+    if facts.parts.once_within_ms is not None:
+        joined, late = _once(facts, joined)
+    ordered = not joined.doubt and bool(facts.parts.joins or late is not None)
+    batch = _outline(facts, joined).stream("__sure", "__rank")
+    columns = (*facts.sink.key_columns, *facts.sink.value_columns)
+    found = sorted(run_sql(batch.sql, {INPUT: joined.data}), key=lambda row: row[-1])
+    rows = [(_as_json(row, columns), row[-2]) for row in found]
+    return RebuiltStream(
+        ranked=[key for key, sure in rows if sure],
+        possible=Counter(key for key, _ in rows),
+        doubt=joined.doubt,
+        ordered=ordered and len(facts.parts.joins) <= 1,
+        late=late,
+    )
+
+
+def _as_json(row: Sequence[Any], columns: Sequence[Column]) -> Key:
+    return tuple(json_form(v, c.type) for v, c in zip(row, columns, strict=False))
+
+
+def _joined(facts: Facts) -> Relation:
+    """The rows that SELECT is over: all records of a stream, all changes of one table."""
+    joiner = Joiner(facts.queries, facts.batches, facts.state_partitions)
+    current = facts.relations[0]
+    for clause, right in zip(facts.parts.joins, facts.relations[1:], strict=True):
+        current = joiner.join(current, right, clause)
+    if current.kind == "STREAM":  # a record without a value gives nothing
+        dead = current.column("__tombstone")
+        once = facts.parts.once_within_ms is not None
+        if any(dead) and not (once and facts.parts.select.args.get("where") is None):
+            return current.at([row for row, gone in enumerate(dead) if not gone])
+    return current
+
+
+def _outline(facts: Facts, joined: Relation, *, prepared: bool = False) -> Outline:
+    several = bool(facts.parts.joins)
+    stars = [(of, name if several else written.split(".", 1)[1], written)
+             for of, name, written in joined.stars]  # fmt: skip
+    bounds = () if several else tuple(name for name, _, _ in stars)
+    return Outline(
+        sink=facts.sink,
+        parts=facts.parts,
+        translator=Translator(joined.scope(_ordering(joined))),
+        stars=tuple(stars),
+        carried=bounds if joined.kind == "STREAM" or not several else (),
+        prepared=prepared,
+    )
+
+
+def _ordering(joined: Relation) -> list[int]:
+    """The topic partitions whose offsets order the rows; none orders a table's or a join's."""
+    if joined.kind == "TABLE" or not joined.topic:
+        return []
+    return sorted(set(joined.column("__partition"))) or [0]
+
+
+def _projected(facts: Facts, joined: Relation) -> RebuiltTable:
+    """Of a table without GROUP BY: each of its final rows that passes WHERE."""
+    final = joined.final() if joined.topic else joined
+    sink = facts.sink
+    bounds = [f'"{name}"' for name in final.bounds[: 1 if sink.window_size_ms else 2]]
+    batch = _outline(facts, final).stream(*bounds)
+    width, kinds = len(sink.key_columns), (*sink.key_columns, *sink.value_columns)
+    rows: dict[Key, Row] = {}
+    for row in run_sql(batch.sql, {INPUT: final.data}):
+        values = _as_json(row[: len(kinds)], kinds)
+        named = zip(batch.values, values[width:], strict=True)
+        rows[(*values[:width], *row[len(kinds) :])] = dict(named)
+    return RebuiltTable(rows)
+
+
+def _once(facts: Facts, joined: Relation) -> tuple[Relation, int | None]:
+    """DEDUPLICATE_WITHIN: (the records that pass, how many were late)."""
+    within_ms = facts.parts.once_within_ms
+    assert within_ms is not None
+    passing = joined.at(_passing(facts, joined))
+    by = [Translator(passing.scope()).sql(node) for node in facts.parts.partition_by]
+    found = passing.evaluated(*(by or [f'"{name}"' for name in passing.key]))
+    keys = [None if None in key else tuple(key) for key in found]
+    order = _order(facts, passing, keys)
+    if order is None:
+        raise Untranslatable("which of two records of a key came first is not known: "
+                             + _why(facts))  # fmt: skip
+    times = passing.column("__timestamp")
+    kept, late = once_within(within_ms, keys, times, order)
+    ranked = passing.at(kept)
+    ranks = pa.array(range(len(kept)), pa.int64())
+    data = ranked.data.set_column(ranked.data.column_names.index("__rank"), "__rank", ranks)
+    return replace(ranked, data=data), late
+
+
+def _passing(facts: Facts, joined: Relation) -> list[int]:
+    """The rows that WHERE lets through."""
+    where = facts.parts.select.args.get("where")
+    if where is None:
+        return list(range(joined.data.num_rows))
+    found = joined.values(where.this)
+    return [row for row, (passed,) in enumerate(found) if passed]
+
+
+def _order(
+    facts: Facts, rows: Relation, keys: Sequence[tuple[Any, ...] | None]
+) -> list[tuple[int, int]] | None:
+    """(state partition, row) in the order in which the last query took them; None: not known."""
+    query = facts.queries[-1]
+    batches = facts.batches[query.id]
+    types = [c.type for c in facts.sink.key_columns]
+    home = home_of(types, facts.state_partitions[query.id])
+    if batches.broken or home is None or not rows.topic:
+        return None
+    names = ("__partition", "__offset", "__timestamp")
+    lane = Lane(rows.topic, [(home(key),) for key in keys], *map(rows.column, names))
+    return [(at, row) for at, _, row in batches.in_order([lane])]
+
+
+def _why(facts: Facts) -> str:
+    """Why the order is not known."""
+    broken = facts.batches[facts.queries[-1].id].broken
+    return broken or "its records come through an internal topic, or have keys of other types"
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """GROUP BY over joined rows."""
+
+    facts: Facts
+    joined: Relation
+
+    def of_table(self) -> RebuiltTable:
+        """Over a table: groups of its final rows, and those that all rows have left."""
+        facts = self.facts
+        final = self.joined.final() if self.joined.topic else self.joined
+        outline = _outline(facts, final)
+        batch = outline.table()
+        made = recomputed_rows(run_sql(batch.sql, {INPUT: final.data}), batch, facts.sink, -1)
+        (*values, passes), *_ = run_sql(outline.empty(batch), {INPUT: final.data})
+        empty = None
+        if passes:
+            types = [c.type for c in facts.sink.value_columns]
+            empty = dict(zip(batch.values, map(json_form, values, types), strict=True))
+        rows: dict[Key, Row] = dict(made.rows)
+        if empty is not None:
+            rows |= {key: empty for key in self._groups_ever() if key not in made.records}
+        return RebuiltTable(rows, batch.matches, batch, empty)
+
+    def _groups_ever(self) -> set[Key]:
+        """Every group that a change of the table was in."""
+        rows = self.joined.at(
+            [r for r, dead in enumerate(self.joined.column("__tombstone")) if not dead]
+        )
+        rows = rows.at(_passing(self.facts, rows))
+        keys = rows.values(*_outline(self.facts, rows).groups)
+        return {tuple(map(json_form, key)) for key in keys if None not in key}
+
+    def of_stream(self) -> RebuiltTable:
+        """Over a stream: sessions and final results by their own rules, all else at once."""
+        facts, window = self.facts, self.facts.parts.window
+        late, rows, prepared = None, self.joined, False
+        if window is not None and (window.session or facts.parts.final):
+            rows, late = self._windowed()
+            prepared = True
+        outline = _outline(facts, rows, prepared=prepared)
+        batch = outline.table()
+        made = recomputed_rows(run_sql(batch.sql, {INPUT: rows.data}), batch, facts.sink, -1)
+        return RebuiltTable(dict(made.rows), batch.matches, batch, late=late)
+
+    def _windowed(self) -> tuple[Relation, int | None]:
+        """(rows with the window that each is in, how many were late)."""
+        facts, window = self.facts, self.facts.parts.window
+        assert window is not None
+        passing = self.joined.at(_passing(facts, self.joined))
+        groups: list[exp.Expr] = list(facts.parts.select.args["group"].expressions)
+        found = passing.values(*groups)
+        rows = passing.at([row for row, key in enumerate(found) if None not in key])
+        keys = [tuple(key) for key in found if None not in key]
+        times = rows.column("__timestamp")
+        order = _order(facts, rows, keys)
+        if order is None:
+            order = self._timely(keys, times)
+        if window.session:
+            made = sessions_in_order(window, keys, times, order, final=facts.parts.final)
+        else:
+            made = windows_in_order(window, keys, times, order)
+        placed = rows.at(made.rows)
+        data = placed.data.append_column("__window", pa.array(made.starts, pa.int64()))
+        data = data.append_column("__window_end", pa.array(made.ends, pa.int64()))
+        return replace(placed, data=data), made.late
+
+    def _timely(self, keys: Sequence[Key], times: Sequence[int]) -> list[tuple[int, int]]:
+        """An order in which nothing is late, where nothing was."""
+        facts = self.facts
+        home = home_of(
+            [c.type for c in facts.sink.key_columns], facts.state_partitions[facts.queries[-1].id]
+        )
+        if facts.dropped_late != 0 or home is None:
+            raise Untranslatable(
+                f"{facts.dropped_late} late records were dropped, and which is not known: "
+                f"{_why(facts)}"
+            )
+        return sorted(
+            ((home(key), row) for row, key in enumerate(keys)), key=lambda at: times[at[1]]
+        )

@@ -1,0 +1,93 @@
+"""What is judged as one: a statement with the queries between its topics, or several statements
+that write to one sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from holdfast.chaos.statement import SourceName, Untranslatable
+from holdfast.types.topology import (
+    AggregateStep,
+    Emit,
+    ProjectStep,
+    Query,
+    Sink,
+    Source,
+    Topology,
+    WindowKind,
+)
+
+__all__ = ["Unit", "units"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The statements that write to one sink.
+
+    Attributes:
+        statements: the queries of each, in the order of the records' way; all but the last of them
+            write internal topics.
+        named: every stream and table that statements may name.
+        insertions: whether INSERT INTO … VALUES writes to the sink, too.
+    """
+
+    statements: tuple[tuple[Query, ...], ...]
+    named: dict[str, Source]
+    insertions: bool = False
+
+    @property
+    def sink(self) -> Sink:
+        return self.statements[0][-1].sink
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """Those of all statements."""
+        return tuple(query for statement in self.statements for query in statement)
+
+    @property
+    def plain(self) -> Query | None:
+        """The one query that reads one stream and forgets nothing, where there is no more to it."""
+        query = self.queries[0]
+        whole = len(self.queries) == 1 and not self.insertions
+        return query if whole and _is_plain(query) else None
+
+    def source(self, name: SourceName) -> Source:
+        """What a statement names.
+
+        Raises:
+            Untranslatable: nothing of that name is declared.
+        """
+        if name.name not in self.named:
+            raise Untranslatable(f"{name.name} is not declared in these statements")
+        return self.named[name.name]
+
+
+def units(topology: Topology) -> Iterator[Unit]:
+    """All of a job, in the file's order."""
+    named = {source.name: source for source in topology.sources}
+    for query in topology.queries:
+        if not query.sink.internal:
+            named.setdefault(query.sink.name, query.sink.as_source())
+    by_sink: dict[str, list[tuple[Query, ...]]] = {}
+    steps: list[Query] = []
+    for query in topology.queries:
+        steps.append(query)
+        if not query.sink.internal:
+            by_sink.setdefault(query.sink.topic, []).append(tuple(steps))
+            steps = []
+    inserted = {insertion.source.topic for insertion in topology.insertions}
+    for topic, statements in by_sink.items():
+        yield Unit(tuple(statements), named, topic in inserted)
+
+
+def _is_plain(query: Query) -> bool:
+    step = query.step
+    if query.inputs or query.source.kind != "STREAM" or query.source.window is not None:
+        return False
+    if isinstance(step, ProjectStep):
+        return True
+    assert isinstance(step, AggregateStep), "the others have inputs"
+    session = step.window is not None and step.window.kind is WindowKind.SESSION
+    return not (step.undo or session or step.emit is Emit.FINAL)
