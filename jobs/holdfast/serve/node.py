@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -122,18 +122,18 @@ class Node:
     def _is_mine(self, table: str, partition: int) -> bool:
         return self.members.me in self.members.plan.holders(table, partition)
 
-    def _kept(self) -> frozenset[Store]:
-        """What lies on the volume and belongs to a table that is served, if it is for this server.
+    def _kept(self) -> Callable[[Store], bool]:
+        """Stores of tables that are served, of the partitions that are for this server.
 
         Also of tables whose topic is not there now: it may be back in a moment.
         """
         tables = self.catalog.stores()
-        return frozenset(
-            (application, store, partition)
-            for application, store, partition in (self.volume.stores() if self.volume else ())
-            if (application, store) in tables
-            and self._is_mine(tables[application, store], partition)
-        )
+
+        def kept(store: Store) -> bool:
+            table = tables.get(store[:2])
+            return table is not None and self._is_mine(table, store[2])
+
+        return kept
 
 
 @asynccontextmanager

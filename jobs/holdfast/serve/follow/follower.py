@@ -42,6 +42,11 @@ class Wanted:
     partition: int
     topic_id: str
 
+    @property
+    def store(self) -> Store:
+        """Where it lies on the volume."""
+        return self.table.application_id, self.table.store_name, self.partition
+
 
 @dataclass
 class _Held:
@@ -93,11 +98,11 @@ class Follower:
         """All that are held here.  Safe from any thread."""
         return [held.standby for held in list(self._held.values())]
 
-    def assign(self, wanted: Mapping[Key, Wanted], kept: frozenset[Store]) -> None:
+    def assign(self, wanted: Mapping[Key, Wanted], kept: Callable[[Store], bool]) -> None:
         """Hold exactly these; what is new is restored.
 
         Args:
-            kept: stores to leave on disk; all others are removed.
+            kept: whether to leave a store on disk that is not held; else it is removed.
         """
         for key, held in list(self._held.items()):
             if wanted.get(key) != held.wanted:
@@ -143,15 +148,8 @@ class Follower:
         self._held[key] = held
 
     def _open(self, want: Wanted) -> TableStore:
-        table = want.table
-        return open_table_store(
-            self._settings.state,
-            self._volume,
-            table.application_id,
-            table.store_name,
-            want.partition,
-            windowed=table.has_time_index,
-        )
+        windowed = want.table.has_time_index
+        return open_table_store(self._settings.state, self._volume, *want.store, windowed=windowed)
 
     def _drop(self, key: Key, held: _Held) -> None:
         held.gone.set()
@@ -168,9 +166,12 @@ class Follower:
         held.standby.stop("it is not held here any more")
         held.standby.store.close()
 
-    def _sweep(self, kept: frozenset[Store]) -> None:
-        for store in self._volume.stores() if self._volume is not None else ():
-            if store not in kept and self._volume is not None:
+    def _sweep(self, kept: Callable[[Store], bool]) -> None:
+        if self._volume is None:
+            return
+        held = {h.wanted.store for h in self._held.values()}
+        for store in self._volume.stores():
+            if store not in held and not kept(store):
                 _LOG.info("Removing the store of %s/%s/%d: it is not held here any more", *store)
                 self._volume.delete_store(*store)
 
