@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from holdfast.errors import NoHolder, StoreBehind
 from holdfast.local.broker import BrokerStatus
 from holdfast.serve.cluster.members import Plan
 from holdfast.serve.cluster.peer import PeerSettings
-from holdfast.serve.contract import Change, ServedTable
+from holdfast.serve.contract import ServedTable
 from holdfast.serve.follow.catalog import Script
 from holdfast.serve.node import Node, opened
 from tests.table_job import TableJob, settings_of
