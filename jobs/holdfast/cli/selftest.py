@@ -25,7 +25,12 @@ from holdfast.cli.progress import reporter
 from holdfast.deploy.supervisor import last_error
 from holdfast.errors import HoldfastError
 from holdfast.local.processes import end_session
-from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
+from holdfast.types.ids import (
+    changelog_topic,
+    dead_letter_topic,
+    orders_topic,
+    progress_topic,
+)
 
 if TYPE_CHECKING:
     from holdfast.config.settings import Settings
@@ -295,7 +300,8 @@ def _delete_topics(admin: Admin, query: Query, name: str) -> list[str]:
     """Deletes what the test made; returns what it could not delete."""
     left = []
     made = (query.source.topic, query.sink.topic, changelog_topic(name, query.id))
-    for topic in (*made, progress_topic(name, query.id), dead_letter_topic(name)):
+    own = (progress_topic(name, query.id), dead_letter_topic(name), orders_topic(name))
+    for topic in (*made, *own):
         try:
             if admin.describe(topic) is not None:
                 admin.delete_topic(topic)

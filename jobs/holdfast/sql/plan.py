@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from holdfast.sql import upgrades
 from holdfast.sql.catalog import Catalog
 from holdfast.sql.context import Context
 from holdfast.sql.later import DONE_BY_PARSER, refused_kind
@@ -171,6 +172,9 @@ class _Planner:
             return
         self._refuse_replacing(statement)
         source = plan_source(self._script, statement, self._properties)
+        known = self._catalog.get(source.name)
+        if statement.or_replace and known is not None:
+            upgrades.check_source(self._script, statement.name.at, known, source)
         self._catalog.declare(source, statement)
         self._sources = [s for s in self._sources if s.name != source.name]
         self._sources.append(source)
@@ -223,10 +227,20 @@ class _Planner:
                     name.at, f"{name.text} would write the topic {source.topic} that it reads",
                     action="give it another KAFKA_TOPIC in its WITH clause",
                 )  # fmt: skip
+        known = self._catalog.get(name.text)
+        if statement.or_replace and known is not None:
+            upgrades.check_source(script, name.at, known, queries[-1].sink.as_source())
+            before = statements(self._queries).get(query_id, ())
+            upgrades.check_query(script, name.at, before, queries)
         self._catalog.add_query(queries[-1], statement)
-        if statement.or_replace:
-            self._remove_queries(name.text)
-        self._queries += queries
+        self._replace_queries(queries)
+
+    def _replace_queries(self, queries: Sequence[Query]) -> None:
+        """Where those of the same statement were, or at the end: who reads them comes later."""
+        old = statements(self._queries).get(queries[-1].id, ())
+        at = self._queries.index(old[0]) if old else len(self._queries)
+        left = [q for q in self._queries if q not in old]
+        self._queries = [*left[:at], *queries, *left[at:]]
 
     def _insert(self, statement: InsertSelect) -> None:
         name = statement.target

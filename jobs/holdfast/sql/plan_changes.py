@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 
 from holdfast.sql.catalog import Catalog
@@ -157,17 +157,31 @@ def check_source(script: Script, catalog: Catalog, statement: AssertSource) -> N
             f"Expected schema does not match actual for {found.name}: it is "
             + ", ".join(f"{n} {t}{' KEY' if k else ''}" for n, t, k in actual),
         )
-    for item in statement.properties:
-        if item.key == "KAFKA_TOPIC" and item.value != found.topic:
+    given = {item.key: item for item in statement.properties}
+    both = given.get("FORMAT")
+    for key, what, actual_value in _asserted(found):
+        item = given.get(key) or (both if key in ("KEY_FORMAT", "VALUE_FORMAT") else None)
+        if item is None:
+            continue
+        expected = str(item.value)
+        folded = key not in ("KAFKA_TOPIC", "TIMESTAMP_FORMAT")
+        if expected.upper() != actual_value.upper() if folded else expected != actual_value:
             raise script.invalid(
-                item.at, f"Expected kafka topic does not match actual for {found.name}: "
-                f"{found.topic}",
-            )  # fmt: skip
-        if item.key == "VALUE_FORMAT" and str(item.value).upper() != found.value_format:
-            raise script.invalid(
-                item.at, f"Expected value format does not match actual for {found.name}: "
-                f"{found.value_format}",
-            )  # fmt: skip
+                item.at,
+                f"Expected {what} does not match actual for source {found.name}. "
+                f"Expected: {expected}; actual: {actual_value or 'none'}",
+            )
+
+
+def _asserted(found: Source) -> Iterator[tuple[str, str, str]]:
+    """What ASSERT STREAM / TABLE compares: the property, ksqlDB's word for it, what it is."""
+    spec = found.timestamp
+    yield "KAFKA_TOPIC", "kafka topic", found.topic
+    yield "KEY_FORMAT", "key format", found.key_format
+    yield "VALUE_FORMAT", "value format", found.value_format
+    yield "WRAP_SINGLE_VALUE", "value serde features", str(found.wrap_single)
+    yield "TIMESTAMP", "timestamp column", spec.column if spec else ""
+    yield "TIMESTAMP_FORMAT", "timestamp format", (spec.format or "") if spec else ""
 
 
 def check_topic_there(script: Script, topics: Sequence[str], statement: AssertTopic) -> None:

@@ -68,7 +68,7 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
         timestamp=timestamp_of(script, options, (*keys, *values)),
         partitions=options.partitions,
         replicas=options.replicas,
-        headers=_headers(statement),
+        headers=_headers(script, statement),
         window=options.window,
         window_size_ms=options.window_size_ms or 0,
         wrap_single=options.wraps(script, value_format, values, properties),
@@ -91,12 +91,18 @@ def _default(properties: Mapping[str, str], key: str, otherwise: Format) -> Form
     return Format(name) if name in Format.__members__ else otherwise
 
 
-def _headers(statement: CreateSource) -> tuple[HeaderColumn, ...]:
-    return tuple(
-        HeaderColumn(Column(c.name.text, c.type), getattr(c, "header", None))
-        for c in statement.columns
-        if c.constraint in ("HEADER", "HEADERS")
-    )
+def _headers(script: Script, statement: CreateSource) -> tuple[HeaderColumn, ...]:
+    found: list[HeaderColumn] = []
+    for column in statement.columns:
+        if column.constraint not in ("HEADER", "HEADERS"):
+            continue
+        key = getattr(column, "header", None)
+        taken = [h.key for h in found]
+        if None in taken or key in taken:
+            what = "HEADERS" if None in taken else f"HEADER('{key}')"
+            raise script.invalid(column.name.at, f"Schema already contains a {what} column.")
+        found.append(HeaderColumn(Column(column.name.text, column.type), key))
+    return tuple(found)
 
 
 def _check_window(

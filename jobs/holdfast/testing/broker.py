@@ -22,7 +22,12 @@ from holdfast.testing.topics import Topics
 from holdfast.transport.admin import Admin
 from holdfast.transport.plain import Producer
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
+from holdfast.types.ids import (
+    changelog_topic,
+    dead_letter_topic,
+    orders_topic,
+    progress_topic,
+)
 from holdfast.types.internal_topics import for_application
 from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 
@@ -117,10 +122,9 @@ def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator
 def _own(application_id: str, topology: Topology) -> set[str]:
     """The topics that a job makes for itself."""
     ids = [query.id for query in topology.queries]
-    own = {changelog_topic(application_id, i) for i in ids}
-    return (
-        own | {progress_topic(application_id, i) for i in ids} | {dead_letter_topic(application_id)}
-    )
+    changelogs = {changelog_topic(application_id, i) for i in ids}
+    progress = {progress_topic(application_id, i) for i in ids}
+    return changelogs | progress | {dead_letter_topic(application_id), orders_topic(application_id)}
 
 
 def _write(settings: Settings, topics: Topics) -> None:

@@ -129,6 +129,20 @@ REFUSED = [
     ("TERMINATE csas_nope;", "Unknown queryId: CSAS_NOPE"),
     ("ASSERT STREAM a (k INT KEY, v STRING) WITH (KAFKA_TOPIC='a');", "does not match actual"),
     ("ASSERT TABLE a WITH (KAFKA_TOPIC='a');", "Expected A to be a TABLE, but it is a STREAM"),
+    ("ASSERT STREAM a WITH (KAFKA_TOPIC='b');",
+     "Expected kafka topic does not match actual for source A"),
+    ("ASSERT STREAM a WITH (FORMAT='JSON');", "Expected key format does not match actual"),
+    ("ASSERT STREAM a WITH (VALUE_FORMAT='KAFKA');", "Expected value format does not match"),
+    ("ASSERT STREAM a WITH (WRAP_SINGLE_VALUE=false);",
+     "Expected value serde features does not match actual for source A"),
+    ("ASSERT STREAM a WITH (TIMESTAMP='v');", "Expected timestamp column does not match actual"),
+    (("CREATE STREAM o WITH (TIMESTAMP='d', TIMESTAMP_FORMAT='yyyy') AS SELECT k, 'x' AS d FROM a; "
+      "ASSERT STREAM o WITH (TIMESTAMP='D', TIMESTAMP_FORMAT='mm');"),
+     "Expected timestamp format does not match actual for source O"),
+    ("CREATE STREAM n (x BYTES HEADER('x'), y BYTES HEADER('x')) WITH (KAFKA_TOPIC='n');",
+     "Schema already contains a HEADER('x') column."),
+    (("CREATE STREAM n (x ARRAY<STRUCT<key STRING, value BYTES>> HEADERS, y BYTES HEADER('x')) "
+      "WITH (KAFKA_TOPIC='n');"), "Schema already contains a HEADERS column."),
     ("ASSERT TOPIC 'zz';", "Topic zz does not exist."),
 ]  # fmt: skip
 
