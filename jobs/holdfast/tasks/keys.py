@@ -23,10 +23,12 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.tasks.as_numbers import from_numbers
 from holdfast.tasks.plain_text import delimited_rows
 from holdfast.tasks.values import encode_single, json_objects, text_ready
+from holdfast.types.byte_columns import fixed
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, KeyExpression, WindowKind
 
@@ -34,6 +36,7 @@ __all__ = [
     "decode_keys",
     "encode_keys",
     "measured",
+    "measured_all",
     "session_key",
     "sink_keys",
     "split_window",
@@ -93,6 +96,11 @@ def _converted(sql: str, kind: SqlType, depth: int) -> str:
 def measured(key: bytes) -> bytes:
     """The state key behind its length, so that a scan of what follows it meets no other key."""
     return _LENGTH.pack(len(key)) + key
+
+
+def measured_all(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Lengths and keys of a BINARY array: joined they are what `measured` makes of each."""
+    return fixed(pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(">u4")), keys
 
 
 def unmeasured(data: bytes) -> bytes:

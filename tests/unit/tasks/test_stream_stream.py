@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.processors.stream_inner import StreamInnerProcessor
-from holdfast.tasks.processors.stream_stream import StreamStreamProcessor
 from holdfast.types.topology import JoinForm, JoinKind, JoinWindow
 from tests.row_runner import Row, RowRunner, Sent, join_query
 
@@ -168,19 +166,19 @@ def test_results_are_those_of_lists(kind: JoinKind, window: JoinWindow, rows: li
     assert found == _Model(kind, window).results(copies)
 
 
-@given(window=windows, rows=records, at=cuts)
-def test_an_inner_join_in_columns_is_the_one_of_single_records(
-    window: JoinWindow, rows: list[Row], at: list[int]
+@given(kind=kinds, window=windows, rows=records, at=cuts)
+def test_any_split_into_batches_leaves_what_single_records_leave(
+    kind: JoinKind, window: JoinWindow, rows: list[Row], at: list[int]
 ) -> None:
-    columns = _runner(JoinKind.INNER, window)
-    assert isinstance(columns.processor, StreamInnerProcessor)
-    single = _runner(JoinKind.INNER, window)
-    query = join_query(JoinForm.STREAM_STREAM, JoinKind.INNER, window=window)
-    single.processor = StreamStreamProcessor(query)
-    assert columns.send_split(rows, at) == single.send_split(rows, at)
-    assert list(columns.store.scan()) == list(single.store.scan())
-    assert columns.dropped_late == single.dropped_late
-    assert columns.dropped_null_key == single.dropped_null_key
+    one, split = _runner(kind, window), _runner(kind, window)
+    for row in rows:
+        one.send(row)
+    split.send_split(rows, at)
+    for runner in (one, split):
+        runner.send()  # a batch's own rows leave at the end of the next one
+    assert list(split.store.scan()) == list(one.store.scan())
+    assert split.dropped_late == one.dropped_late
+    assert split.dropped_null_key == one.dropped_null_key
 
 
 class _Model:

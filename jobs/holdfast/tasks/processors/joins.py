@@ -9,8 +9,7 @@ from holdfast.tasks.processors.changes import ChangesProcessor
 from holdfast.tasks.processors.deduplicate import DeduplicateProcessor
 from holdfast.tasks.processors.foreign_key import ForeignKeyProcessor
 from holdfast.tasks.processors.resolve import ResolveProcessor
-from holdfast.tasks.processors.stream_inner import StreamInnerProcessor
-from holdfast.tasks.processors.stream_stream import StreamStreamProcessor
+from holdfast.tasks.processors.stream_join import StreamJoinProcessor
 from holdfast.tasks.processors.stream_table import StreamTableProcessor
 from holdfast.tasks.processors.subscribe import SubscribeProcessor
 from holdfast.tasks.processors.table_table import TableTableProcessor
@@ -19,7 +18,6 @@ from holdfast.types.topology import (
     ChangesStep,
     DeduplicateStep,
     JoinForm,
-    JoinKind,
     JoinStep,
     Query,
     ResolveStep,
@@ -38,15 +36,10 @@ def row_processor(query: Query) -> Processor | None:
     return make(query) if make is not None else None
 
 
-def _stream_stream(query: Query) -> Processor:
-    inner = isinstance(query.step, JoinStep) and query.step.kind is JoinKind.INNER
-    return StreamInnerProcessor(query) if inner else StreamStreamProcessor(query)
-
-
 _Kinds = dict[object, Callable[[Query], Processor]]
 
 _JOINS: _Kinds = {
-    JoinForm.STREAM_STREAM: _stream_stream,
+    JoinForm.STREAM_STREAM: StreamJoinProcessor,
     JoinForm.STREAM_TABLE: StreamTableProcessor,
     JoinForm.TABLE_TABLE: TableTableProcessor,
     JoinForm.FOREIGN_KEY: ForeignKeyProcessor,

@@ -40,11 +40,6 @@ class Clock:
         """A record of the side is to be kept."""
         self._sides[side] = max(self._sides[side], time)
 
-    def number(self) -> int:
-        """A number that no row has had."""
-        self._next += 1
-        return self._next
-
     def numbers(self, count: int) -> npt.NDArray[np.int64]:
         """As many numbers that no row has had, ascending."""
         first = self._next + 1

@@ -1,8 +1,15 @@
-"""The inner join of two streams: a whole batch at once, by the same rules and over the same state.
+"""Two streams joined within a time window, by the rules of Kafka Streams: a batch at once.
 
-Nobody waits for a partner here, so all that one record after the other would find can be found
-together: the rows of a side are sorted by key and time, and searched for each record of the other.
-What `stream_stream` says of rows, sides and times holds.
+What one record after the other would find is found together: the rows of a side are sorted by key
+and time, and searched for each record of the other.  What a record finds depends on the times when
+it comes, which are worked out for all records first.
+
+Rows of a side are seen, and kept, for as long as they are newer than that side's own newest record
+less before + after + grace, as Kafka Streams' window stores show them.  Stream time, which both
+sides move, says nothing of that; so the rows are removed here and not by the state task.
+
+With GRACE PERIOD a row without partner waits until its window has closed, and is emitted by the
+next record that is the newest so far.  Without it is emitted at once.
 """
 
 from __future__ import annotations
@@ -10,29 +17,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from holdfast.tasks.keys import decode_keys
-from holdfast.tasks.processors.base import Changes, StoreView
-from holdfast.tasks.processors.pairs import ROWTIME, Pairs
-from holdfast.tasks.processors.records import Emitted, Overlay, RowProcessor, one_array
+from holdfast.tasks.processors.base import NO_TIME, Changes, StoreView
+from holdfast.tasks.processors.pairs import Pairs
+from holdfast.tasks.processors.records import Overlay, RowProcessor
 from holdfast.tasks.processors.stream_clock import Clock
-from holdfast.tasks.processors.stream_meetings import Arrived, Kept, Meetings, Rows, meetings
+from holdfast.tasks.processors.stream_meetings import (
+    Arrived,
+    Kept,
+    Meetings,
+    Rows,
+    Stored,
+    meetings,
+)
+from holdfast.tasks.processors.stream_results import Results
 from holdfast.tasks.processors.stream_rows import (
-    expire_rows,
+    expired_rows,
     places_of,
-    range_of,
+    ranges_of,
     reach_of,
     retention_of,
     row_keys,
 )
-from holdfast.types.topology import SEQUENCE, TIMESTAMP, JoinStep, Query
+from holdfast.tasks.processors.stream_waiting import NEVER, Alone, Settled, Waiting
+from holdfast.types.topology import SEQUENCE, JoinKind, JoinStep, Query
 
-__all__ = ["StreamInnerProcessor"]
+__all__ = ["StreamJoinProcessor"]
 
 
-class StreamInnerProcessor(RowProcessor):
+class StreamJoinProcessor(RowProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
@@ -42,6 +57,10 @@ class StreamInnerProcessor(RowProcessor):
             raise TypeError(f"{query.id} has no join step with a window")
         self._reach = reach_of(step)
         self._retention_ms = retention_of(step.window)
+        outer = JoinKind.LEFT, JoinKind.RIGHT
+        self._outer = np.array([step.kind in (kind, JoinKind.FULL) for kind in outer])
+        waits = step.window.grace_ms is not None and self._outer.any()
+        self._waiting = Waiting(step) if waits else None
         self._pairs = Pairs(step, query.sink)
 
     @property
@@ -51,63 +70,39 @@ class StreamInnerProcessor(RowProcessor):
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         state = Overlay(store)
         clock = Clock(state)
-        batch = _Batch(Arrived.read(payload), clock, self._retention_ms, payload.num_rows)
-        newest = pc.max(payload[TIMESTAMP]).as_py()
-        emitted = self._emitted(payload, batch, store)
-        batch.advance(clock, newest)
-        for side in (0, 1):
-            expire_rows(state, store, side, clock.side(side) - self._retention_ms)
-        keys, rows = self._kept(payload, batch)
-        old_keys, old_rows, created, removed = state.changes()
+        batch = _Batch(payload, clock, self._retention_ms)
+        stored = self._stored(batch.arrived, 0, store), self._stored(batch.arrived, 1, store)
+        met = self._met(batch, 0, stored[1]), self._met(batch, 1, stored[0])
+        lonely = self._lonely(batch.arrived, met)
+        settled = self._settled(batch, stored, met, lonely, store)
+        results = Results(payload, batch.arrived, stored)
+        results.add_told(settled)
+        results.add_met(met)
+        results.add_alone(lonely.told, self._outer)
+        emitted = results.emitted(self._pairs)
+        batch.advance(clock)
+        keys, rows = self._kept(batch, settled)
+        clock_keys, clock_rows, clock_created, _ = state.changes()
+        gone = [*self._expired(clock, store), *settled.removed]
+        none: list[bytes | None] = [None] * len(gone)
+        ordered = payload.num_rows > 0 and payload[SEQUENCE].null_count == 0
         return Changes(
-            keys=keys + old_keys,
-            rows=[*rows, *old_rows],
-            created=keys + created,
-            removed=removed,
+            keys=keys + clock_keys + gone,
+            rows=[*rows, *clock_rows, *none],
+            created=keys + clock_created,
+            removed=len(gone),
             sink_keys=emitted.keys,
             sink_values=emitted.values,
             sink_timestamps=emitted.times,
-            sink_order=emitted.causes if _ordered(payload) else [],
-            stream_time_ms=stream_time_ms if newest is None else max(stream_time_ms, newest),
+            sink_order=emitted.causes if ordered else [],
+            stream_time_ms=max(stream_time_ms, batch.latest),
             records=payload.num_rows,
-            dropped_null_key=batch.arrived.null_keys,
+            dropped_null_key=len(batch.arrived.keyless),
             dropped_late=int(np.count_nonzero(~batch.kept)),
         )
 
-    def _emitted(self, payload: pa.Table, batch: _Batch, store: StoreView) -> Emitted:
-        arrived = batch.arrived
-        stored = [self._stored(arrived, side, store) for side in (0, 1)]
-        met = [self._met(batch, side, stored[1 - side]) for side in (0, 1)]
-        causes = np.concatenate([met[0].cause, met[1].cause])
-        order = np.argsort(causes, kind="stable")
-        own = arrived.place[causes]
-        other = np.concatenate([met[0].source, met[1].source])
-        of_left = np.arange(len(causes)) < len(met[0].cause)
-        sources = (np.where(of_left, own, other)[order], np.where(of_left, other, own)[order])
-        causes = causes[order]
-        times = np.concatenate([met[0].time, met[1].time])[order]
-        frame = self._frame(payload, stored, sources)
-        keys = decode_keys(arrived.keys, self._pairs.key_columns)
-        at = pa.array(arrived.key[causes])
-        for column, values in zip(self._pairs.key_columns, keys, strict=True):
-            frame[column.name] = values.take(at)
-        frame[ROWTIME] = pa.array(np.maximum(times, arrived.time[causes]))
-        sequence = payload[SEQUENCE].take(pa.array(arrived.place[causes]))
-        return self._pairs.of_frame(frame, pc.fill_null(sequence, 0).to_pylist())
-
-    def _frame(
-        self, payload: pa.Table, stored: list[_Stored], sources: tuple[Rows, Rows]
-    ) -> dict[str, pa.Array]:
-        frame: dict[str, pa.Array] = {}
-        for side, source in zip((self._pairs.left, self._pairs.right), (0, 1), strict=True):
-            at = pa.array(sources[source])
-            for name, kept in side.decode(stored[source].rows).items():
-                whole = pa.concat_arrays([one_array(payload[name]), kept])
-                frame[name] = whole.take(at)
-        return frame
-
-    def _stored(self, arrived: Arrived, side: int, store: StoreView) -> _Stored:
-        """The side's rows that records of the other side may meet; sources follow the payload's."""
+    def _stored(self, arrived: Arrived, side: int, store: StoreView) -> Stored:
+        """The side's rows that records of the other side may meet."""
         asking = np.flatnonzero(arrived.side != side)
         key, time = arrived.key[asking], arrived.time[asking]
         before, after = self._reach[1 - side]
@@ -116,16 +111,15 @@ class StreamInnerProcessor(RowProcessor):
         np.minimum.at(first, key, np.maximum(time - before, 0))
         np.maximum.at(last, key, time + after)
         wanted = np.flatnonzero(last >= 0)
-        spans = zip(wanted.tolist(), first[wanted].tolist(), last[wanted].tolist(), strict=True)
-        ranges = [range_of(side, arrived.keys[k], start, end) for k, start, end in spans]
-        found = store.scan_many(ranges)
+        keys = arrived.keys.take(pa.array(wanted))
+        found = store.scan_many(ranges_of(side, keys, first[wanted], last[wanted]))
         key_of = np.repeat(wanted, [len(rows) for rows in found])
         flat = [each for rows in found for each in rows]
         times, numbers = places_of([state_key for state_key, _ in flat])
-        return _Stored(key_of, times, numbers, [row for _, row in flat])
+        return Stored(key_of, times, numbers, [row for _, row in flat])
 
-    def _met(self, batch: _Batch, side: int, stored: _Stored) -> Meetings:
-        """What the side's records meet on the other side."""
+    def _met(self, batch: _Batch, side: int, stored: Stored) -> Meetings:
+        """What the side's records meet on the other side; sources follow the payload's rows."""
         arrived = batch.arrived
         causes = np.flatnonzero(arrived.side == side)
         others = np.flatnonzero((arrived.side != side) & batch.kept)
@@ -142,28 +136,79 @@ class StreamInnerProcessor(RowProcessor):
         first = np.maximum(np.maximum(time - before, seen), 0)
         return meetings(arrived.key[causes], causes, first, time + after, rows)
 
-    def _kept(self, payload: pa.Table, batch: _Batch) -> tuple[list[bytes], list[bytes]]:
+    def _lonely(self, arrived: Arrived, met: tuple[Meetings, Meetings]) -> _Lonely:
+        alone = self._outer[arrived.side]
+        for each in met:
+            alone[each.cause] = False
+        if self._waiting is None:
+            return _Lonely(np.flatnonzero(alone), np.flatnonzero(alone)[:0])
+        after = np.array([after for _, after in self._reach])[arrived.side]
+        over = arrived.time + after < arrived.now[arrived.at]
+        return _Lonely(np.flatnonzero(alone & over), np.flatnonzero(alone & ~over))
+
+    def _settled(
+        self,
+        batch: _Batch,
+        stored: tuple[Stored, Stored],
+        met: tuple[Meetings, Meetings],
+        lonely: _Lonely,
+        store: StoreView,
+    ) -> Settled:
+        """What becomes of the rows that wait, from before and of the batch."""
+        if self._waiting is None:
+            return Settled.nothing()
+        arrived, own = batch.arrived, lonely.waiting
+        until = np.full(len(arrived.at), NEVER)
+        partners: dict[bytes, int] = {}
+        for side, each in ((1, met[0]), (0, met[1])):
+            if not self._outer[side]:
+                continue
+            new = each.arrival >= 0
+            np.minimum.at(until, each.arrival[new], each.cause[new])
+            old = _first_of(each.source[~new] - batch.rows, each.cause[~new])
+            partners |= self._waiting.partners(side, arrived.keys, stored[side], old, store)
+        sides, times = arrived.side[own], arrived.time[own]
+        keys = arrived.keys.take(pa.array(arrived.key[own]))
+        names = self._waiting.names(sides, keys, times, batch.number[own])
+        new_ones = Alone(names, keys, sides, times, own, until[own], [])
+        return self._waiting.settle(arrived, new_ones, partners, store)
+
+    def _kept(self, batch: _Batch, settled: Settled) -> tuple[list[bytes], list[bytes]]:
         """State keys and rows of the records that stay, in the order of the keys."""
         arrived = batch.arrived
+        place = arrived.place
+        waiting = settled.of.since[settled.added]
         keys: list[bytes] = []
         rows: list[bytes] = []
         for side, encode in enumerate((self._pairs.left.encode, self._pairs.right.encode)):
             own = np.flatnonzero((arrived.side == side) & batch.kept)
             own = own[np.lexsort((arrived.time[own], arrived.key[own]))]
-            named = [arrived.keys[k] for k in arrived.key[own].tolist()]
+            named = arrived.keys.take(pa.array(arrived.key[own]))
             keys += row_keys(side, named, arrived.time[own], batch.number[own])
-            rows += encode(payload, arrived.place[own])
+            rows += encode(batch.payload, place[own])
+            own = np.flatnonzero(arrived.side[waiting] == side)
+            keys += [settled.of.names[n] for n in settled.added[own].tolist()]
+            rows += encode(batch.payload, place[waiting[own]])
         return keys, rows
+
+    def _expired(self, clock: Clock, store: StoreView) -> list[bytes]:
+        last = [clock.side(side) - self._retention_ms for side in (0, 1)]
+        return expired_rows(store, 0, last[0]) + expired_rows(store, 1, last[1])
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """Rows of a side from before the batch."""
+class _Lonely:
+    """Records without partner: those told at once, and those that wait."""
 
-    key: Rows
-    time: Rows
-    number: Rows
-    rows: list[bytes]
+    told: Rows
+    waiting: Rows
+
+
+def _first_of(rows: Rows, causes: Rows) -> tuple[Rows, Rows]:
+    """Each different row, and the first of its causes."""
+    order = np.lexsort((causes, rows))
+    found, at = np.unique(rows[order], return_index=True)
+    return found, causes[order][at]
 
 
 class _Batch:
@@ -174,24 +219,22 @@ class _Batch:
         kept: which records are not late for their side.
         number: of each record, as no row had it before.
         rows: of the payload.
+        latest: the newest time of the payload, ms.
     """
 
-    def __init__(self, arrived: Arrived, clock: Clock, retention_ms: int, rows: int) -> None:
-        self.arrived, self.rows = arrived, rows
+    def __init__(self, payload: pa.Table, clock: Clock, retention_ms: int) -> None:
+        self.payload, self.rows = payload, payload.num_rows
+        self.arrived = arrived = Arrived.read(payload, clock.newest)
+        self.latest = int(arrived.now[-1]) if len(arrived.now) else NO_TIME
         self.newest = tuple(arrived.newest(side, clock.side(side)) for side in (0, 1))
         own = np.where(arrived.side == 0, *self.newest)
-        self.kept = arrived.time > own - retention_ms
+        self.kept: npt.NDArray[np.bool_] = arrived.time > own - retention_ms
         self.number = clock.numbers(len(arrived.time))
 
-    def advance(self, clock: Clock, newest: int | None) -> None:
+    def advance(self, clock: Clock) -> None:
         """Tells the clock what the batch has brought, and has it kept."""
-        if newest is not None:
-            clock.advance(newest)
+        clock.advance(self.latest)
         for side in (0, 1):
             if len(self.newest[side]):
                 clock.advance_side(side, int(self.newest[side][-1]))
         clock.store()
-
-
-def _ordered(payload: pa.Table) -> bool:
-    return payload.num_rows > 0 and not payload[SEQUENCE].null_count

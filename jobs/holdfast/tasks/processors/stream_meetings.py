@@ -12,45 +12,57 @@ import pyarrow.compute as pc
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
 from holdfast.types.topology import TIMESTAMP, TOMBSTONE
 
-__all__ = ["Arrived", "Kept", "Meetings", "meetings"]
+__all__ = ["Arrived", "Kept", "Meetings", "Rows", "Stored", "meetings"]
 
 Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """A payload's records with key and value, in order of arrival.
+    """A payload's records, in order of arrival; all but `order`, `now` only with key and value.
 
     Attributes:
-        keys: the different keys, the shorter before the longer and then bytewise.
-        place: of each record its row in the payload.
+        order: of each record of the payload its row there.
+        now: at each of those the newest time so far, ms.
+        at: of each record its place in `order`.
+        keys: the different keys (BINARY), the shorter before the longer and then bytewise.
         side, key, time: of each record; `key` is a place in `keys`, `time` in ms.
-        null_keys: how many had a value and no key.
+        keyless: places in `order` of those that have a value and no key.
     """
 
-    keys: list[bytes]
-    place: Rows
+    order: Rows
+    now: Rows
+    at: Rows
+    keys: pa.Array
     side: Rows
     key: Rows
     time: Rows
-    null_keys: int
+    keyless: Rows
 
     @staticmethod
-    def read(payload: pa.Table) -> Arrived:
-        """Of a payload of rows (`base.row_schema`) of two inputs."""
-        valued = ~payload[TOMBSTONE].to_numpy()
-        keyed = payload[KEY].is_valid().to_numpy()
+    def read(payload: pa.Table, newest_ms: int) -> Arrived:
+        """Of a payload of rows (`base.row_schema`) of two inputs, and the newest time before it."""
         order = arrival_order(payload)
-        place = order[(valued & keyed)[order]]
-        keys, key = _numbered(payload[KEY].combine_chunks().take(pa.array(place)))
+        valued = ~payload[TOMBSTONE].to_numpy()[order]
+        keyed = payload[KEY].is_valid().to_numpy()[order]
+        times = payload[TIMESTAMP].to_numpy()[order]
+        at = np.flatnonzero(valued & keyed)
+        keys, key = _numbered(payload[KEY].combine_chunks().take(pa.array(order[at])))
         return Arrived(
+            order,
+            np.maximum.accumulate(np.maximum(times, newest_ms)),
+            at,
             keys,
-            place,
-            payload[SIDE].to_numpy()[place].astype(np.int64),
+            payload[SIDE].to_numpy()[order[at]].astype(np.int64),
             key,
-            payload[TIMESTAMP].to_numpy()[place],
-            int(np.count_nonzero(valued & ~keyed)),
+            times[at],
+            np.flatnonzero(valued & ~keyed),
         )
+
+    @property
+    def place(self) -> Rows:
+        """Of each record its row in the payload."""
+        return self.order[self.at]
 
     def newest(self, side: int, before_ms: int) -> Rows:
         """The newest time of a side when each record has come, given that of before the batch."""
@@ -58,7 +70,7 @@ class Arrived:
         return np.maximum.accumulate(np.maximum(own, before_ms)).astype(np.int64)
 
 
-def _numbered(keys: pa.Array) -> tuple[list[bytes], Rows]:
+def _numbered(keys: pa.Array) -> tuple[pa.Array, Rows]:
     if isinstance(keys, pa.ChunkedArray):
         keys = pa.concat_arrays(keys.chunks) if keys.chunks else pa.array([], pa.binary())
     encoded = keys.dictionary_encode()
@@ -68,7 +80,17 @@ def _numbered(keys: pa.Array) -> tuple[list[bytes], Rows]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     numbers = encoded.indices.to_numpy(zero_copy_only=False)
-    return encoded.dictionary.take(pa.array(order)).to_pylist(), rank[numbers]
+    return encoded.dictionary.take(pa.array(order)), rank[numbers]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Rows of a side from before the batch; `key` is a place in `Arrived.keys`, `time` in ms."""
+
+    key: Rows
+    time: Rows
+    number: Rows
+    rows: list[bytes]
 
 
 @dataclass(frozen=True)
@@ -97,11 +119,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Meetings:
-    """Of each its cause (a record of the batch), and the `source` and time of the row it meets."""
+    """Of each its cause (a record of the batch), and of the row it meets what `Kept` says."""
 
     cause: Rows
     source: Rows
     time: Rows
+    arrival: Rows
 
 
 def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Meetings:
@@ -122,4 +145,4 @@ def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Mee
     causes = np.repeat(cause, counts)
     there = rows.arrival[met] < causes
     met, causes = met[there], causes[there]
-    return Meetings(causes, rows.source[met], rows.time[met])
+    return Meetings(causes, rows.source[met], rows.time[met], rows.arrival[met])

@@ -1,0 +1,29 @@
+"""Byte strings put together in columns: keys and rows of a whole batch, without a step per row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["fixed", "joined"]
+
+
+def fixed(values: npt.NDArray[Any]) -> pa.Array:
+    """The bytes of each element (of any dtype, also a structured one) as a BINARY array."""
+    data = pa.py_buffer(np.ascontiguousarray(values).tobytes())
+    width = pa.binary(values.dtype.itemsize)
+    return pa.Array.from_buffers(width, len(values), [None, data]).cast(pa.binary())
+
+
+def joined(*parts: pa.Array | bytes) -> list[bytes]:
+    """Row by row the parts one behind the other; bytes are the same in all rows.
+
+    Args:
+        parts: BINARY arrays of one length without nulls, at least one, and bytes.
+    """
+    whole: list[bytes] = pc.binary_join_element_wise(*parts, b"").to_pylist()
+    return whole
