@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -70,17 +69,20 @@ class Pull:
 
     async def _look_up(self, run: _Run, access: Lookup) -> None:
         found: list[Rows] = []
-        async with _within(run.deadline):
-            for within, keys in access.keys:
-                part = await self._reader.get(
-                    run.plan.table,
-                    keys,
-                    within,
-                    max_lag=run.options.max_lag,
-                    at_least=run.ask.positions,
-                )
-                found.append(part)
-                run.answer.states.update(part.states)
+        try:
+            async with asyncio.timeout_at(run.deadline):
+                for within, keys in access.keys:
+                    part = await self._reader.get(
+                        run.plan.table,
+                        keys,
+                        within,
+                        max_lag=run.options.max_lag,
+                        at_least=run.ask.positions,
+                    )
+                    found.append(part)
+                    run.answer.states.update(part.states)
+        except TimeoutError:
+            raise _timed_out() from None
         keys_, rows = _distinct(found)
         if run.plan.evaluation.plain and len(keys_) <= _INSTANT:
             run.answer.rows = _plain_rows(run.plan, keys_, rows)
@@ -154,28 +156,29 @@ class Pull:
         interrupt = Interrupt()
         loop = asyncio.get_running_loop()
         try:
-            async with _within(deadline):
+            async with asyncio.timeout_at(deadline):
                 return await loop.run_in_executor(self._pool, work, interrupt)
-        except (QueryTimedOut, asyncio.CancelledError):
+        except TimeoutError:
+            interrupt.ask()
+            raise _timed_out() from None
+        except asyncio.CancelledError:
             interrupt.ask()
             raise
 
 
-@asynccontextmanager
-async def _within(deadline: float) -> AsyncIterator[None]:
+async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:
     try:
         async with asyncio.timeout_at(deadline):
-            yield
+            return await anext(scan, None)
     except TimeoutError:
-        raise QueryTimedOut(
-            "the query did not end within the time allowed",
-            action="ask for fewer rows (by key, with LIMIT), or allow more time.",
-        ) from None
+        raise _timed_out() from None
 
 
-async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:
-    async with _within(deadline):
-        return await anext(scan, None)
+def _timed_out() -> QueryTimedOut:
+    return QueryTimedOut(
+        "the query did not end within the time allowed",
+        action="ask for fewer rows (by key, with LIMIT), or allow more time.",
+    )
 
 
 def _limited(result: pa.Table, plan: Plan) -> pa.Table:

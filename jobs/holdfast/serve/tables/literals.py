@@ -64,8 +64,10 @@ def state_key(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
     Raises:
         Refused: see `key_columns_of`.
     """
-    arrays = key_columns_of(columns, values)
     first = columns[0].type.base
+    if len(columns) == len(values) == 1 and first is Base.STRING and type(values[0]) is str:
+        return values[0].encode()  # by far the most frequent
+    arrays = key_columns_of(columns, values)
     if len(columns) == 1 and first is Base.STRING:
         text: str = arrays[0][0].as_py()
         return text.encode()
