@@ -28,6 +28,7 @@ _COMMANDS = {
     "kafka": "holdfast.cli.kafka",
     "produce": "holdfast.cli.produce",
     "run": "holdfast.cli.run",
+    "serve": "holdfast.cli.serve",
     "explain": "holdfast.cli.explain",
     "functions": "holdfast.cli.functions",
     "sql": "holdfast.cli.sql",

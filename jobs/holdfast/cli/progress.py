@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["record_bar", "reporter"]
+__all__ = ["progress_bars", "record_bar", "reporter"]
 
 
 @contextmanager
@@ -47,6 +47,13 @@ def record_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     Yields:
         A function that is told how many more records are done.
     """
+    with progress_bars() as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+def progress_bars() -> Progress:
+    """Bars of things counted, on standard error; silent where that is no terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),
@@ -54,8 +61,4 @@ def record_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda count: progress.advance(task, count)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -1,0 +1,60 @@
+"""Metrics of a query server's standbys and peers, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, make_asgi_app
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from holdfast.serve.contract import Cluster, Member, MemberState, PartitionState
+
+__all__ = ["metrics_app"]
+
+_PARTITION = ["table", "partition"]
+_GAUGES: dict[str, tuple[str, Callable[[PartitionState], float]]] = {
+    "position": ("Changelog offset to apply next", lambda s: s.position),
+    "lag": ("Changelog offsets not applied yet", lambda s: s.lag),
+    "rows": ("Rows of the store, -1 while it is restored", lambda s: s.rows),
+    "bytes": ("Bytes of the store on its volume", lambda s: s.bytes),
+    "restoring": ("1 while the store is restored", lambda s: s.restoring),
+    "failed": ("1 while the changelog cannot be followed", lambda s: s.error is not None),
+    "checked_seconds": ("When the changelog's end was last seen", lambda s: s.checked_ms / 1000),
+}
+
+
+class _Standbys(Collector):
+    """Asks when it is asked."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One family per number, with a sample per partition or server."""
+        members = self._cluster.members()
+        mine = next(m for m in members if m.server_id == self._cluster.me)
+        for name, (text, value) in _GAUGES.items():
+            yield _family(name, text, value, mine)
+        up = GaugeMetricFamily("holdfast_serve_peer_up", "1: the server answers", labels=["server"])
+        for member in members:
+            up.add_metric([member.server_id], member.state is not MemberState.GONE)
+        yield up
+
+
+def _family(
+    name: str, text: str, value: Callable[[PartitionState], float], member: Member
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"holdfast_serve_store_{name}", text, labels=_PARTITION)
+    for held in member.holdings:
+        family.add_metric([held.table, str(held.partition)], value(held.state))
+    return family
+
+
+def metrics_app(cluster: Cluster) -> Callable[[Any, Any, Any], Awaitable[None]]:
+    """What serves them, as ASGI."""
+    registry = CollectorRegistry()
+    registry.register(_Standbys(cluster))
+    app: Callable[[Any, Any, Any], Awaitable[None]] = make_asgi_app(registry)
+    return app

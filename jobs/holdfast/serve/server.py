@@ -1,0 +1,43 @@
+"""A whole query server: node, queries, console and metrics behind its HTTP address."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from holdfast.config.settings import Settings
+from holdfast.serve.cluster.members import Plan
+from holdfast.serve.cluster.peer import PeerSettings
+from holdfast.serve.console.app import PREFIX, Console
+from holdfast.serve.follow.catalog import Script
+from holdfast.serve.http.request import App
+from holdfast.serve.http.server import Listen, running
+from holdfast.serve.metrics import metrics_app
+from holdfast.serve.node import Node, opened
+from holdfast.serve.query.engine import QueryEngine
+
+__all__ = ["answering"]
+
+
+@asynccontextmanager
+async def answering(
+    scripts: Sequence[Script],
+    settings: Settings,
+    plan: Plan,
+    listen: Listen,
+    peers: PeerSettings,
+) -> AsyncGenerator[Node, None]:
+    """The server, answering; leaving it ends push queries first and lets go of the stores last.
+
+    Raises:
+        InvalidStatement, InvalidConfig, Refused: see `Node` and `holdfast.serve.http.server`.
+    """
+    async with AsyncExitStack() as stack:
+        node = await stack.enter_async_context(opened(scripts, settings, plan, peers))
+        serving = node.serving
+        engine = QueryEngine(serving.catalog, serving.reader)
+        stack.push_async_callback(engine.aclose)
+        console = await stack.enter_async_context(Console(serving))
+        mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster)}
+        await stack.enter_async_context(running(serving, engine, listen, mounts))
+        yield node
