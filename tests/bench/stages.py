@@ -20,7 +20,7 @@ _STAGES = (
     ("_fill (", "ingest: fetch"),
     ("decode (holdfast/ingest", "ingest: decode to Arrow"),
     ("murmur2_partitions (", "state: sink partitions (murmur2)"),
-    ("decode_payload (", "state: payload to Arrow"),
+    ("from_arrow (", "state: payload to Arrow"),
     ("_packed (", "ingest: pack"),
     ("_state_keys (", "state: keys to bytes"),
     ("_emit (", "state: results to JSON"),

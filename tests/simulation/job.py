@@ -18,7 +18,6 @@ from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.topics import ensure_topics
-from holdfast.tasks import packing
 from holdfast.tasks.plan import Batch
 from holdfast.types.ids import OffsetRange
 from holdfast.types.topology import Query
@@ -75,8 +74,8 @@ def _read_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
 
 def install_frames(patch: Any) -> None:
     """What Spark SQL would compute; no batch is packed, for there is no shuffle."""
-    for module in (micro_batch, packing):
-        patch.setattr(module, "packs", lambda query: False)
+    patch.setattr(micro_batch, "packs", lambda query: False)
+    patch.setattr(micro_batch, "_AT_ONCE", 1)
     patch.setattr(micro_batch, "aggregate_frame", _aggregate_frame)
     patch.setattr(micro_batch, "project_frame", _project_frame)
     patch.setattr(micro_batch, "read_frame", _read_frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
@@ -44,6 +45,9 @@ __all__ = [
     "side_frame",
     "used_columns",
 ]
+
+
+_TASK = "__task"
 
 
 def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
@@ -110,9 +114,16 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
     return keyed.groupBy(*grouping).agg(*partials)
 
 
-def packed_frame(frame: DataFrame, state_partitions: int) -> DataFrame:
-    """What ingest has packed (`tasks.packing`), moved to its state partitions."""
-    return frame.repartitionById(state_partitions, col(PLACE)).select(PART)
+def packed_frame(frame: DataFrame, tasks: Sequence[int | None], count: int) -> DataFrame:
+    """What ingest has packed (`tasks.packing`), moved to the tasks that process it.
+
+    Args:
+        tasks: of each state partition, which of `count` tasks processes it; None: none does.
+    """
+    numbers = ", ".join("NULL" if task is None else str(task) for task in tasks)
+    placed = frame.withColumn(_TASK, expr(f"array({numbers})[`{PLACE}`]"))
+    wanted = placed.where(f"`{_TASK}` IS NOT NULL")
+    return wanted.repartitionById(count, col(_TASK)).select(PLACE, PART)
 
 
 def _sequenced(frame: DataFrame) -> DataFrame:

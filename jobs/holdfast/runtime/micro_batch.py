@@ -2,7 +2,7 @@
 
 The driver never decides what was committed; it sends the batch to every state partition and
 each one skips, commits or answers with an error.  Errors that ask for a retry are retried for
-the partitions that gave them, over the same shuffled payload.
+the partitions that gave them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.sql import DataFrame
@@ -24,7 +26,7 @@ from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.frames import aggregate_frame, packed_frame, project_frame
 from holdfast.runtime.row_frames import read_frame, row_frame
 from holdfast.runtime.spark_internals import located, on_state_workers, payload
-from holdfast.tasks.packing import packs
+from holdfast.tasks.packing import packs, unpacked
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
 from holdfast.types.ids import OffsetRange, Place
@@ -35,6 +37,9 @@ __all__ = ["offsets_of_batch", "open_stores", "run_project", "run_stateful"]
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+# State partitions of one executor at a time: one's transaction is being ended, another computes.
+_AT_ONCE = 4
+_Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and Spark's location of it
 
 
 def offsets_of_batch(
@@ -63,21 +68,13 @@ def run_stateful(
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
     """
+    if packs(plan.query):
+        return _until_done(plan, cluster, partial(_attempt_packed, frame, plan, batch))
     shuffled = payload(_state_frame(frame, plan.query, plan.state_partitions))
-    work = partial(_process_elements, plan=plan, batch=batch)
-
-    def attempt(pending: Sequence[int], where: dict[int, tuple[int, str]]) -> list[Answer]:
-        locations = [where[p][1] for p in range(plan.state_partitions)]
-        volumes = {p: v for p, (v, _) in where.items()}
-        rdd = _paired(located(frame.sparkSession.sparkContext, locations), shuffled)
-        return on_state_workers(rdd, partial(work, volumes=volumes), pending)
-
-    return _until_done(plan, cluster, attempt)
+    return _until_done(plan, cluster, partial(_attempt, shuffled, plan, batch))
 
 
 def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
-    if packs(query):
-        return packed_frame(frame, state_partitions)
     if not query.inputs:
         return aggregate_frame(frame, query, state_partitions)
     if len(query.inputs) == 1:
@@ -85,15 +82,52 @@ def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataF
     return read_frame(frame, query, state_partitions)
 
 
+def _attempt(
+    shuffled: RDD[list[bytes]], plan: QueryPlan, batch: Batch, pending: Sequence[int], where: _Homes
+) -> list[Answer]:
+    """A Spark task for each state partition: Spark's shuffle made a partition of each."""
+    locations = [where[p][1] for p in range(plan.state_partitions)]
+    volumes = {p: v for p, (v, _) in where.items()}
+    rdd = _paired(located(shuffled.context, locations), shuffled)
+    work = partial(_process_elements, plan=plan, batch=batch, volumes=volumes)
+    return on_state_workers(rdd, work, pending)
+
+
+def _attempt_packed(
+    frame: DataFrame, plan: QueryPlan, batch: Batch, pending: Sequence[int], where: _Homes
+) -> list[Answer]:
+    """A Spark task for each executor, with all of its state partitions: however many there are.
+
+    A retry reads the batch again, for the executors that have its state partitions by then.
+    """
+    groups = _by_location(pending, where)
+    tasks: list[int | None] = [None] * plan.state_partitions
+    for task, (_, volumes) in enumerate(groups):
+        for partition in volumes:
+            tasks[partition] = task
+    shuffled = payload(packed_frame(frame, tasks, len(groups)))
+    rdd = _paired(located(shuffled.context, [location for location, _ in groups]), shuffled)
+    work = partial(_process_packed, plan=plan, batch=batch, groups=[v for _, v in groups])
+    return on_state_workers(rdd, work, range(len(groups)))
+
+
+def _by_location(pending: Sequence[int], where: _Homes) -> list[tuple[str, dict[int, int]]]:
+    """Executors' locations, each with the volume of every pending state partition it has."""
+    found: dict[str, dict[int, int]] = {}
+    for partition in pending:
+        volume, location = where[partition]
+        found.setdefault(location, {})[partition] = volume
+    return sorted(found.items())
+
+
 def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:
     """Step 0 on every state partition: fence, restore, and learn the commit markers."""
-    work = partial(_open_elements, plan=plan)
 
-    def attempt(pending: Sequence[int], where: dict[int, tuple[int, str]]) -> list[Answer]:
-        locations = [where[p][1] for p in range(plan.state_partitions)]
-        volumes = {p: v for p, (v, _) in where.items()}
-        rdd = located(context, locations)
-        return on_state_workers(rdd, partial(work, volumes=volumes), pending)
+    def attempt(pending: Sequence[int], where: _Homes) -> list[Answer]:
+        groups = _by_location(pending, where)
+        rdd = located(context, [location for location, _ in groups])
+        work = partial(_open_elements, plan=plan, groups=[v for _, v in groups])
+        return on_state_workers(rdd, work, range(len(groups)))
 
     return _until_done(plan, cluster, attempt)
 
@@ -101,7 +135,7 @@ def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> lis
 def _until_done(
     plan: QueryPlan,
     cluster: Cluster,
-    attempt: Callable[[Sequence[int], dict[int, tuple[int, str]]], list[Answer]],
+    attempt: Callable[[Sequence[int], _Homes], list[Answer]],
 ) -> list[TaskReport]:
     done: dict[int, TaskReport] = {}
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
@@ -124,7 +158,7 @@ def _until_done(
 def _placed_attempt(
     plan: QueryPlan,
     cluster: Cluster,
-    attempt: Callable[[Sequence[int], dict[int, tuple[int, str]]], list[Answer]],
+    attempt: Callable[[Sequence[int], _Homes], list[Answer]],
     pending: Sequence[int],
 ) -> list[Answer]:
     try:
@@ -159,6 +193,38 @@ def _process_elements(
         yield process_partition(plan, partition, volumes[partition], batch, parts)
 
 
+def _process_packed(
+    _index: int,
+    elements: Iterable[tuple[int, list[bytes]]],
+    *,
+    plan: QueryPlan,
+    batch: Batch,
+    groups: Sequence[Mapping[int, int]],
+) -> Iterator[Answer]:
+    _spare_the_collector()
+    for task, parts in elements:
+        work = partial(_process, plan, batch, groups[task], unpacked(parts))
+        yield from _side_by_side(work, groups[task])
+
+
+def _process(
+    plan: QueryPlan,
+    batch: Batch,
+    volumes: Mapping[int, int],
+    blobs: dict[int, list[pa.Buffer]],
+    partition: int,
+) -> Answer:
+    return process_partition(plan, partition, volumes[partition], batch, blobs.pop(partition, []))
+
+
+def _side_by_side(work: Callable[[int], Answer], partitions: Iterable[int]) -> Iterator[Answer]:
+    if _AT_ONCE == 1:
+        yield from map(work, partitions)
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from pool.map(work, partitions)
+
+
 def _spare_the_collector() -> None:
     """Takes all that the worker has so far out of the collector's sight.
 
@@ -169,10 +235,19 @@ def _spare_the_collector() -> None:
 
 
 def _open_elements(
-    _index: int, elements: Iterable[int], *, plan: QueryPlan, volumes: dict[int, int]
+    _index: int,
+    elements: Iterable[int],
+    *,
+    plan: QueryPlan,
+    groups: Sequence[Mapping[int, int]],
 ) -> Iterator[Answer]:
-    for partition in elements:
-        yield open_partition(plan, partition, volumes[partition])
+    for task in elements:
+        volumes = groups[task]
+        yield from _side_by_side(partial(_open, plan, volumes), volumes)
+
+
+def _open(plan: QueryPlan, volumes: Mapping[int, int], partition: int) -> Answer:
+    return open_partition(plan, partition, volumes[partition])
 
 
 def run_project(

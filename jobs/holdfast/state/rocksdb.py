@@ -7,6 +7,7 @@ not grow with the number of state partitions an executor happens to own.
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -46,6 +47,7 @@ _COMPRESSIONS: dict[str, Callable[[], DBCompressionType]] = {
 }
 _OPEN_FILES_MAX = 256  # per store
 _LOG_BYTES_MAX = 4 << 20
+_sharing = threading.Lock()
 
 
 class RocksDbStore:
@@ -221,8 +223,9 @@ def _options(settings: RocksDbSettings) -> Options:
         )
     options = Options(raw_mode=True)
     options.create_if_missing(True)
-    options.set_block_based_table_factory(_table_options(settings))
-    options.set_write_buffer_manager(_shared_write_buffers(settings))
+    with _sharing:  # stores are opened side by side
+        options.set_block_based_table_factory(_table_options(settings))
+        options.set_write_buffer_manager(_shared_write_buffers(settings))
     options.set_write_buffer_size(settings.memtable_bytes)
     options.set_compression_type(_COMPRESSIONS[settings.compression]())
     options.set_max_background_jobs(settings.background_jobs)

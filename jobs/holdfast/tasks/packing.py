@@ -48,11 +48,11 @@ from holdfast.types.topology import (
     WindowKind,
 )
 
-__all__ = ["PACKED", "PART", "PLACE", "Packer", "decode_payload", "from_arrow", "packs"]
+__all__ = ["PACKED", "PART", "PLACE", "Packer", "from_arrow", "packs", "unpacked"]
 
 PLACE, PART = "__place", "__part"
 PACKED = f"`{PLACE}` INT, `{PART}` BINARY"  # Spark DDL of what a `Packer` gives
-_PART_SCHEMA = pa.schema([(PART, pa.binary())])
+_SCHEMA = pa.schema([(PLACE, pa.int32()), (PART, pa.binary())])
 _ROWS, _BYTES = 250_000, 64 << 20  # what a packer holds before it gives away a piece
 _COLUMN = re.compile(r"`([^`]+)`")
 
@@ -225,12 +225,13 @@ def _state_keys(rows: pa.RecordBatch, keys: Sequence[KeyExpression]) -> pa.Array
     return state_keys([rows[_name(k.spark)] for k in keys], [k.column.type for k in keys])
 
 
-def decode_payload(query: Query, parts: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """What reached a state partition of a query's batch, as one table."""
-    if not packs(query):
-        return from_arrow(parts, schema)
-    blobs = from_arrow(parts, _PART_SCHEMA)[PART]
-    return from_arrow([blob.as_buffer() for blob in blobs], schema)
+def unpacked(parts: Sequence[bytes]) -> dict[int, list[pa.Buffer]]:
+    """What reached a task, by state partition: Arrow IPC record batches without schema."""
+    rows = from_arrow(parts, _SCHEMA)
+    found: dict[int, list[pa.Buffer]] = {}
+    for place, part in zip(rows[PLACE].to_pylist(), rows[PART], strict=True):
+        found.setdefault(place, []).append(part.as_buffer())
+    return found
 
 
 def from_arrow(parts: Sequence[bytes | pa.Buffer], schema: pa.Schema) -> pa.Table:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,12 +19,13 @@ from functools import cache
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 
 from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap
 from holdfast.state import survey_positions
 from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.tasks.packing import decode_payload
+from holdfast.tasks.packing import from_arrow
 from holdfast.tasks.plan import (
     Batch,
     QueryPlan,
@@ -50,12 +52,18 @@ _CLAIM_WAIT_S = 10.0
 _NO_VOLUME = -1
 # Spark's own names for them; set in executors on Kubernetes only.
 _POD_NAME, _POD_IP = "SPARK_EXECUTOR_POD_NAME", "SPARK_EXECUTOR_POD_IP"
+_claiming = threading.Lock()
 _state_tasks: dict[tuple[str, str, int], StateTask] = {}
 _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
 
 
-@cache
 def _volume(state_dir: str, executors: int) -> Volume:
+    with _claiming:  # state partitions are opened side by side
+        return _claimed(state_dir, executors)
+
+
+@cache
+def _claimed(state_dir: str, executors: int) -> Volume:
     """This process's volume; claimed once, freed by the operating system when the process ends.
 
     A pod of a StatefulSet has the volume of its ordinal and no other.
@@ -106,12 +114,16 @@ def open_partition(plan: QueryPlan, partition: int, assigned_volume: int) -> Ans
 
 
 def process_partition(
-    plan: QueryPlan, partition: int, assigned_volume: int, batch: Batch, payload: Sequence[bytes]
+    plan: QueryPlan,
+    partition: int,
+    assigned_volume: int,
+    batch: Batch,
+    payload: Sequence[bytes | pa.Buffer],
 ) -> Answer:
-    """Steps 0 to 5 for one state partition and batch."""
+    """Steps 0 to 5 for one state partition and batch; `payload` is Arrow IPC record batches."""
 
     def work(task: StateTask) -> TaskReport:
-        return task.process(batch, decode_payload(plan.query, payload, task.schema))
+        return task.process(batch, from_arrow(payload, task.schema))
 
     return _answer(plan, partition, assigned_volume, work)
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from holdfast.runtime.frames import aggregate_frame, packed_frame, row_frame
 from holdfast.runtime.spark_internals import payload
 from holdfast.sql.plan import compile_text
-from holdfast.tasks.packing import PACKED, Packer, decode_payload, from_arrow, packs
+from holdfast.tasks.packing import PACKED, Packer, from_arrow, packs, unpacked
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions
 from holdfast.types.ingest import IngestOptions, Packing
@@ -103,9 +103,18 @@ def _packed(spark: SparkSession, query: Query, parts: list[tuple[int, pa.RecordB
     packing = Packing(query, STATE_PARTITIONS)
     cut = [b for side, batch in parts for b in Packer(packing, side)([batch[:30], batch[30:]])]
     frame = spark.createDataFrame(pa.Table.from_batches(cut), PACKED)
-    moved = payload(packed_frame(frame, STATE_PARTITIONS)).collect()
-    schema = processor_of(query).schema
-    return [decode_payload(query, part, schema) for part in moved]
+    first, second = map(unpacked, payload(packed_frame(frame, [0, 1, 0], 2)).collect())
+    assert (first.keys() <= {0, 2}, second.keys() <= {1}) == (True, True)
+    blobs, schema = first | second, processor_of(query).schema
+    return [from_arrow(blobs.get(p, []), schema) for p in range(STATE_PARTITIONS)]
+
+
+def test_state_partitions_that_are_done_are_not_moved_again(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(0, b"a"), (1, b"b"), (2, b"c"), (1, b"d")], PACKED)
+    moved = [unpacked(p) for p in payload(packed_frame(frame, [None, 0, None], 1)).collect()]
+    assert [{p: sorted(map(bytes, parts)) for p, parts in task.items()} for task in moved] == [
+        {1: [b"b", b"d"]}
+    ]
 
 
 def _outcome(query: Query, table: pa.Table) -> tuple[list[Any], ...]:
