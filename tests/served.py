@@ -49,6 +49,10 @@ class DictCatalog:
     def tables(self) -> Mapping[str, ServedTable]:
         return self._tables
 
+    def table(self, name: str) -> StoredTable:
+        """A table by its name in any case."""
+        return self._tables[name.upper()]
+
     def unserved(self) -> Mapping[str, Unserved]:
         return {u.name: u for u in candidates(self.topology(), "app").unserved}
 

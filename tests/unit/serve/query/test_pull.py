@@ -39,8 +39,8 @@ class Shop:
 
     def __init__(self, name: str, partitions: int = 3, limits: Limits | None = None) -> None:
         self.catalog = DictCatalog(SCRIPT, partitions)
-        self.table = self.catalog.tables()[name]
-        self.reader = DictReader(self.table, batch=2)  # type: ignore[arg-type]
+        self.table = self.catalog.table(name)
+        self.reader = DictReader(self.table, batch=2)
         self.engine = QueryEngine(self.catalog, self.reader, limits)
 
     def put(self, key: bytes, time: int = 7, **value: Any) -> None:

@@ -26,7 +26,7 @@ class Shop:
     def __init__(self, partitions: int = 2, limits: Limits | None = None) -> None:
         self.partitions = partitions
         self.catalog = DictCatalog(SCRIPT, partitions)
-        self.reader = DictReader(self.catalog.tables()["GOODS"], batch=2)  # type: ignore[arg-type]
+        self.reader = DictReader(self.catalog.table("GOODS"), batch=2)
         self.engine = QueryEngine(self.catalog, self.reader, limits)
 
     def put(self, name: str, n: int | None, tag: str = "") -> None:
