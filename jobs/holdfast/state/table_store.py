@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
 
 from holdfast.errors import StoreCorrupted
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.store import KeyValueStore
+from holdfast.types.byte_columns import fixed, joined, tails
 
 __all__ = [
     "POSITION_KEY",
@@ -273,7 +277,7 @@ class TableStore:
         self,
         keys: Sequence[bytes],
         values: Sequence[bytes | None],
-        indexed: Iterable[bytes],
+        indexed: Sequence[bytes],
         facts: _Facts,
     ) -> None:
         last = dict(zip(keys, values, strict=True))
@@ -281,8 +285,8 @@ class TableStore:
         gone = [key for key, value in last.items() if value is None]
         deletes = [_DATA + key for key in gone]
         if self._windowed:
-            puts += [(_index_key(key), b"") for key in indexed]
-            deletes += map(_index_key, gone)
+            puts += [(key, b"") for key in _index_keys(indexed)]
+            deletes += _index_keys(gone)
         self._store.write(puts + facts.to_puts(), deletes)
         self._position, self._rows, self._marker = facts.position, facts.rows, facts.marker
 
@@ -314,8 +318,12 @@ def _ordered(time_ms: int) -> bytes:
     return (time_ms + SIGN).to_bytes(8, "big")
 
 
-def _index_key(state_key: bytes) -> bytes:
-    return _INDEX + bytes((state_key[-8] ^ 0x80,)) + state_key[-7:] + state_key
+def _index_keys(state_keys: Sequence[bytes]) -> list[bytes]:
+    """Those of windowed state keys, by time: neighbours in the store are fastest to write."""
+    keys = pa.array(state_keys, pa.binary())
+    times = tails(keys, ">u8") ^ np.uint64(SIGN)
+    order = np.argsort(times, kind="stable")
+    return joined(_INDEX, fixed(times[order].astype(">u8")), keys.take(pa.array(order)))
 
 
 def _rows_bytes(rows: int) -> bytes:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["fixed", "joined"]
+__all__ = ["fixed", "joined", "tails"]
 
 
 def fixed(values: npt.NDArray[Any]) -> pa.Array:
@@ -27,3 +27,18 @@ def joined(*parts: pa.Array | bytes) -> list[bytes]:
     """
     whole: list[bytes] = pc.binary_join_element_wise(*parts, b"").to_pylist()
     return whole
+
+
+def tails(values: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """The last bytes of each value of a BINARY array without nulls, read as that dtype.
+
+    No value may be shorter.
+    """
+    kind = np.dtype(dtype)
+    if not len(values):
+        return np.empty(0, kind)
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[values.offset + 1 :][: len(values)]
+    at = ends.astype(np.int64)[:, None] + np.arange(-kind.itemsize, 0)
+    found: npt.NDArray[Any] = np.frombuffer(data, np.uint8)[at].view(kind).reshape(-1)
+    return found
