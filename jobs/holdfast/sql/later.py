@@ -21,8 +21,8 @@ class Later:
 
 _ONLY = "a file holds statements that create, insert, drop or set something"
 _QUERIES = Later(
-    "pull and push queries (a SELECT without CREATE ... AS) are not supported yet",
-    "they come later, answered over HTTP by the serve layer (holdfast.serve), not in a file; "
+    "pull and push queries (a SELECT without CREATE ... AS) are not part of a file",
+    "a query server answers them over HTTP (`holdfast serve`); "
     "for a query that keeps running write CREATE STREAM or TABLE name AS SELECT ...",
 )
 _OPERATIONS = Later(
