@@ -8,10 +8,13 @@ from importlib import resources
 
 __all__ = ["document", "header", "section", "table"]
 
+_STYLES = ("colors.css", "page.css")
+
 
 def document(title: str, parts: Iterable[str]) -> str:
     """The whole page; `parts` are HTML."""
-    style = resources.files("holdfast.pages").joinpath("page.css").read_text(encoding="utf-8")
+    folder = resources.files("holdfast.pages")
+    style = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _STYLES)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{escape(title)}</title>\n"

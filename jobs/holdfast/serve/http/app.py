@@ -21,11 +21,12 @@ from holdfast.serve.http.request import App, Receive, Request, Scope, Send
 from holdfast.serve.http.sockets import Sockets
 from holdfast.serve.http.v1 import V1
 
-__all__ = ["CLIENT", "HttpApp"]
+__all__ = ["AUDIT", "CLIENT", "HttpApp"]
 
 _log = logging.getLogger(__name__)
 
-CLIENT = "holdfast.client"  # where mounted applications find the `Client` in their scope
+# Where mounted applications find the `Client` and the `Audit` in their scope.
+CLIENT, AUDIT = "holdfast.client", "holdfast.audit"
 _INTERNAL = "/internal/"
 
 _Handler = Callable[[Request, Client], Awaitable[None]]
@@ -140,6 +141,7 @@ class HttpApp:
         """A mounted application; its page and files are open, they hold no facts."""
         scope = request.scope
         scope[CLIENT] = self._client(request) if "/api/" in scope["path"] else ANYONE
+        scope[AUDIT] = self._context.audit
         await mount(scope, request.receive, request.send)
 
     async def _internal(self, request: Request) -> None:

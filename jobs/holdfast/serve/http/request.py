@@ -140,9 +140,9 @@ class Request:
     async def start(self, status: int, kind: str, headers: dict[str, str] | None = None) -> None:
         """Begins an answer whose body follows."""
         self.status = status
-        sent = [(b"content-type", kind.encode()), (b"cache-control", b"no-store"),
-                (b"x-content-type-options", b"nosniff")]  # fmt: skip
-        sent += [(k.encode(), v.encode("latin-1")) for k, v in (headers or {}).items()]
+        given = {"content-type": kind, "cache-control": "no-store",
+                 "x-content-type-options": "nosniff", **(headers or {})}  # fmt: skip
+        sent = [(k.encode(), v.encode("latin-1")) for k, v in given.items()]
         await self.send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def json(self, value: Any, *, status: int = 200) -> None:

@@ -1,0 +1,169 @@
+"""Samples over time: how fast jobs process, how long commits take, how far servers lag.
+
+Counters are kept as they were told; rates are made when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from holdfast.serve.console.drivers import Driver
+from holdfast.serve.contract import Member, MemberState
+
+__all__ = ["KEPT", "Activity", "QuerySample", "Sample", "TableSample", "sample_of"]
+
+KEPT = 1_800  # an hour, at one every two seconds
+
+
+@dataclass(frozen=True)
+class QuerySample:
+    """A query's counters since its job's start (`records`: since its first), and its lag."""
+
+    records: int
+    lag: int | None
+    batch_s: float = 0.0
+    batches: float = 0.0
+    commit_s: float = 0.0
+    commits: float = 0.0
+
+
+@dataclass(frozen=True)
+class TableSample:
+    """A served table: changelog offsets over all partitions, the best holder of each.
+
+    `lag`: the sum over its partitions, 0 when the best holders are level.
+    """
+
+    end: int
+    position: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.position)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One moment; queries by `application id/query id`, tables by name."""
+
+    at_ms: int
+    queries: Mapping[str, QuerySample] = field(default_factory=dict)
+    tables: Mapping[str, TableSample] = field(default_factory=dict)
+
+
+class Activity:
+    """Owns the samples of the last hour."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._samples: deque[Sample] = deque(maxlen=kept)
+
+    def add(self, sample: Sample) -> None:
+        self._samples.append(sample)
+
+    def since(self, after_ms: int = 0) -> dict[str, Any]:
+        """Series, one value per moment after `after_ms`; None where nothing is known.
+
+        Per query: records/s, source lag, mean seconds of a batch and of a commit that ended
+        since the moment before.  Per table: changelog offsets/s and lag.
+        """
+        pairs = [(a, b) for a, b in pairwise(self._samples) if b.at_ms > after_ms]
+        queries = _names(b.queries for _, b in pairs)
+        tables = _names(b.tables for _, b in pairs)
+        return {
+            "at_ms": [b.at_ms for _, b in pairs],
+            "queries": {name: _query_series(name, pairs) for name in queries},
+            "tables": {name: _table_series(name, pairs) for name in tables},
+        }
+
+
+def sample_of(at_ms: int, drivers: Iterable[Driver], members: Sequence[Member]) -> Sample:
+    """What drivers and servers say at one moment; those that do not answer say nothing."""
+    queries = {
+        f"{driver.application_id}/{query_id}": _query(driver, query_id, told)
+        for driver in drivers
+        if driver.answers
+        for query_id, told in driver.queries.items()
+    }
+    return Sample(at_ms, queries, _tables(members))
+
+
+def _query(driver: Driver, query_id: str, told: Mapping[str, Any]) -> QuerySample:
+    counters = driver.counters.get(query_id)
+    records, lag = int(told.get("records_total", 0)), told.get("lag")
+    if counters is None:
+        return QuerySample(records, lag)
+    return QuerySample(
+        records,
+        lag,
+        counters.batch_sum,
+        counters.batch_count,
+        counters.commit_sum,
+        counters.commit_count,
+    )
+
+
+def _tables(members: Sequence[Member]) -> dict[str, TableSample]:
+    best: dict[tuple[str, int], tuple[int, int]] = {}
+    for member in members:
+        if member.state is MemberState.GONE:
+            continue
+        for held in member.holdings:
+            place = held.table, held.partition
+            position, end = best.get(place, (0, 0))
+            best[place] = max(position, held.state.position), max(end, held.state.end)
+    found: dict[str, TableSample] = {}
+    for (table, _), (position, end) in best.items():
+        known = found.get(table, TableSample(0, 0))
+        found[table] = TableSample(known.end + end, known.position + min(position, end))
+    return found
+
+
+def _names(samples: Iterable[Mapping[str, object]]) -> list[str]:
+    return sorted({name for one in samples for name in one})
+
+
+_Pairs = Sequence[tuple[Sample, Sample]]
+
+
+def _query_series(name: str, pairs: _Pairs) -> dict[str, list[float | None]]:
+    series: dict[str, list[float | None]] = {
+        "records_s": [], "lag": [], "batch_s": [], "commit_s": []
+    }  # fmt: skip
+    for before, now in pairs:
+        a, b = before.queries.get(name), now.queries.get(name)
+        series["lag"].append(b.lag if b else None)
+        known = a is not None and b is not None
+        seconds = (now.at_ms - before.at_ms) / 1000
+        series["records_s"].append(_ratio(b.records - a.records, seconds) if a and b else None)
+        means = _means(a, b) if known and a and b else (None, None)
+        series["batch_s"].append(means[0])
+        series["commit_s"].append(means[1])
+    return series
+
+
+def _means(a: QuerySample, b: QuerySample) -> tuple[float | None, float | None]:
+    """Mean seconds of the batches and commits between two moments of one driver."""
+    return (
+        _ratio(b.batch_s - a.batch_s, b.batches - a.batches),
+        _ratio(b.commit_s - a.commit_s, b.commits - a.commits),
+    )
+
+
+def _table_series(name: str, pairs: _Pairs) -> dict[str, list[float | None]]:
+    rates: list[float | None] = []
+    lags: list[float | None] = []
+    for before, now in pairs:
+        a, b = before.tables.get(name), now.tables.get(name)
+        seconds = (now.at_ms - before.at_ms) / 1000
+        rates.append(_ratio(b.end - a.end, seconds) if a and b else None)
+        lags.append(b.lag if b else None)
+    return {"changes_s": rates, "lag": lags}
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    """None where nothing went on, or a counter began anew."""
+    return round(part / whole, 6) if whole > 0 and part >= 0 else None

@@ -1,0 +1,296 @@
+"""The console's ASGI application, mounted by the query server for the paths under /console.
+
+/console/                       the page            open to all: it holds no facts
+/console/static/…               its files           the same
+/console/api/overview           server, peers, jobs, streams and tables
+/console/api/topology           the graph of all queries
+/console/api/relations/NAME     a statement, explained
+/console/api/partitions         state partitions: executor, holders, positions
+/console/api/activity?after=MS  series since then
+/console/api/tables/NAME/rows?search=…&cursor=…&limit=…
+/console/api/tables/NAME/changes                    server-sent events
+/console/api/query              POST {"sql"}: a line of JSON per part of the answer
+/console/api/RUNS[/RUN[/report.html]]               RUNS: compaction or chaos
+
+SQL goes to /v1/query, as from any other client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qs, unquote
+
+import orjson
+
+from holdfast.errors import BadRequest, NotAllowed, Refused
+from holdfast.serve.console import facts, runs
+from holdfast.serve.console.activity import Activity, sample_of
+from holdfast.serve.console.drivers import Driver, Drivers
+from holdfast.serve.console.files import INDEX, PAGE_POLICY, REPORT_POLICY, static_files
+from holdfast.serve.console.live import live_changes
+from holdfast.serve.console.rows import page_of
+from holdfast.serve.contract import ServedTable, Serving
+from holdfast.serve.http.access import ANYONE, Client
+from holdfast.serve.http.app import AUDIT, CLIENT
+from holdfast.serve.http.audit import Audit
+from holdfast.serve.http.request import Limits, Receive, Request, Scope, Send
+
+__all__ = ["PREFIX", "Console"]
+
+_LOG = logging.getLogger(__name__)
+
+PREFIX = "/console"
+_API = f"{PREFIX}/api/"
+_SAMPLE_S = 2.0
+_HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A request: who asks, the variable parts of its path, its parameters."""
+
+    request: Request
+    names: tuple[str, ...]
+
+    @property
+    def client(self) -> Client:
+        client: Client = self.request.scope.get(CLIENT, ANYONE)
+        return client
+
+    def values(self, name: str) -> list[str]:
+        """The values of a parameter."""
+        text = self.request.scope.get("query_string", b"").decode(errors="replace")
+        return parse_qs(text, keep_blank_values=True).get(name, [])
+
+    def number(self, name: str, default: int) -> int:
+        """A parameter that is a number.
+
+        Raises:
+            BadRequest: it is none.
+        """
+        text = (self.values(name) or [str(default)])[0]
+        if not text.isascii() or not text.isdigit() or len(text) > 18:
+            raise BadRequest(f"{name}={text[:40]!r} is no number.")
+        return int(text)
+
+    def note(self, what: str, table: str, rows: int) -> None:
+        """A line of the audit log, as of any other query."""
+        audit: Audit | None = self.request.scope.get(AUDIT)
+        if audit is not None:
+            statement = f"console: {what} {table}"
+            audit.note(
+                self.request.started_s,
+                who=self.client.name,
+                statement=statement,
+                tables=(table,),
+                rows=rows,
+                ended="done",
+            )
+
+
+class Console:
+    """The application; as a context it samples what jobs and servers do.
+
+    Args:
+        serving: the server.
+        drivers: base addresses of jobs' drivers; those of the server's home are found anyway.
+        limits: of a client; the time it may take to take a part of an answer is used.
+    """
+
+    def __init__(
+        self, serving: Serving, drivers: Sequence[str] = (), limits: Limits | None = None
+    ) -> None:
+        self._serving = serving
+        self._home = Path(serving.settings.home)
+        self._drivers = Drivers(self._home, drivers)
+        self._limits = limits or Limits()
+        self._told: list[Driver] = []
+        self._activity = Activity()
+        self._sampling: asyncio.Task[None] | None = None
+        self._routes: tuple[tuple[re.Pattern[str], _Handler], ...] = (
+            (re.compile("overview"), self._overview),
+            (re.compile("topology"), self._topology),
+            (re.compile("relations/([^/]+)"), self._relation),
+            (re.compile("partitions"), self._partitions),
+            (re.compile("activity"), self._series),
+            (re.compile("tables/([^/]+)/rows"), self._rows),
+            (re.compile("tables/([^/]+)/changes"), self._changes),
+            (re.compile("(compaction|chaos)"), self._runs),
+            (re.compile("(compaction|chaos)/([^/]+)"), self._run),
+            (re.compile(r"(compaction|chaos)/([^/]+)/report\.html"), self._report),
+        )
+
+    async def __aenter__(self) -> Self:
+        self._sampling = asyncio.create_task(self._sample_forever(), name="console samples")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sampling is not None:
+            self._sampling.cancel()
+            await asyncio.gather(self._sampling, return_exceptions=True)
+
+    async def sample(self) -> None:
+        """Looks once at jobs and servers."""
+        self._told = await self._drivers.ask()
+        members = self._serving.cluster.members()
+        self._activity.add(sample_of(int(time.time() * 1000), self._told, members))
+
+    async def _sample_forever(self) -> None:
+        while True:
+            try:
+                await self.sample()
+            except Exception:  # noqa: BLE001 - one moment is missing, the next may do
+                _LOG.warning("a sample for the console failed", exc_info=True)
+            await asyncio.sleep(_SAMPLE_S)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request.
+
+        Raises:
+            HoldfastError: it is refused; nothing was sent then.
+        """
+        request = Request(scope, receive, send, self._limits)
+        if scope["method"] not in ("GET", "HEAD"):
+            raise BadRequest(f"{PREFIX} takes GET, not {scope['method'][:20]}.", status=405)
+        if not scope["path"].startswith(_API):
+            await _file(request)
+            return
+        path = scope["path"].removeprefix(_API)
+        for pattern, handler in self._routes:
+            match = pattern.fullmatch(path)
+            if match:
+                await handler(_Asked(request, tuple(map(unquote, match.groups()))))
+                return
+        raise _nothing_at(scope["path"])
+
+    async def _overview(self, asked: _Asked) -> None:
+        told = facts.overview(self._serving, self._told, asked.client.may_read)
+        await asked.request.json(told)
+
+    async def _topology(self, asked: _Asked) -> None:
+        await asked.request.json(facts.graph(self._serving))
+
+    async def _relation(self, asked: _Asked) -> None:
+        await asked.request.json(facts.relation(self._serving, asked.names[0]))
+
+    async def _partitions(self, asked: _Asked) -> None:
+        await asked.request.json(facts.partitions(self._serving, self._told))
+
+    async def _series(self, asked: _Asked) -> None:
+        await asked.request.json(self._activity.since(asked.number("after", 0)))
+
+    async def _rows(self, asked: _Asked) -> None:
+        table = self._table(asked)
+        page = await page_of(
+            self._serving.reader,
+            table,
+            search=[text for text in asked.values("search") if text],
+            cursor="".join(asked.values("cursor")[:1]),
+            limit=asked.number("limit", 50),
+        )
+        asked.note("rows of", table.name, len(page.rows))
+        await asked.request.json(page.as_json())
+
+    async def _changes(self, asked: _Asked) -> None:
+        table = self._table(asked)
+        asked.note("changes of", table.name, 0)
+        await _send_events(asked.request, live_changes(self._serving.reader, table))
+
+    def _table(self, asked: _Asked) -> ServedTable:
+        name = asked.names[0]
+        if not asked.client.may_read(name):
+            raise NotAllowed(f"You may not read {name}.", action="ask who keeps the tokens")
+        table = self._serving.catalog.tables().get(name)
+        if table is None:
+            told = self._serving.catalog.unserved().get(name)
+            raise Refused(told.reason if told else f"There is no table {name[:100]}.")
+        return table
+
+    async def _runs(self, asked: _Asked) -> None:
+        read = {"compaction": runs.compaction_runs, "chaos": runs.chaos_runs}[asked.names[0]]
+        await asked.request.json(await asyncio.to_thread(read, self._home))
+
+    async def _run(self, asked: _Asked) -> None:
+        kind, name = asked.names
+        read = {"compaction": runs.compaction_run, "chaos": runs.chaos_run}[kind]
+        await asked.request.json(await asyncio.to_thread(read, self._home, name))
+
+    async def _report(self, asked: _Asked) -> None:
+        kind, name = asked.names
+        body = await asyncio.to_thread(runs.report_of, self._home, kind, name)
+        policy = {"content-security-policy": REPORT_POLICY}
+        await asked.request.respond(body, kind=_HTML, headers=policy)
+
+
+_Handler = Callable[[_Asked], Awaitable[None]]
+
+
+def _nothing_at(path: str) -> BadRequest:
+    return BadRequest(f"there is nothing at {path[:200]}.", status=404)
+
+
+async def _file(request: Request) -> None:
+    path = request.scope["path"].removeprefix(PREFIX)
+    if path == "":
+        await request.respond(b"", status=308, headers={"location": f"{PREFIX}/"})
+        return
+    found = static_files().get(INDEX if path == "/" else path.removeprefix("/static/"))
+    if found is None:
+        raise _nothing_at(request.scope["path"])
+    # Asked for again each time, answered in full only when it has changed.
+    headers = {
+        "etag": f'"{found.tag}"',
+        "cache-control": "no-cache",
+        "referrer-policy": "no-referrer",
+    }
+    if path == "/":
+        headers["content-security-policy"] = PAGE_POLICY
+    if request.header(b"if-none-match") == headers["etag"]:
+        await request.respond(b"", status=304, kind=found.kind, headers=headers)
+    else:
+        await request.respond(found.body, kind=found.kind, headers=headers)
+
+
+async def _send_events(request: Request, values: AsyncGenerator[Mapping[str, Any], None]) -> None:
+    """Server-sent events until they end, fail, or nobody listens."""
+    await request.start(200, "text/event-stream", {"x-accel-buffering": "no"})
+    sending = asyncio.create_task(_send_all(request, values))
+    leaving = asyncio.create_task(_disconnected(request))
+    try:
+        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (sending, leaving):
+            task.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+
+
+async def _send_all(request: Request, values: AsyncGenerator[Mapping[str, Any], None]) -> None:
+    async with aclosing(values):
+        try:
+            async for value in values:
+                await _send_event(request, value)
+        except TimeoutError:
+            return  # a reader that takes nothing is cut off
+        except Exception as error:  # noqa: BLE001 - the answer has begun: it ends with the error
+            _LOG.info("live changes ended", exc_info=True)
+            await _send_event(request, {"error": {"message": str(error)}})
+    await request.send({"type": "http.response.body", "body": b""})
+
+
+async def _send_event(request: Request, value: Mapping[str, Any]) -> None:
+    body = b"data: " + orjson.dumps(value) + b"\n\n"
+    async with asyncio.timeout(request.limits.send_s):
+        await request.send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,148 @@
+"""What the drivers of jobs say: their /status and /metrics, or the last status file of one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import orjson
+from prometheus_client.parser import text_string_to_metric_families
+
+from holdfast.types.status import JobState
+
+__all__ = ["Counters", "Driver", "Drivers"]
+
+_TIMEOUT_S = 2.0
+_BYTES_MAX = 8 << 20
+_LATENCY = {f"holdfast_{phase}_latency_seconds_{part}": f"{phase}_{part}"
+            for phase in ("batch", "commit") for part in ("sum", "count")}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Counters:
+    """A query's counters since its driver's start; seconds and counts of batches and commits."""
+
+    batch_sum: float = 0.0
+    batch_count: float = 0.0
+    commit_sum: float = 0.0
+    commit_count: float = 0.0
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One job.
+
+    Attributes:
+        status: as /status has it (`runtime.endpoint.status_body`), or as the file has it.
+        answers: it was asked just now; else `status` is what it wrote last.
+        counters: by query id.
+    """
+
+    status: Mapping[str, Any]
+    answers: bool
+    counters: Mapping[str, Counters] = field(default_factory=dict)
+
+    @property
+    def application_id(self) -> str:
+        return str(self.status.get("application_id", ""))
+
+    @property
+    def queries(self) -> Mapping[str, Mapping[str, Any]]:
+        """By query id."""
+        found = self.status.get("queries")
+        return found if isinstance(found, dict) else {}
+
+
+class Drivers:
+    """Asks drivers; owns nothing but their addresses.
+
+    Args:
+        home: whose jobs' status files tell of drivers on this machine.
+        urls: base addresses of others, `http://movies-driver:9404`.
+    """
+
+    def __init__(self, home: Path, urls: Sequence[str] = ()) -> None:
+        self._home = home
+        self._urls = tuple(url.rstrip("/").removesuffix("/status") for url in urls)
+
+    async def ask(self) -> list[Driver]:
+        """Every job that is known, by application id; those that answer win over files."""
+        files = await asyncio.to_thread(_files, self._home)
+        local = [_base(status.get("metrics_url", "")) for status in files]
+        urls = dict.fromkeys(url for url in (*self._urls, *local) if url)
+        asked = await asyncio.gather(*(asyncio.to_thread(_ask, url) for url in urls))
+        found = {file["application_id"]: Driver(file, answers=False) for file in files}
+        for driver in asked:
+            if driver is not None:
+                found[driver.application_id] = driver
+        return [found[name] for name in sorted(found)]
+
+
+def _files(home: Path) -> list[dict[str, Any]]:
+    """Status files; a driver that stopped has no address any more, another may have taken it."""
+    found = []
+    for path in sorted(home.glob("run/*/status.json")):
+        status = _json(_read(path))
+        if not isinstance(status, dict) or "application_id" not in status:
+            continue
+        if status.get("state") == JobState.STOPPED:
+            status["metrics_url"] = ""
+        found.append(status)
+    return found
+
+
+def _base(metrics_url: str) -> str:
+    return metrics_url.removesuffix("/metrics")
+
+
+def _ask(url: str) -> Driver | None:
+    status = _json(_get(f"{url}/status"))
+    if not isinstance(status, dict) or "application_id" not in status:
+        return None
+    return Driver(status, answers=True, counters=_counters(_get(f"{url}/metrics")))
+
+
+def _counters(text: bytes) -> dict[str, Counters]:
+    values: dict[str, dict[str, float]] = {}
+    for name, query, value in _samples(text.decode(errors="replace")):
+        values.setdefault(query, {})[_LATENCY[name]] = value
+    return {query: Counters(**found) for query, found in values.items()}
+
+
+def _samples(text: str) -> Iterable[tuple[str, str, float]]:
+    """(metric, query, value) of what is wanted; a driver's own metrics are always well-formed."""
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name in _LATENCY:
+                yield sample.name, sample.labels.get("query", ""), sample.value
+
+
+def _json(data: bytes) -> object:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _get(url: str) -> bytes:
+    """The body, or nothing when nobody answers in time."""
+    if not url.startswith(("http://", "https://")):
+        return b""
+    try:
+        with urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - http only, see above
+            body: bytes = answer.read(_BYTES_MAX)
+            return body
+    except (URLError, OSError, ValueError):
+        return b""

@@ -1,0 +1,243 @@
+"""What the page tells of a server, its peers, jobs, tables and state partitions, as JSON values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import holdfast
+from holdfast.errors import Refused
+from holdfast.serve.console.drivers import Driver
+from holdfast.serve.console.graph import graph_of
+from holdfast.serve.console.rows import columns_json
+from holdfast.serve.contract import Member, MemberState, PartitionState, ServedTable, Serving
+from holdfast.sql.explain import explain
+from holdfast.types.ids import changelog_topic
+from holdfast.types.topology import Query, Topology
+
+__all__ = ["MayRead", "graph", "overview", "partitions", "relation"]
+
+MayRead = Callable[[str], bool]
+"""Whether who asks may read the table of this name."""
+
+
+def overview(serving: Serving, drivers: Sequence[Driver], may_read: MayRead) -> dict[str, Any]:
+    """The server, its peers, the jobs, and every stream and table of the script."""
+    members = serving.cluster.members()
+    return {
+        "server": {
+            "id": serving.cluster.me,
+            "version": holdfast.__version__,
+            "application_id": serving.settings.application_id,
+            "started_ms": serving.started_ms,
+            "now_ms": int(time.time() * 1000),
+            "catalog_version": serving.catalog.version,
+        },
+        "members": [_member(member, serving.cluster.me) for member in members],
+        "jobs": [_job(driver) for driver in drivers],
+        "relations": _relations(serving, drivers, members, may_read),
+    }
+
+
+def _member(member: Member, me: str) -> dict[str, Any]:
+    states = [held.state for held in member.holdings]
+    return {
+        "id": member.server_id,
+        "address": member.address,
+        "state": member.state.value,
+        "me": member.server_id == me,
+        "seen_ms": member.seen_ms,
+        "partitions": len(states),
+        "restoring": sum(1 for s in states if s.restoring),
+        "rows": sum(max(0, s.rows) for s in states),
+        "bytes": sum(s.bytes for s in states),
+        "lag": sum(s.lag for s in states),
+    }
+
+
+def _job(driver: Driver) -> dict[str, Any]:
+    status = driver.status
+    return {
+        "application_id": driver.application_id,
+        "state": status.get("state", ""),
+        "answers": driver.answers,
+        "ready": bool(status.get("ready")) and driver.answers,
+        "reason": status.get("reason", ""),
+        "lag": status.get("lag") if driver.answers else None,
+        "caught_up": bool(status.get("caught_up")) and driver.answers,
+        "updated_ms": status.get("updated_ms", 0),
+        "executors": [str(e.get("id", "")) for e in status.get("executors", [])],
+    }
+
+
+def _relations(
+    serving: Serving, drivers: Sequence[Driver], members: Sequence[Member], may_read: MayRead
+) -> list[dict[str, Any]]:
+    """Declared sources first, then what queries write, in the script's order."""
+    topology, tables = serving.catalog.topology(), serving.catalog.tables()
+    unserved = serving.catalog.unserved()
+    told = _told_by_query(drivers, serving.settings.application_id)
+    best = _best(members)
+    queries = {query.sink.name: query for query in topology.queries}
+    names = dict.fromkeys([*(s.name for s in topology.sources), *queries])
+    found = []
+    for name in names:
+        line: dict[str, Any] = {"name": name, "served": name in tables and may_read(name)}
+        line["reason"] = unserved[name].reason if name in unserved else ""
+        if name in tables and not may_read(name):
+            line["reason"] = "You may not read it."
+        line |= _shape(topology, queries.get(name), name)
+        if name in queries:
+            line |= _progress(told.get(queries[name].id, {}))
+        if name in tables:
+            line |= _stored(tables[name], best)
+        found.append(line)
+    return found
+
+
+def _shape(topology: Topology, query: Query | None, name: str) -> dict[str, Any]:
+    of = query.sink if query else next(s for s in topology.sources if s.name == name)
+    return {
+        "kind": of.kind,
+        "query": query.id if query else None,
+        "internal": bool(query and query.sink.internal),
+        "stateful": bool(query and query.stateful),
+        "topic": of.topic,
+        "window": of.window.value if of.window else None,
+        "key": columns_json(of.key_columns),
+        "value": columns_json(of.value_columns),
+    }
+
+
+def _told_by_query(drivers: Iterable[Driver], application_id: str) -> dict[str, Mapping[str, Any]]:
+    return {
+        query_id: told
+        for driver in drivers
+        if driver.application_id == application_id
+        for query_id, told in driver.queries.items()
+    }
+
+
+def _progress(told: Mapping[str, Any]) -> dict[str, Any]:
+    """What its driver says of a query."""
+    return {
+        "records": told.get("records_total"),
+        "source_lag": told.get("lag"),
+        "dropped": told.get("dropped_late", 0) + told.get("dropped_null_key", 0),
+        "batch": told.get("batch_id"),
+    }
+
+
+_Best = Mapping[tuple[str, int], PartitionState]
+
+
+def _best(members: Iterable[Member]) -> _Best:
+    """Of every partition the holder that is furthest."""
+    found: dict[tuple[str, int], PartitionState] = {}
+    for member in members:
+        if member.state is MemberState.GONE:
+            continue
+        for held in member.holdings:
+            place = held.table, held.partition
+            if place not in found or found[place].position < held.state.position:
+                found[place] = held.state
+    return found
+
+
+def _stored(table: ServedTable, best: _Best) -> dict[str, Any]:
+    places = [best.get((table.name, p)) for p in range(table.partitions)]
+    states = [state for state in places if state is not None]
+    return {
+        "partitions": table.partitions,
+        "held": len(states),
+        "restoring": sum(1 for s in states if s.restoring),
+        "rows": sum(max(0, s.rows) for s in states),
+        "bytes": sum(s.bytes for s in states),
+        "lag": sum(s.lag for s in states),
+    }
+
+
+def graph(serving: Serving) -> dict[str, Any]:
+    """The topology of the whole job, as `graph_of` has it."""
+    topology = serving.catalog.topology()
+    return asdict(graph_of(topology.queries, serving.settings.application_id))
+
+
+def relation(serving: Serving, name: str) -> dict[str, Any]:
+    """The statement of a stream or table, and what `holdfast explain` says of its query.
+
+    Raises:
+        Refused: there is none of that name.
+    """
+    topology = serving.catalog.topology()
+    query = topology.query(name)
+    if query is None and all(s.name != name for s in topology.sources):
+        raise Refused(f"There is no stream or table {name}.", action="see the list of tables")
+    if query is None:
+        only = tuple(s for s in topology.sources if s.name == name)
+        return {"name": name, "statement": "", "explain": explain(Topology((), only))}
+    alone = Topology((query,), (), topology.properties)
+    return {
+        "name": name,
+        "statement": query.statement,
+        "explain": explain(alone),
+        "changelog": changelog_topic(serving.settings.application_id, query.id)
+        if query.stateful
+        else "",
+    }
+
+
+def partitions(serving: Serving, drivers: Sequence[Driver]) -> list[dict[str, Any]]:
+    """Every table's partitions: the executor that keeps each, and the servers that hold it."""
+    told = _told_by_query(drivers, serving.settings.application_id)
+    holders = _holders(serving.cluster.members())
+    found = []
+    for table in serving.catalog.tables().values():
+        owners = {
+            one.get("partition"): one
+            for one in told.get(table.query_id or "", {}).get("state_partitions", [])
+        }
+        for partition in range(table.partitions):
+            place = table.name, partition
+            found.append(
+                {
+                    "table": table.name,
+                    "partition": partition,
+                    "topic": table.topic,
+                    "owner": _owner(owners.get(partition)),
+                    "holders": holders.get(place, []),
+                }
+            )
+    return found
+
+
+def _owner(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The executor's store, as the driver last saw it."""
+    if told is None:
+        return None
+    names = ("owner", "volume", "rows", "bytes", "position", "restore_records", "restore_seconds")
+    return {name: told.get(name) for name in names}
+
+
+def _holders(members: Iterable[Member]) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for member in members:
+        for held in member.holdings:
+            state = held.state
+            found.setdefault((held.table, held.partition), []).append(
+                {
+                    "server": member.server_id,
+                    "answers": member.state is not MemberState.GONE,
+                    "position": state.position,
+                    "end": state.end,
+                    "lag": state.lag,
+                    "rows": state.rows,
+                    "bytes": state.bytes,
+                    "restoring": state.restoring,
+                    "stream_time_ms": state.stream_time_ms,
+                    "error": state.error,
+                }
+            )
+    return found

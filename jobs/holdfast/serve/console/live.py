@@ -1,0 +1,107 @@
+"""A table's changes as they are committed, at a pace that a person and a browser can follow.
+
+A busy table changes far faster than a page can show: every quarter of a second the newest changes
+go out, with a count of all there were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.serve.console.rows import columns_json, json_rows, shown_columns
+from holdfast.serve.contract import PRESENT, Change, Reader, ServedTable
+
+__all__ = ["live_changes"]
+
+_EVERY_S = 0.25
+_SHOWN_MAX = 50
+_QUIET_S = 15.0  # a line now and then keeps proxies from closing what is idle
+
+
+@dataclass
+class _Window:
+    """What came since the last event went out."""
+
+    newest: deque[tuple[int, bytes, bytes | None]] = field(
+        default_factory=lambda: deque(maxlen=_SHOWN_MAX)
+    )
+    count: int = 0
+    committed_ms: int = 0
+
+    def add(self, change: Change) -> None:
+        self.count += len(change.keys)
+        self.committed_ms = max(self.committed_ms, change.committed_ms)
+        pairs = zip(change.keys, change.rows, strict=True)
+        self.newest.extend((change.partition, key, row) for key, row in pairs)
+
+
+async def live_changes(reader: Reader, table: ServedTable) -> AsyncGenerator[dict[str, Any], None]:
+    """Events from now on: first the columns, then `count`, `rows`, `present`, `partitions`.
+
+    An event without anything comes after a long quiet time.  Ends with the reader's error.
+    """
+    yield {"columns": columns_json(shown_columns(table))}
+    async with _all_changes(reader, table) as changes:
+        while True:
+            window = _Window()
+            try:
+                window.add(await asyncio.wait_for(_next(changes), _QUIET_S))
+            except TimeoutError:
+                yield {"count": 0}
+                continue
+            end = time.monotonic() + _EVERY_S
+            while (left := end - time.monotonic()) > 0:
+                try:
+                    window.add(await asyncio.wait_for(_next(changes), left))
+                except TimeoutError:
+                    break
+            yield _event(table, window)
+
+
+_Changes = asyncio.Queue[Change | BaseException]
+
+
+async def _next(changes: _Changes) -> Change:
+    found = await changes.get()
+    if isinstance(found, BaseException):
+        raise found
+    return found
+
+
+@asynccontextmanager
+async def _all_changes(reader: Reader, table: ServedTable) -> AsyncIterator[_Changes]:
+    """Changes of every partition in one short queue: who does not take them stops the reading."""
+    queue: _Changes = asyncio.Queue(maxsize=2)
+
+    async def follow(partition: int) -> None:
+        try:
+            async for change in reader.changes(table, partition):
+                await queue.put(change)
+        except Exception as error:  # noqa: BLE001 - told to whoever listens, whatever it is
+            await queue.put(error)
+
+    tasks = [asyncio.create_task(follow(p)) for p in range(table.partitions)]
+    try:
+        yield queue
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _event(table: ServedTable, window: _Window) -> dict[str, Any]:
+    partitions, keys, rows = zip(*window.newest, strict=True) if window.newest else ((), (), ())
+    decoded = table.decode(keys, rows)
+    return {
+        "count": window.count,
+        "committed_ms": window.committed_ms,
+        "rows": json_rows(decoded, shown_columns(table)),
+        "present": decoded.column(PRESENT).to_pylist(),
+        "partitions": list(partitions),
+    }

@@ -1,0 +1,167 @@
+"""Rows of a table for the page: one key, keys that begin alike, or all of them page by page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.errors import Refused
+from holdfast.serve.console.typed import typed
+from holdfast.serve.contract import ROWTIME, Reader, Rows, ServedTable
+from holdfast.serve.http.values import rows_of
+from holdfast.types.schema import BIGINT, Base, Column
+
+__all__ = ["PAGE_MAX", "RowsPage", "columns_json", "json_rows", "page_of", "shown_columns"]
+
+PAGE_MAX = 200
+_ANY_LAG = 2**62  # rows may be old here: the page shows by how much
+_LAST_LETTER = "\U0010ffff"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A stretch of one partition's keys; `end` is exclusive, None: open."""
+
+    partition: int
+    start: bytes
+    end: bytes | None
+
+
+@dataclass
+class RowsPage:
+    """A part of a table, its rows ready for JSON; `next` is where the next part begins, "" where
+    there is none.
+    """
+
+    columns: tuple[Column, ...]
+    rows: list[Sequence[Any]]
+    partitions: list[int | None]
+    next: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "columns": columns_json(self.columns),
+            "rows": self.rows,
+            "partitions": self.partitions,
+            "next": self.next,
+        }
+
+
+def shown_columns(table: ServedTable) -> tuple[Column, ...]:
+    """Everything that SELECT * gives, and ROWTIME."""
+    return (*table.columns, Column(ROWTIME, BIGINT))
+
+
+def columns_json(columns: Iterable[Column]) -> list[dict[str, str]]:
+    """Names and types."""
+    return [{"name": c.name, "type": str(c.type)} for c in columns]
+
+
+def json_rows(data: pa.Table, columns: Sequence[Column]) -> list[Sequence[Any]]:
+    """These columns of decoded rows, ready for JSON."""
+    chosen = data.select([c.name for c in columns]).combine_chunks()
+    return [row for batch in chosen.to_batches() for row in rows_of(batch, columns)]
+
+
+async def page_of(
+    reader: Reader,
+    table: ServedTable,
+    *,
+    search: Sequence[str] = (),
+    cursor: str = "",
+    limit: int = 50,
+) -> RowsPage:
+    """Rows in the order of partition and key.
+
+    Args:
+        search: a text per key column; empty: every row.  A single text that ends in `*` finds
+            the keys that begin with it.
+        cursor: `next` of the page before.
+
+    Raises:
+        Refused: the search does not fit the key, or nobody holds the rows.
+        Retriable: soon it may work.
+    """
+    limit = max(1, min(limit, PAGE_MAX))
+    if search and not _is_prefix(search, table):
+        return await _one_key(reader, table, search)
+    prefix = search[0][:-1] if search else None
+    found, partitions, rest = await _scan(reader, table, _places(table, prefix), cursor, limit)
+    return _page(table, found, partitions, rest)
+
+
+def _is_prefix(search: Sequence[str], table: ServedTable) -> bool:
+    return (
+        len(search) == 1
+        and search[0].endswith("*")
+        and [c.type.base for c in table.key_columns] == [Base.STRING]
+    )
+
+
+async def _one_key(reader: Reader, table: ServedTable, search: Sequence[str]) -> RowsPage:
+    if len(search) != len(table.key_columns):
+        names = ", ".join(c.name for c in table.key_columns)
+        raise Refused(f"The key of {table.name} is {names}; {len(search)} values were given.")
+    pairs = zip(search, table.key_columns, strict=True)
+    key = table.key_of([typed(text, column) for text, column in pairs])
+    found = await reader.get(table, [key], max_lag=_ANY_LAG)
+    return _page(table, found, [table.partition_of(key)] * len(found.keys), "")
+
+
+def _page(table: ServedTable, found: Rows, partitions: Sequence[int | None], rest: str) -> RowsPage:
+    columns = shown_columns(table)
+    rows = json_rows(table.decode(found.keys, found.rows), columns)
+    return RowsPage(columns, rows, list(partitions), rest)
+
+
+def _places(table: ServedTable, prefix: str | None) -> list[_Place]:
+    ranges: list[tuple[bytes, bytes | None]] | None = [(b"", None)]
+    if prefix:
+        ranges = table.key_ranges(prefix, prefix + _LAST_LETTER)
+    if ranges is None:
+        raise Refused(
+            f"Keys of {table.name} are not stored in order, so their beginnings cannot be found.",
+            action="search for a whole key",
+        )
+    return [_Place(p, start, end) for p in range(table.partitions) for start, end in ranges]
+
+
+async def _scan(
+    reader: Reader, table: ServedTable, places: Sequence[_Place], cursor: str, limit: int
+) -> tuple[Rows, list[int], str]:
+    first, start = _place_of(cursor)
+    found, partitions = Rows([], []), list[int]()
+    for index in range(first, len(places)):
+        place = places[index]
+        begin = start if index == first and start else place.start
+        wanted = limit + 1 - len(found.keys)  # one more tells whether there is another page
+        parts = reader.scan(
+            table, place.partition, begin, place.end, limit=wanted, max_lag=_ANY_LAG
+        )
+        async for part in parts:
+            found.keys.extend(part.keys)
+            found.rows.extend(part.rows)
+            partitions.extend([place.partition] * len(part.keys))
+        if len(found.keys) > limit:
+            rest = _cursor(index, found.keys[limit])
+            return Rows(found.keys[:limit], found.rows[:limit]), partitions[:limit], rest
+    return found, partitions, ""
+
+
+def _cursor(index: int, key: bytes) -> str:
+    return f"{index}.{base64.urlsafe_b64encode(key).decode()}"
+
+
+def _place_of(cursor: str) -> tuple[int, bytes]:
+    if not cursor:
+        return 0, b""
+    index, _, key = cursor.partition(".")
+    try:
+        return int(index), base64.urlsafe_b64decode(key)
+    except ValueError as error:
+        raise Refused(f"{cursor!r} is no place in a table.", action="begin again") from error

@@ -1,0 +1,132 @@
+// The frame: which view is shown, what the server says of itself, keys.
+
+import { get } from "./api.js";
+import { el, notice, pill, say, show } from "./dom.js";
+import { some } from "./format.js";
+import activity from "./views/activity.js";
+import chaos from "./views/chaos.js";
+import compaction from "./views/compaction.js";
+import partitions from "./views/partitions.js";
+import rows from "./views/rows.js";
+import sql from "./views/sql.js";
+import tables from "./views/tables.js";
+
+const VIEWS = { tables, rows, sql, partitions, activity, compaction, chaos };
+const EVERY_MS = 2000;
+const KEYS = "holdfast.keys";
+
+const main = document.getElementById("main");
+let leaving = new AbortController();
+
+/** Calls `look` at once and then every two seconds, until `signal`; shows what goes wrong. */
+async function every(look, signal) {
+  while (!signal.aborted) {
+    try {
+      await look();
+      main.querySelector(":scope > .trouble")?.remove();
+    } catch (error) {
+      if (signal.aborted) return;
+      trouble(error);
+    }
+    await new Promise((resolve) => {
+      const timer = setTimeout(resolve, document.hidden ? 5 * EVERY_MS : EVERY_MS);
+      signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
+    });
+  }
+}
+
+/** Says above the view what went wrong; the view keeps what it shows. */
+function trouble(error) {
+  const found = notice("invalid", error.message, error.more ?? "");
+  found.classList.add("trouble");
+  const known = main.querySelector(":scope > .trouble");
+  if (known?.textContent === found.textContent) return;
+  known?.remove();
+  main.prepend(found);
+  main.querySelector(":scope > .view > .loading")?.remove();
+}
+
+async function open() {
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const view = VIEWS[name] ?? tables;
+  leaving.abort();
+  leaving = new AbortController();
+  const { signal } = leaving;
+  for (const link of document.querySelectorAll("#nav a")) {
+    if (link.dataset.view === (VIEWS[name] ? name : "tables")) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const place = el("div", { class: "view" }, el("p", { class: "loading" }, "Loading…"));
+  main.replaceChildren(place);
+  window.scrollTo(0, 0);
+  try {
+    await view(place, rest, { signal, every: (look) => every(look, signal), trouble });
+  } catch (error) {
+    if (!signal.aborted) trouble(error);
+  }
+  if (signal.aborted) return;
+  const title = place.querySelector("h1")?.textContent ?? "";
+  document.title = title ? `${title} · Holdfast` : "Holdfast";
+  say(title);
+}
+
+function health({ jobs, members, server }) {
+  document.getElementById("job").textContent =
+    `${server.application_id} · server ${server.id} of ${members.length}`;
+  const gone = members.filter((m) => m.state === "GONE").length;
+  const down = jobs.filter((j) => !j.answers && j.state !== "stopped").length;
+  const restoring = members.reduce((sum, m) => sum + m.restoring, 0);
+  const told = gone ? pill("invalid", `${some(gone, "server")} gone`)
+    : down ? pill("invalid", "driver does not answer")
+      : restoring ? pill("unknown", "restoring")
+        : jobs.some((j) => j.answers && !j.ready) ? pill("unknown", "job starting")
+          : pill("valid", jobs.length ? "all well" : "serving");
+  show(document.getElementById("health"), told);
+}
+
+function keys(event) {
+  const writes = event.target.closest?.("input, textarea, select, dialog");
+  if (writes || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (localStorage.getItem(KEYS) === "off") return;
+  const names = Object.keys(VIEWS);
+  const place = Number(event.key) - 1;
+  if (names[place]) {
+    location.hash = `#/${names[place]}`;
+    main.focus();
+  } else if (event.key === "/") {
+    const field = main.querySelector("[data-search]");
+    if (field) field.focus();
+    else location.hash = "#/rows";
+  } else if (event.key === "?") {
+    help();
+  } else {
+    return;
+  }
+  event.preventDefault();
+}
+
+function help() {
+  const box = document.getElementById("keys-on");
+  box.checked = localStorage.getItem(KEYS) !== "off";
+  document.getElementById("help").showModal();
+}
+
+document.getElementById("keys-on").addEventListener("change", (event) => {
+  localStorage.setItem(KEYS, event.target.checked ? "on" : "off");
+});
+document.getElementById("help-open").addEventListener("click", help);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+document.addEventListener("keydown", keys);
+window.addEventListener("hashchange", open);
+
+open();
+every(async () => {
+  try {
+    health(await get("overview"));
+  } catch (error) {
+    show(document.getElementById("health"), pill("invalid", error.status ? "refused" : "server does not answer"));
+  }
+}, new AbortController().signal);

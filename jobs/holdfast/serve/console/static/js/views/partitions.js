@@ -1,0 +1,92 @@
+// Where every state partition is: the executor that keeps it and the servers that hold copies.
+
+import { get } from "../api.js";
+import { el, empty, fill, meter, pill, show, table } from "../dom.js";
+import { ago, brief, bytes, count, seconds, some } from "../format.js";
+
+export default async function partitions(root, [name], { signal, every }) {
+  const head = el("div", { class: "title" }, el("h1", {}, "State partitions"));
+  const servers = el("div", { class: "servers" });
+  const lists = el("div", {});
+  const pace = new Pace();
+  fill(root, head, servers, lists);
+  await every(async () => {
+    const [told, all] = await Promise.all([get("overview", signal), get("partitions", signal)]);
+    const names = [...new Set(all.map((p) => p.table))];
+    show(head, el("h1", {}, "State partitions"), names.length > 1 && filter(names, name));
+    show(servers, ...told.members.map((m) => server(m, told.server.now_ms)));
+    const shown = names.filter((n) => !name || n === name);
+    show(lists, ...shown.map((n) => list(n, all.filter((p) => p.table === n), pace)),
+      shown.length ? "" : el("div", { class: "panel" }, empty("No state partitions", "No table is served yet.")));
+  });
+}
+
+function filter(names, name) {
+  return el("div", { class: "tools" },
+    el("a", { href: "#/partitions", "aria-current": name ? null : "true" }, "All tables"),
+    names.map((n) => el("a", { href: `#/partitions/${encodeURIComponent(n)}`, "aria-current": n === name ? "true" : null }, n)));
+}
+
+function server(member, now) {
+  const kind = { READY: "valid", STARTING: "unknown", GONE: "invalid" }[member.state];
+  return el("section", { class: "panel server", "aria-label": `Server ${member.id}` },
+    el("header", {}, el("span", {}, `Server ${member.id} `, member.me && el("span", { class: "tag" }, "this one")), pill(kind, member.state.toLowerCase())),
+    el("p", { class: "soft small" }, member.address),
+    el("p", { class: "small" }, member.state === "GONE"
+      ? `last seen ${ago(member.seen_ms, now)}`
+      : `${some(member.partitions, "partition")}, ${some(member.rows, "row")}, ${bytes(member.bytes)}`),
+    member.restoring ? el("p", { class: "small" }, `${some(member.restoring, "partition")} being restored`) : "");
+}
+
+const COLUMNS = [
+  { name: "Partition", head: true }, { name: "Executor" }, { name: "Rows", n: true }, { name: "Size", n: true },
+  { name: "Changelog end", n: true }, { name: "Last restore of the job", n: true }, { name: "Copies on servers", wide: true },
+];
+
+function list(name, all, pace) {
+  const rows = all.map((p) => {
+    const best = p.holders.find((h) => h.answers);
+    const end = Math.max(p.owner?.position ?? 0, ...p.holders.map((h) => h.end));
+    return [
+      String(p.partition),
+      p.owner ? `${p.owner.owner}${p.owner.volume ? `, volume ${p.owner.volume}` : ""}` : el("span", { class: "soft" }, "–"),
+      count(p.owner?.rows ?? best?.rows), bytes(p.owner?.bytes ?? best?.bytes), count(end),
+      p.owner?.restore_records ? `${brief(p.owner.restore_records)} in ${seconds(p.owner.restore_seconds)}` : "–",
+      el("div", { class: "copies" }, p.holders.length
+        ? p.holders.map((h) => copy(h, `${name}/${p.partition}/${h.server}`, pace))
+        : el("span", { class: "soft" }, "nobody holds it")),
+    ];
+  });
+  return el("section", { class: "panel", "aria-label": name },
+    el("div", { class: "head" }, el("h2", {}, name), el("span", { class: "soft small" }, all[0]?.topic ?? "")),
+    table(`State partitions of ${name}`, COLUMNS, rows));
+}
+
+function copy(holder, key, pace) {
+  const share = holder.end ? holder.position / holder.end : 1;
+  const kind = holder.restoring ? "" : holder.lag ? "behind" : "level";
+  const state = !holder.answers ? el("span", { class: "gone" }, "gone")
+    : holder.error ? el("span", { class: "gone", title: holder.error }, "stopped")
+      : el("span", {}, holder.restoring ? restoring(holder, share, pace.of(key, holder)) : holder.lag ? `${brief(holder.lag)} behind` : "level");
+  return el("div", { class: "copy", title: holder.error ?? `position ${count(holder.position)} of ${count(holder.end)}` },
+    `server ${holder.server}`, meter(share, kind, `Server ${holder.server}: ${Math.floor(share * 100)} percent`), state);
+}
+
+function restoring(holder, share, rate) {
+  const left = rate > 0 ? `, ${seconds(Math.max(1, Math.round(holder.lag / rate)))} left` : "";
+  return `${Math.floor(share * 100)} %${left}`;
+}
+
+/** Offsets per second of each copy, from what it told before: for the time that a restore takes. */
+class Pace {
+  constructor() {
+    this.seen = new Map();
+  }
+
+  of(key, { position }) {
+    const now = performance.now();
+    const before = this.seen.get(key);
+    if (!before) this.seen.set(key, { position, now });
+    return before && now > before.now ? ((position - before.position) / (now - before.now)) * 1000 : 0;
+  }
+}

@@ -1,0 +1,149 @@
+// Streams, tables and the queries between them; one of them in full.
+
+import { get } from "../api.js";
+import { el, empty, fill, pill, show, table } from "../dom.js";
+import { around, drawing } from "../draw.js";
+import { brief, bytes, count, seconds, some } from "../format.js";
+import { sqlText } from "../sql_text.js";
+
+export default async function tables(root, [name], { signal, every }) {
+  if (name) return one(root, name, signal);
+  const graph = await get("topology", signal);
+  const head = el("div", { class: "title" }, el("h1", {}, "Tables & queries"));
+  const tiles = el("dl", { class: "tiles" });
+  const list = el("div", { class: "panel" });
+  fill(root, head, tiles, topology(graph), list);
+  every(async () => {
+    const [told, series] = await Promise.all([get("overview", signal), get("activity", signal)]);
+    show(tiles, ...summary(told, series));
+    show(list, relations(told));
+  });
+}
+
+function tile(name, value, more = "") {
+  return el("div", { class: "tile" }, el("dt", {}, name),
+    el("dd", {}, value, more && el("small", {}, more)));
+}
+
+function summary({ jobs, members, relations, server }, series) {
+  const job = jobs.find((j) => j.application_id === server.application_id) ?? jobs[0];
+  const latest = (name) => Object.values(series.queries).map((q) => q[name].at(-1) ?? 0);
+  const rate = latest("records_s").reduce((a, b) => a + b, 0);
+  const state = !job ? "no driver known" : job.answers ? job.state : "not running";
+  const executors = job?.executors.length;
+  const lag = job?.lag;
+  const served = relations.filter((r) => r.rows !== undefined);
+  const ready = members.filter((m) => m.state !== "GONE");
+  return [
+    tile("Job", state, job ? [job.application_id, executors && some(executors, "executor")].filter(Boolean).join(", ") : "rows are served all the same"),
+    tile("Input not yet processed", lag === null || lag === undefined ? "–" : brief(lag),
+      job?.caught_up ? "caught up" : "records"),
+    tile("Processed now", series.at_ms.length && job?.answers ? `${brief(rate)}/s` : "–", "records, over all queries"),
+    tile("Rows served", brief(served.reduce((sum, r) => sum + r.rows, 0)),
+      `${some(served.length, "table")}, ${bytes(served.reduce((sum, r) => sum + r.bytes, 0))}`),
+    tile("Servers", `${ready.length} of ${members.length}`,
+      server.started_ms ? `up for ${seconds(Math.floor((server.now_ms - server.started_ms) / 1000))}` : ""),
+  ];
+}
+
+function topology(graph) {
+  const facts = el("div", { class: "node-facts", hidden: true });
+  const narrow = matchMedia("(max-width: 760px)").matches;
+  const choose = (node) => {
+    facts.hidden = false;
+    facts.replaceChildren(...nodeFacts(node));
+  };
+  return el("section", { class: "panel", "aria-labelledby": "topology-title" },
+    el("div", { class: "head" }, el("h2", { id: "topology-title" }, "Topology"),
+      el("span", { class: "legend" },
+        el("span", {}, el("i", { class: "stream" }), "stream"),
+        el("span", {}, el("i", { class: "table" }), "table"),
+        el("span", {}, el("i", {}), "step of a query"),
+        graph.nodes.some((n) => n.changelog) && el("span", {}, el("i", { class: "shuffle" }), "shuffled by key"),
+        graph.nodes.some((n) => n.kind === "internal") && el("span", {}, el("i", { class: "internal" }), "internal topic"))),
+    graph.nodes.length
+      ? el("div", { class: "topology" }, fitted(drawing(graph, { down: narrow, choose })))
+      : empty("No queries", "The script declares no CREATE … AS SELECT."),
+    facts);
+}
+
+/** A drawing that is a little too wide shrinks; one that is far too wide is scrolled. */
+function fitted(picture) {
+  const room = document.getElementById("main").clientWidth - 70;
+  if (picture.width.baseVal.value * 0.68 < room) {
+    picture.style.maxWidth = "100%";
+    picture.style.height = "auto";
+  }
+  return picture;
+}
+
+function nodeFacts(node) {
+  const named = ["stream", "table"].includes(node.kind);
+  const facts = [...node.facts];
+  if (["filter", "having"].includes(node.kind)) facts.unshift(["condition", node.text]);
+  if (node.query) facts.push(["query", node.query]);
+  if (node.changelog) facts.push(["changelog", node.changelog]);
+  return [
+    el("b", {}, named ? el("a", { href: `#/tables/${encodeURIComponent(node.title)}` }, node.title) : node.title),
+    el("dl", { class: "facts" }, facts.map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
+  ];
+}
+
+function state(relation) {
+  if (relation.rows === undefined) return relation.kind === "STREAM" ? "" : pill("", "not served");
+  if (relation.restoring) return pill("unknown", `restoring ${relation.restoring}/${relation.partitions}`);
+  if (relation.held < relation.partitions) return pill("invalid", `${relation.held}/${relation.partitions} held`);
+  return relation.lag ? pill("unknown", `${brief(relation.lag)} behind`) : pill("valid", "level");
+}
+
+function relations({ relations: all }) {
+  const shown = all.filter((r) => !r.internal);
+  const columns = [
+    { name: "Name", head: true }, { name: "Kind" }, { name: "Key", wide: true }, { name: "Rows", n: true },
+    { name: "Size", n: true }, { name: "Processed", n: true }, { name: "Dropped", n: true }, { name: "Served" }, { name: "" },
+  ];
+  const rows = shown.map((r) => [
+    el("a", { href: `#/tables/${encodeURIComponent(r.name)}` }, r.name),
+    r.window ? `${r.kind.toLowerCase()}, ${r.window.toLowerCase()}` : r.kind.toLowerCase(),
+    r.key.map((c) => c.name).join(", "),
+    r.rows === undefined ? "" : count(r.rows),
+    r.bytes === undefined ? "" : bytes(r.bytes),
+    r.records === undefined || r.records === null ? "" : count(r.records),
+    r.dropped ? count(r.dropped) : "",
+    state(r),
+    r.served && el("a", { href: `#/rows/${encodeURIComponent(r.name)}`, "aria-label": `Rows of ${r.name}` }, "Rows"),
+  ]);
+  return [el("h2", {}, "Streams and tables"), table("Streams and tables", columns, rows)];
+}
+
+async function one(root, name, signal) {
+  const [told, graph, { relations: all }] = await Promise.all([
+    get(`relations/${encodeURIComponent(name)}`, signal), get("topology", signal), get("overview", signal),
+  ]);
+  const relation = all.find((r) => r.name === name);
+  const part = around(graph, (n) => n.title === name || (relation.query && n.query === relation.query));
+  fill(root,
+    el("div", { class: "title" },
+      el("p", { class: "crumb" }, el("a", { href: "#/tables" }, "Tables & queries")),
+      el("h1", {}, name), state(relation),
+      relation.served && el("span", { class: "tools" },
+        el("a", { href: `#/rows/${encodeURIComponent(name)}` }, "Rows"),
+        el("a", { href: `#/partitions/${encodeURIComponent(name)}` }, "State partitions"))),
+    relation.reason ? el("p", { class: "lead" }, relation.reason) : "",
+    topology(part),
+    el("div", { class: "columns" },
+      el("section", { class: "panel" }, el("h2", {}, "Columns"),
+        table(`Columns of ${name}`, [{ name: "Name", head: true }, { name: "Type" }, { name: "" }], [
+          ...relation.key.map((c) => [c.name, c.type, el("span", { class: "tag" }, "key")]),
+          ...relation.value.map((c) => [c.name, c.type, ""]),
+        ], { plain: true })),
+      el("section", { class: "panel" }, el("h2", {}, "Where it is"),
+        el("dl", { class: "facts body" }, [
+          ["topic", relation.topic], ["changelog", told.changelog], ["query", relation.query],
+          ["state partitions", relation.partitions], ["windows", relation.window],
+        ].filter(([, value]) => value).map(([n, value]) => [el("dt", {}, n), el("dd", {}, value)])))),
+    told.statement && el("section", { class: "panel" }, el("h2", {}, "Statement"),
+      el("pre", { class: "wrap" }, sqlText(told.statement))),
+    el("details", { class: "panel" }, el("summary", {}, "What it means (holdfast explain)"),
+      el("pre", { tabindex: "0" }, told.explain)));
+}
