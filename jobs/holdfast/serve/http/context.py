@@ -91,15 +91,14 @@ class Context:
 
 
 async def _at_once(request: Request, answer: Answer, form: Form) -> None:
-    chunks = list(form.batch(answer, None))
-    if len(chunks) <= 1:
-        body = b"".join((form.head(answer), *chunks, form.end(answer)))
-        await request.respond(body, kind=form.kind)
+    head = form.head(answer)
+    chunks = [head, *form.batch(answer, None), form.end(answer)]
+    if len(chunks) <= 3 and not form.separate:
+        await request.respond(b"".join(chunks), kind=form.kind)
         return
     await request.start(200, form.kind)
-    for chunk in (form.head(answer), *chunks, form.end(answer)):
-        if chunk:
-            await request.send({"type": "http.response.body", "body": chunk, "more_body": True})
+    for chunk in filter(None, chunks):
+        await request.send({"type": "http.response.body", "body": chunk, "more_body": True})
     await request.send({"type": "http.response.body", "body": b""})
 
 

@@ -74,9 +74,13 @@ def described(answer: Answer) -> dict[str, Any]:
 
 
 class Form(Protocol):
-    """One way of writing answers.  `kind` is its media type."""
+    """One way of writing answers.
+
+    `kind` is its media type; with `separate` no two chunks may travel as one.
+    """
 
     kind: str
+    separate: bool
 
     def head(self, answer: Answer) -> bytes: ...
 
@@ -94,6 +98,8 @@ class Form(Protocol):
 
 class Chunked:
     """What most forms have in common: nothing between batches, nothing at the end."""
+
+    separate = False
 
     def beat(self) -> bytes:
         return b""
@@ -113,19 +119,19 @@ def _metadata(answer: Answer) -> bytes:
 
 
 class DelimitedForm(Chunked):
-    """/query-stream for clients that read line by line; with `alone` a chunk is one line."""
+    """/query-stream for clients that read line by line; if `separate` a chunk is one line."""
 
     kind = DELIMITED
 
-    def __init__(self, *, alone: bool) -> None:
-        self._alone = alone
+    def __init__(self, *, separate: bool) -> None:
+        self.separate = separate
 
     def head(self, answer: Answer) -> bytes:
         return _metadata(answer) + b"\n"
 
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
         lines = [orjson.dumps(row) + b"\n" for row in ready(answer, batch)]
-        return lines if self._alone else [b"".join(lines)]
+        return lines if self.separate else [b"".join(lines)]
 
     def failed(self, body: Mapping[str, Any]) -> bytes:
         return orjson.dumps(body) + b"\n"
@@ -149,7 +155,7 @@ class JsonForm(Chunked):
         return b"]"
 
 
-class RowsForm:
+class RowsForm(Chunked):
     """/query: one JSON array of a header, rows, and a final message."""
 
     kind = KSQL_JSON
@@ -205,7 +211,7 @@ class ObjectForm(Chunked):
         return b"]," + rest[1:]
 
 
-class LinesForm:
+class LinesForm(Chunked):
     """Our NDJSON: a line that describes, a line per row (an array), and what is known after them.
 
     Lines that are objects have `columns`, `resume` (of a push query, after each batch), `end` or
@@ -219,7 +225,7 @@ class LinesForm:
 
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
         lines = [orjson.dumps(row) for row in ready(answer, batch)]
-        if answer.push and answer.token:
+        if answer.push:
             lines.append(orjson.dumps({"resume": answer.token}))
         return [b"\n".join(lines) + b"\n"] if lines else []
 
@@ -233,7 +239,7 @@ class LinesForm:
         return orjson.dumps({"end": True, "partitions": partitions(answer.states)}) + b"\n"
 
 
-class EventsForm:
+class EventsForm(Chunked):
     """Our events, `columns`, `rows`, `end` and `error`: objects in Server-Sent Events or messages.
 
     An event's id is the token that resumes after it, so a browser's EventSource resumes by itself.

@@ -41,7 +41,7 @@ class KsqlQueries:
             form = RowsForm()
         else:
             # Clients over HTTP/2 parse each frame as a line: they get them one by one.
-            form = JsonForm() if kind == JSON else DelimitedForm(alone=request.http2)
+            form = JsonForm() if kind == JSON else DelimitedForm(separate=request.http2)
         await self._run(request, client, body, ("sql", "ksql"), form)
 
     async def query(self, request: Request, client: Client) -> None:
@@ -49,7 +49,7 @@ class KsqlQueries:
         body = await request.json_object()
         form: Form = RowsForm()
         if accepted(request.header(b"accept"), (KSQL_JSON, DELIMITED)) == DELIMITED:
-            form = DelimitedForm(alone=request.http2)
+            form = DelimitedForm(separate=request.http2)
         await self._run(request, client, body, ("ksql", "sql"), form)
 
     async def _run(

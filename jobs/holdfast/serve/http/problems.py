@@ -37,6 +37,11 @@ def status_of(error: HoldfastError) -> int:
     return 503 if isinstance(error, Retriable) else 500
 
 
+def _reaction(error: HoldfastError) -> str:
+    """The class of `holdfast.errors` that a client raises in its turn."""
+    return next(c.__name__ for c in type(error).__mro__ if not c.__name__.startswith("_"))
+
+
 def problem(error: BaseException, statement: str = "", code: int = 0) -> tuple[int, dict[str, Any]]:
     """Status and body; a `statement` that is wrong is repeated in it, as ksqlDB does.
 
@@ -50,7 +55,7 @@ def problem(error: BaseException, statement: str = "", code: int = 0) -> tuple[i
         "@type": "statement_error" if wrong and statement else "generic_error",
         "error_code": code or (BAD_STATEMENT if wrong else status * 100),
         "message": str(error),
-        "reaction": type(error).__name__,
+        "reaction": _reaction(error),
     }
     if wrong and statement:
         body |= {"statementText": statement, "entities": []}

@@ -157,6 +157,7 @@ def _server(app: HttpApp, listen: Listen) -> Server:
         interface=Interfaces.ASGINL,
         http=HTTPModes.auto,
         backlog=1024,
+        backpressure=2 * listen.limits.open_queries,  # connections, of which some only wait
         log_enabled=False,
         http1_settings=HTTP1Settings(max_buffer_size=64 << 10),
         http2_settings=HTTP2Settings(max_headers_size=64 << 10, max_concurrent_streams=1000),
