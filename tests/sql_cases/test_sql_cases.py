@@ -11,7 +11,7 @@ from holdfast.testing.report import as_text
 from holdfast.testing.run import Outcome, Runner
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.rglob("*.json"))
+FILES = sorted([*HERE.rglob("*.json"), *HERE.rglob("*.sql")])
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HERE)))

@@ -169,15 +169,15 @@ class StateTask:
     def _replay(
         self, store: TableStore, reader: PartitionReader, tombstones_kept_ms: int
     ) -> RestoreReport:
-        settings = self._plan.settings
+        settings, query = self._plan.settings, self._plan.query
         root = self._volume.root if self._volume is not None else None
         with RestoreProgressFile(
-            root, settings.application_id, self._plan.query.id, self._partition
+            root, settings.application_id, query.id, self._partition
         ) as progress:
 
             def told(now: RestoreProgress) -> None:
                 progress(now)
-                reached(Step.RESTORING, self._plan.query.id, self._partition)
+                reached(Step.RESTORING, query.id, self._partition)
 
             return restore(
                 store,
@@ -185,7 +185,8 @@ class StateTask:
                 self._plan.changelog_topic_id,
                 now_ms=_now_ms(),
                 delete_retention_ms=tombstones_kept_ms,
-                fingerprint=self._plan.query.fingerprint(),
+                # What CREATE OR REPLACE may change is judged by the commit marker, in `open`.
+                fingerprint=None if query.replaces else query.fingerprint(),
                 batch_records=settings.state.restore_batch_records,
                 progress=told,
             )

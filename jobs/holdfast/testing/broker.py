@@ -18,6 +18,7 @@ from holdfast.runtime.small_session import SmallSession
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record
+from holdfast.testing.phases import Life
 from holdfast.testing.topics import Topics
 from holdfast.transport.admin import Admin
 from holdfast.transport.plain import Producer
@@ -60,13 +61,20 @@ class BrokerEngine:
         with closing(SmallSession(1)) as session:
             return session.constants(values)
 
-    def run(self, topology: Topology, topics: Topics) -> list[str]:
+    def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
         """Runs all queries until they have read everything; adds what they wrote to the topics.
+
+        A case of several phases is refused: its job would start anew for each of them.
 
         Raises:
             InvalidTestCase: one of the case's topics exists.
             HoldfastError: the job cannot start or go on.
         """
+        if life.there:
+            raise InvalidTestCase(
+                "Statements come after records here, which are the job's from its start.",
+                action="run the case without --broker",
+            )
         queries = tuple(with_emit(query, self._emit) for query in topology.queries)
         wanted = replace(topology, queries=queries, insertions=())
         with TemporaryDirectory(prefix="holdfast-test-") as home:

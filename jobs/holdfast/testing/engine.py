@@ -20,8 +20,9 @@ from holdfast.tasks.projected import Projected
 from holdfast.testing.bytes_of import Headers, RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record
+from holdfast.testing.phases import Life
 from holdfast.testing.state_partition import StatePartition
-from holdfast.testing.topics import Piped, Topics, statements_of
+from holdfast.testing.topics import Piped, Topics
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import (
@@ -33,6 +34,7 @@ from holdfast.types.topology import (
     KeyExpression,
     Query,
     Topology,
+    statements,
 )
 
 __all__ = ["Engine"]
@@ -63,24 +65,24 @@ class Engine:
         """Constants of a statement, one row each."""
         return self._session.constants(values)
 
-    def run(self, topology: Topology, topics: Topics) -> list[str]:
-        """Runs query after query, each over all that its topics hold by then.
+    def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
+        """Runs query after query, each over all that has come to its topics in this phase.
 
         Returns:
             Which records were left out because they cannot be decoded, and why.
         """
         left_out: dict[str, None] = {}
-        for queries in statements_of(topology):
+        for queries in statements(topology.queries).values():
             inner = {q.sink.topic for q in queries if q.sink.internal}
             outer = [s.topic for q in queries for s in q.sources if s.topic not in inner]
-            piped, causes = topics.piped(outer)
+            piped, causes = topics.piped(outer, life.there)
             for query in queries:
                 tables = []
                 for side, source in enumerate(query.sources):
                     table, bad = _decoded(query, side, piped[source.topic])
                     tables.append(table)
                     left_out |= dict.fromkeys(bad)
-                emitted = self._emitted(with_emit(query, self._emit), tables, piped)
+                emitted = self._emitted(with_emit(query, self._emit), tables, piped, life)
                 if query.sink.internal:
                     piped[query.sink.topic] = Piped(
                         [e.record for e in emitted], [e.order for e in emitted]
@@ -92,10 +94,12 @@ class Engine:
         return list(left_out)
 
     def _emitted(
-        self, query: Query, tables: Sequence[pa.Table], piped: Mapping[str, Piped]
+        self, query: Query, tables: Sequence[pa.Table], piped: Mapping[str, Piped], life: Life
     ) -> list[_Emitted]:
-        stateful = query.stateful
-        emitted = self._processed(query, tables) if stateful else self._projected(query, tables[0])
+        if query.stateful:
+            emitted = self._processed(query, tables, life.partition(query))
+        else:
+            emitted = self._projected(query, tables[0])
         headers = _headers(piped[source.topic] for source in query.sources)
         ordered = sorted(emitted, key=lambda each: each.order)
         return [_with_headers(each, headers.get(each.order, ())) for each in ordered]
@@ -114,8 +118,9 @@ class Engine:
             emitted += [_Emitted(RawRecord(k, v, t), order[row]) for k, v, t, row in records]
         return emitted
 
-    def _processed(self, query: Query, tables: Sequence[pa.Table]) -> list[_Emitted]:
-        partition = StatePartition(query)
+    def _processed(
+        self, query: Query, tables: Sequence[pa.Table], partition: StatePartition
+    ) -> list[_Emitted]:
         emitted = []
         for batch in self._batches(tables):
             frames = [self._session.frame(table) for table in batch]

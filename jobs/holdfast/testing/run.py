@@ -23,6 +23,7 @@ from holdfast.testing.cases import Case, Spec
 from holdfast.testing.compare import Difference, compare
 from holdfast.testing.engine import Engine
 from holdfast.testing.insertions import unmet
+from holdfast.testing.phases import Life, phases
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
 from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
@@ -72,7 +73,7 @@ class _Engine(Protocol):
     def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
         """Constants of a statement, one row each."""
 
-    def run(self, topology: Topology, topics: Topics) -> list[str]:
+    def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
         """Adds what queries write; returns which records were left out, and why."""
 
 
@@ -191,9 +192,9 @@ def _words(message: str) -> str:
 
 
 def _verdict(case: Case, engine: _Engine) -> _Verdict:
-    topology = compile_text(_settings(case.properties) + case.statements, place=Place.TEST)
-    topics = Topics(topology, case.inputs, engine.inserted(topology.insertions))
-    left_out = engine.run(topology, topics)
+    text = _settings(case.properties) + case.statements
+    topology = compile_text(text, place=Place.TEST)
+    topics, left_out = _run_phases(text, topology, case, engine)
     by_topic: dict[str, list[Spec]] = {}
     for spec in case.outputs:
         by_topic.setdefault(spec.topic, []).append(spec)
@@ -210,6 +211,24 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
         raise InvalidTestCase("Expected record does not match actual.\n" + "\n".join(wrong))
     others = wrong_sources(topology, case.sources)
     return _Verdict(tuple(found), tuple(others), tuple(left_out))
+
+
+def _run_phases(
+    text: str, topology: Topology, case: Case, engine: _Engine
+) -> tuple[Topics, list[str]]:
+    """The topics at the end; records of a case that names them come after all statements."""
+    in_order = not case.inputs and not case.outputs
+    first, *later = phases(text, topology) if in_order else [topology]
+    topics, life = Topics(first, case.inputs, engine.inserted(first.insertions)), Life()
+    left_out = engine.run(first, topics, life)
+    known = len(first.insertions)
+    for phase in later:
+        topics.become(phase)
+        life.begin(phase, topics.counts())
+        topics.write(engine.inserted(phase.insertions[known:]))
+        left_out += engine.run(phase, topics, life)
+        known = len(phase.insertions)
+    return topics, left_out
 
 
 def _settings(properties: Mapping[str, str]) -> str:

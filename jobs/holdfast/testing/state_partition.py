@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.tasks.compatibility import state_fits
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.state_task import expiring
@@ -20,9 +21,17 @@ class StatePartition:
     """Owns the rows and the stream time of a query, from batch to batch."""
 
     def __init__(self, query: Query) -> None:
+        self._canonical = query.canonical()
         self._processor = processor_of(query)
         self._store = TableStore(MemoryStore(), windowed=self._processor.windowed)
         self._stream_time_ms = NO_TIME
+
+    def takes(self, query: Query) -> bool:
+        """Goes on with a query that may read what is stored; False: it may not."""
+        if not state_fits(self._canonical, query):
+            return False
+        self._canonical, self._processor = query.canonical(), processor_of(query)
+        return True
 
     @property
     def schema(self) -> pa.Schema:

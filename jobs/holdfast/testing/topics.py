@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.bytes_of import RawRecord, TopicCodec
 from holdfast.testing.cases import Spec
-from holdfast.types.topology import Query, Sink, Source, Topology
+from holdfast.types.topology import Sink, Source, Topology
 
-__all__ = ["Piped", "Topics", "statements_of"]
+__all__ = ["Piped", "Topics"]
 
 
 @dataclass
@@ -54,9 +54,23 @@ class Topics:
         self._logs: dict[str, list[_Logged]] = {}
         self._one_by_one = bool(topology.expectations)
         self.given = [(spec.topic, self.codec(spec.topic).encode(spec)) for spec in inputs]
-        self.written = [*inserted, *self.given]
-        for cause, (topic, record) in enumerate(self.written):
+        self.written: list[tuple[str, RawRecord]] = []
+        self.write([*inserted, *self.given])
+
+    def write(self, records: Sequence[tuple[str, RawRecord]]) -> None:
+        """Writes records to their topics, after all that was written before."""
+        for cause, (topic, record) in enumerate(records, len(self.written)):
             self.append(topic, record, cause)
+        self.written += records
+
+    def become(self, topology: Topology) -> None:
+        """Topics are from now on what these statements say."""
+        self._codecs = _codecs(topology)
+        self._one_by_one = bool(topology.expectations)
+
+    def counts(self) -> dict[str, int]:
+        """How many records each topic has."""
+        return {topic: len(log) for topic, log in self._logs.items()}
 
     def codec(self, topic: str) -> TopicCodec:
         """Raises `InvalidTestCase`: no statement reads or writes the topic."""
@@ -89,7 +103,9 @@ class Topics:
         codec = self.codec(topic)
         return [codec.decode(record) for record in self.records(topic)]
 
-    def piped(self, topics: Iterable[str]) -> tuple[dict[str, Piped], list[int]]:
+    def piped(
+        self, topics: Iterable[str], after: Mapping[str, int]
+    ) -> tuple[dict[str, Piped], list[int]]:
         """What a statement reads, as ksqlDB's test runner pipes it.
 
         First the case's inputs, in their order over all topics; then every topic that has none
@@ -100,14 +116,17 @@ class Topics:
             By topic what is read; and the cause of the record at each place.
         """
         wanted = list(dict.fromkeys(topics))
-        found = self._by_cause(wanted) if self._one_by_one else self._by_topic(wanted)
+        by_cause = self._one_by_one or bool(after)
+        found = self._by_cause(wanted, after) if by_cause else self._by_topic(wanted)
         piped = {topic: Piped() for topic in wanted}
         for place, (topic, logged) in enumerate(found):
             piped[topic].add(logged.record, place)
         return piped, [logged.cause for _, logged in found]
 
-    def _by_cause(self, topics: Sequence[str]) -> list[tuple[str, _Logged]]:
-        found = [(topic, each) for topic in topics for each in self._logs.get(topic, ())]
+    def _by_cause(
+        self, topics: Sequence[str], after: Mapping[str, int]
+    ) -> list[tuple[str, _Logged]]:
+        found = [(t, each) for t in topics for each in self._logs.get(t, [])[after.get(t, 0) :]]
         return sorted(found, key=lambda pair: pair[1].cause)
 
     def _by_topic(self, topics: Sequence[str]) -> list[tuple[str, _Logged]]:
@@ -141,15 +160,3 @@ def _codecs(topology: Topology) -> dict[str, TopicCodec]:
     for each in [*topology.sources, *sinks]:
         found.setdefault(each.topic, TopicCodec(each))
     return found
-
-
-def statements_of(topology: Topology) -> list[list[Query]]:
-    """The queries of each statement: those before its last one write internal topics."""
-    groups: list[list[Query]] = []
-    open_group: list[Query] = []
-    for query in topology.queries:
-        open_group.append(query)
-        if not query.sink.internal:
-            groups.append(open_group)
-            open_group = []
-    return groups

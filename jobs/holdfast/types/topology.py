@@ -285,6 +285,11 @@ class Query:
         """Whether it keeps state in a store and a changelog."""
         return not isinstance(self.step, ProjectStep)
 
+    @property
+    def replaces(self) -> bool:
+        """Whether the statement is CREATE OR REPLACE."""
+        return self.statement.upper().split()[:3] == ["CREATE", "OR", "REPLACE"]
+
     def canonical(self) -> str:
         """The text whose change makes stored state unusable (kept in the commit marker)."""
         parts: dict[str, object] = {"source": self.source.name, "topic": self.source.topic}

@@ -126,6 +126,21 @@ def test_another_statement_is_refused(plan: QueryPlan, tmp_path: Path) -> None:
         history.open_task(replace(plan, query=other), tmp_path)
 
 
+def test_create_or_replace_may_give_the_rows_another_filter(
+    plan: QueryPlan, tmp_path: Path
+) -> None:
+    _run(plan, tmp_path)
+    filtered = replace(plan.query, filter="K > 'k'")
+    with pytest.raises(IncompatibleStatement):
+        history.open_task(replace(plan, query=filtered), tmp_path)
+    new = replace(filtered, statement="CREATE OR REPLACE TABLE …")
+    task, report = history.open_task(replace(plan, query=new), tmp_path)
+    assert report.rows == KEYS
+    assert task.marker is not None
+    assert task.marker.fingerprint == plan.query.fingerprint()
+    task.close()
+
+
 def test_another_number_of_state_partitions_is_refused(plan: QueryPlan, tmp_path: Path) -> None:
     _run(plan, tmp_path)
     with pytest.raises(IncompatibleStatement, match=r"state\.partitions was 1, is 2"):

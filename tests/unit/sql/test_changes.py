@@ -7,7 +7,7 @@ import pytest
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
 from holdfast.types.schema import BIGINT, INTEGER, Column
-from holdfast.types.topology import JoinStep, KeyExpression, ProjectStep, Topology
+from holdfast.types.topology import JoinStep, KeyExpression, ProjectStep, Topology, statements
 
 SOURCES = """\
 CREATE STREAM a (k INT KEY, v INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');
@@ -80,6 +80,18 @@ def test_or_replace_puts_the_new_one_in_its_place() -> None:
     )
     assert len(topology.queries) == 1
     assert [c.name for c in topology.queries[0].sink.value_columns] == ["V", "W"]
+
+
+def test_each_statement_has_queries_of_its_own() -> None:
+    topology = compiled(
+        "CREATE TABLE a_x AS SELECT v, COUNT(*) n FROM t GROUP BY v;"
+        "CREATE STREAM p AS SELECT * FROM a; DROP TABLE a_x;"
+        "CREATE TABLE x AS SELECT v, COUNT(*) n FROM t GROUP BY v;"
+    )
+    ids = {i: [q.id for q in of] for i, of in statements(topology.queries).items()}
+    assert list(ids) == ["csas_p", "ctas_x"]
+    assert len(ids["ctas_x"]) == 2
+    assert len(topology.queries) == 3
 
 
 def test_added_columns_come_last() -> None:

@@ -1,0 +1,83 @@
+"""What happens in which order in a case of SQL alone.
+
+ksqlDB's test runner carries out statement after statement, and pipes each inserted record at once:
+through the queries that there are at that moment.  A phase is what comes up to such a moment:
+some statements that change what is there, then records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from holdfast.sql import compile_text
+from holdfast.sql.parse import Definitions, Place, parse, statement_places
+from holdfast.sql.script import Script
+from holdfast.sql.statements import (
+    AssertSource,
+    AssertTombstone,
+    AssertTopic,
+    AssertValues,
+    InsertValues,
+)
+from holdfast.testing.state_partition import StatePartition
+from holdfast.types.topology import Query, Topology
+
+__all__ = ["Life", "phases"]
+
+_ASSERTIONS = (AssertSource, AssertTombstone, AssertTopic, AssertValues)
+
+
+def phases(text: str, whole: Topology) -> Iterator[Topology]:
+    """What the statements mean up to the end of each phase; the last one is `whole`.
+
+    Raises:
+        HoldfastError: a statement is refused.
+    """
+    for end in _ends(text):
+        yield compile_text(text[:end], place=Place.TEST)
+    yield whole
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where phases end, but for the last one."""
+    known = Definitions()
+    inserted, last = False, 0
+    for start, end in statement_places(text):
+        found = parse(Script(text[start:end]), known, place=Place.TEST)
+        statement = found[0] if found else None
+        if isinstance(statement, InsertValues):
+            inserted = True
+        elif inserted and not isinstance(statement, _ASSERTIONS):
+            yield last
+            inserted = False
+        last = end
+
+
+@dataclass
+class Life:
+    """What the queries of one case keep from phase to phase.
+
+    Attributes:
+        there: how many records each topic had when the phase began: no query reads them any more,
+            old ones have and new ones do not.
+    """
+
+    there: dict[str, int] = field(default_factory=dict)
+    _queries: dict[str, Query] = field(default_factory=dict)
+    _partitions: dict[str, StatePartition] = field(default_factory=dict)
+
+    def partition(self, query: Query) -> StatePartition:
+        """The state of a query: kept from the phase before when what was stored fits it still."""
+        before, found = self._queries.get(query.id), self._partitions.get(query.id)
+        self._queries[query.id] = query
+        same = before is not None and (before.statement == query.statement or query.replaces)
+        if found is None or not same or not found.takes(query):
+            found = self._partitions[query.id] = StatePartition(query)
+        return found
+
+    def begin(self, topology: Topology, there: Mapping[str, int]) -> None:
+        """Another phase: what was dropped is forgotten."""
+        self.there = dict(there)
+        ids = {query.id for query in topology.queries}
+        self._queries = {i: query for i, query in self._queries.items() if i in ids}
