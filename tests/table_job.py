@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -82,8 +83,8 @@ class TableJob:
             task.open()
         return tasks
 
-    def commit(self, counts: Mapping[Key, int]) -> dict[int, int]:
-        """One batch: adds to the counts; returns positions by state partition."""
+    def commit(self, counts: Mapping[Any, int]) -> dict[int, int]:
+        """One batch: adds to the counts, by `Key`; returns positions by state partition."""
         start = self._batch * 1_000
         offsets = OffsetRange.of(self.query.source.topic, {0: start}, {0: start + 1_000})
         parts: dict[int, dict[Key, int]] = defaultdict(dict)
@@ -108,6 +109,19 @@ class TableJob:
         }
         names = task.schema.names
         return pa.table({n: columns[n] for n in names}, schema=task.schema)
+
+    def start_anew(self) -> None:
+        """Deletes the changelog, the stores and all counts, and begins with a new changelog."""
+        for task in self._tasks:
+            task.close()
+        admin = Admin(self.settings.client())
+        admin.delete_topic(self.changelog)
+        for partition in range(self.settings.state.partitions):
+            application = self.settings.application_id
+            self._volume.delete_store(application, self.query.id, partition)
+        self.written.clear()
+        self._batch = 0
+        self._tasks = self._opened()
 
     def close(self) -> None:
         for task in self._tasks:

@@ -149,8 +149,8 @@ class LocalReader:
         """See `Reader.changes`; ends when the standby does not follow any more.
 
         Raises:
-            NoHolder: it is not held here, or not any more.
-            StoreBehind: it does not follow its changelog.
+            NoHolder: it is not held here, or not following its changelog.
+            StoreBehind: it does not reach `since`.
             PositionLost: see `Reader.changes`.
         """
         standby, subscription = self.standby(table, partition), Subscription()

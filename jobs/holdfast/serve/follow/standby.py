@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from holdfast.errors import NoHolder, StoreBehind
+from holdfast.errors import NoHolder
 from holdfast.serve.contract import Change, PartitionState, WindowBounds
 from holdfast.serve.follow.subscription import Subscription
 from holdfast.serve.follow.transactions import Transactions
@@ -109,7 +109,7 @@ class Standby:
         """Hand over every change after the position that is returned.
 
         Raises:
-            StoreBehind: it is not following its changelog yet.
+            NoHolder: it is not following its changelog yet.
         """
         with self._lock:
             return self._subscribe(subscription)
@@ -120,7 +120,7 @@ class Standby:
         """The contents as they are now, and every change after them.
 
         Raises:
-            StoreBehind: it is not following its changelog yet.
+            NoHolder: it is not following its changelog yet.
         """
         with self._lock:
             self._subscribe(subscription)
@@ -129,7 +129,7 @@ class Standby:
     def _subscribe(self, subscription: Subscription) -> PartitionState:
         state = self.state()
         if not self._following:
-            raise StoreBehind(
+            raise NoHolder(
                 f"{self.name} on server {self._server} is at {state.position} of {state.end} and "
                 "not following its changelog yet.",
                 cause=self.error or "it is being restored",
