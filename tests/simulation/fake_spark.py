@@ -61,6 +61,7 @@ class Rdd:
 
     elements: list[Any]
     locations: list[str] = field(default_factory=list)
+    context: None = None
 
     def getNumPartitions(self) -> int:  # noqa: N802 - Spark's name
         return len(self.elements)
