@@ -6,9 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import orjson
+import pyarrow as pa
+
 from holdfast.serve.contract import Result
 
-__all__ = ["Answer", "Ask", "Queries"]
+__all__ = ["GONE", "Answer", "Ask", "Queries", "gone_rows"]
+
+GONE = b"gone"  # in the metadata of a batch's schema: the places of rows that are gone, in JSON
 
 
 def _anyone(table: str) -> bool:
@@ -51,15 +56,22 @@ class Answer(Result):
             values, in the order of `columns`; `batches` is then empty and `states` complete.
         committed_ms: of a push query, when the broker had what was read last; 0 of contents.
 
-    The batches of a push query have one more column than `columns`, the last, `PRESENT`: false
-    where a row has left the result (it was removed, or does not pass WHERE any more).  Such a row
-    has its key columns and window bounds, all else is null.
+    A push query also tells of rows that have left its result: those that were removed, or do not
+    pass WHERE any more.  They have their key columns and window bounds, all else is null;
+    `gone_rows` says which of a batch they are.
     """
 
     push: bool = False
     tables: tuple[str, ...] = ()
     rows: Sequence[Sequence[Any]] | None = None
     committed_ms: int = 0
+
+
+def gone_rows(batch: pa.RecordBatch) -> list[int]:
+    """Which rows of a batch have left the result of its push query, by their place from 0."""
+    told = (batch.schema.metadata or {}).get(GONE)
+    gone: list[int] = orjson.loads(told) if told else []
+    return gone
 
 
 class Queries(Protocol):

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.queries import Answer, Ask, gone_rows
 from holdfast.serve.query import Limits, QueryEngine
 from tests.served import DictCatalog, DictReader, stored_json
 
@@ -170,8 +170,9 @@ class _Listener:
             self._reading, self._token = None, self._answer.token
 
     def _hear(self, batch: pa.RecordBatch) -> None:
-        for w, n, present in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            self.heard.setdefault(w, []).append(n if present else None)
+        gone = gone_rows(batch)
+        for i, row in enumerate(batch.to_pylist()):
+            self.heard.setdefault(row["W"], []).append(None if i in gone else row["N"])
 
     async def leave(self) -> None:
         """Ends the query; what is heard later comes after its token."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from holdfast.serve.contract import PartitionState
 from holdfast.serve.http.values import ready_rows, rows_of
-from holdfast.serve.queries import Answer
+from holdfast.serve.queries import Answer, gone_rows
 
 __all__ = [
     "ARROW",
@@ -52,6 +52,12 @@ def ready(answer: Answer, batch: pa.RecordBatch | None) -> _Rows:
     if batch is None:
         return ready_rows(answer.rows or (), answer.columns)
     return rows_of(batch, answer.columns)
+
+
+def _gone(batch: pa.RecordBatch | None) -> dict[str, list[int]]:
+    """Which rows of a push query's batch tell that a row has left its result."""
+    gone = gone_rows(batch) if batch is not None else []
+    return {"gone": gone} if gone else {}
 
 
 def partitions(states: Mapping[int, PartitionState]) -> dict[str, Any]:
@@ -171,7 +177,10 @@ class RowsForm(Chunked):
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
         rows = ready(answer, batch)
         self._rows += len(rows)
-        return [b"".join(b',\n{"row":{"columns":' + orjson.dumps(row) + b"}}" for row in rows)]
+        gone = set(gone_rows(batch)) if batch is not None else ()
+        ends = (b',"tombstone":true}}' if i in gone else b"}}" for i in range(len(rows)))
+        begin = b',\n{"row":{"columns":'
+        return [b"".join(begin + orjson.dumps(r) + e for r, e in zip(rows, ends, strict=True))]
 
     def beat(self) -> bytes:
         return b"\n"
@@ -214,8 +223,9 @@ class ObjectForm(Chunked):
 class LinesForm(Chunked):
     """Our NDJSON: a line that describes, a line per row (an array), and what is known after them.
 
-    Lines that are objects have `columns`, `resume` (of a push query, after each batch), `end` or
-    `error`; empty lines show that the query lives.
+    Lines that are objects have `columns`, `resume` (of a push query, after each batch; with `gone`,
+    the places of those rows of the batch that have left the result), `end` or `error`; empty lines
+    show that the query lives.
     """
 
     kind = NDJSON
@@ -226,7 +236,7 @@ class LinesForm(Chunked):
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
         lines = [orjson.dumps(row) for row in ready(answer, batch)]
         if answer.push:
-            lines.append(orjson.dumps({"resume": answer.token}))
+            lines.append(orjson.dumps({"resume": answer.token, **_gone(batch)}))
         return [b"\n".join(lines) + b"\n"] if lines else []
 
     def beat(self) -> bytes:
@@ -264,7 +274,7 @@ class EventsForm(Chunked):
         rows = ready(answer, batch)
         if not rows and not answer.token:
             return []
-        value = {"rows": rows, **({"resume": answer.token} if answer.token else {})}
+        value = {"rows": rows, **({"resume": answer.token} if answer.token else {}), **_gone(batch)}
         return [self._event("rows", value, answer.token)]
 
     def beat(self) -> bytes:

@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from holdfast.serve.contract import PRESENT, WINDOWEND, WINDOWSTART, Change, ServedTable
+from holdfast.serve.queries import GONE
 from holdfast.serve.query.evaluate import Evaluation
 
-__all__ = ["changed_rows", "first_present"]
+__all__ = ["Told", "changed_rows"]
 
 _Flags = npt.NDArray[np.bool_]
 
 
-def changed_rows(table: ServedTable, evaluation: Evaluation, change: Change) -> pa.Table:
-    """The outputs of a push query for a change, and PRESENT as last column.
+@dataclass(frozen=True)
+class Told:
+    """What a push query tells of a change: its rows, and which of them are there (not gone)."""
+
+    rows: pa.Table
+    there: _Flags
+
+    @property
+    def count(self) -> int:
+        """How many are there."""
+        return int(self.there.sum())
+
+    def first(self, count: int) -> Told:
+        """The rows up to the one with which `count` of them are there."""
+        end = int(np.searchsorted(np.cumsum(self.there), count)) + 1
+        return Told(self.rows.slice(0, end), self.there[:end])
+
+    def batch(self) -> pa.RecordBatch | None:
+        """One batch, None of no rows; see `gone_rows`."""
+        if not len(self.rows):
+            return None
+        rows = self.rows.combine_chunks()
+        if not self.there.all():
+            gone = orjson.dumps(np.flatnonzero(~self.there).tolist())
+            rows = rows.replace_schema_metadata({GONE: gone})
+        return rows.to_batches()[0]
+
+
+def changed_rows(table: ServedTable, evaluation: Evaluation, change: Change) -> Told:
+    """The outputs of a push query for a change.
 
     A row that is not in the result any more, because it was removed or does not pass WHERE now,
     has its key columns and nothing else.  It is left out where it is known that it was not there
@@ -30,9 +62,8 @@ def changed_rows(table: ServedTable, evaluation: Evaluation, change: Change) -> 
     else:
         kept = there | _passing(evaluation, table.decode(change.keys, change.old))[1]
     columns = _without_values(table, evaluation, values, there)
-    names = [*evaluation.schema.names, PRESENT]
-    made = pa.Table.from_arrays([*columns, pa.array(there)], names=names)
-    return made if kept.all() else made.filter(pa.array(kept))
+    made = pa.Table.from_arrays(columns, schema=evaluation.schema)
+    return Told(made, there) if kept.all() else Told(made.filter(pa.array(kept)), there[kept])
 
 
 def _passing(evaluation: Evaluation, rows: pa.Table) -> tuple[pa.Table, _Flags]:
@@ -55,9 +86,3 @@ def _without_values(
         column if ref in keys else column.take(alive)
         for ref, column in zip(refs, values.columns, strict=True)
     ]
-
-
-def first_present(rows: pa.Table, count: int) -> pa.Table:
-    """The rows up to the one with which `count` of them are there."""
-    there = np.cumsum(np.array(rows.column(PRESENT).to_pylist(), np.int64))
-    return rows.slice(0, int(np.searchsorted(there, count)) + 1)

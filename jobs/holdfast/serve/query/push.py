@@ -19,7 +19,7 @@ from holdfast.errors import Retriable
 from holdfast.serve.contract import Change, Reader, ServedTable
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.catch_up import CatchUp
-from holdfast.serve.query.changed import changed_rows, first_present
+from holdfast.serve.query.changed import Told, changed_rows
 from holdfast.serve.query.iterators import Closing, closing, no_batches
 from holdfast.serve.query.limits import Limits, Options
 from holdfast.serve.query.plans import Plan
@@ -119,7 +119,7 @@ class Subscription:
         self._behind: dict[int, CatchUp] = {}
 
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
-        """Rows with PRESENT behind them, a batch per change that has any."""
+        """A batch for each change that has rows."""
         try:
             for partition in range(self._plan.table.partitions):
                 if partition not in self._positions and self._left != 0:
@@ -186,35 +186,23 @@ class Subscription:
         """The rows of a change; after it the answer's token resumes behind the change."""
         evaluation = self._plan.evaluation
 
-        async def made() -> pa.Table:
+        async def made() -> Told:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(
                 self._pool, changed_rows, self._plan.table, evaluation, change
             )
 
-        rows = await (made() if entry is None else entry.result(evaluation, made))
-        if self._cut(rows):
-            rows = first_present(rows, self._left or 0)
-            self._left = 0
+        told = await (made() if entry is None else entry.result(evaluation, made))
+        if self._left is not None and told.count > self._left:
+            told, self._left = told.first(self._left), 0  # the token repeats this change
         else:
-            self._reached(change, rows)
+            self._reached(change, told.count)
         self._answer.committed_ms = change.committed_ms
-        batches = rows.combine_chunks().to_batches()
-        return batches[0] if batches and len(rows) else None
+        return told.batch()
 
-    def _cut(self, rows: pa.Table) -> bool:
-        """Whether LIMIT ends the answer within these rows; the token then repeats the change."""
-        return self._left is not None and present_count(rows) > self._left
-
-    def _reached(self, change: Change, rows: pa.Table) -> None:
+    def _reached(self, change: Change, count: int) -> None:
         if self._left is not None:
-            self._left -= present_count(rows)
+            self._left -= count
         if not change.snapshot or change.last:
             self._positions[change.partition] = change.position
             self._answer.token = write_token(self._plan.table, self._positions)
-
-
-def present_count(rows: pa.Table) -> int:
-    """How many rows are there, of those that say so in their last column."""
-    flags = rows.column(rows.num_columns - 1)
-    return sum(flags.to_pylist())

@@ -14,10 +14,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from holdfast.errors import NoHolder, PositionLost, Retriable
 from holdfast.serve.contract import Change, PartitionState, Reader, ServedTable
+from holdfast.serve.query.changed import Told
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.query.iterators import closing
 
@@ -35,7 +34,7 @@ class Entry:
 
     start: int
     change: Change
-    _results: dict[Evaluation, asyncio.Future[pa.Table]] = field(default_factory=dict)
+    _results: dict[Evaluation, asyncio.Future[Told]] = field(default_factory=dict)
 
     @property
     def bytes(self) -> int:
@@ -43,9 +42,7 @@ class Entry:
         held = sum(map(len, self.change.keys)) + sum(len(r) for r in self.change.rows if r)
         return held + _OVERHEAD * (1 + len(self.change.keys))
 
-    async def result(
-        self, evaluation: Evaluation, made: Callable[[], Awaitable[pa.Table]]
-    ) -> pa.Table:
+    async def result(self, evaluation: Evaluation, made: Callable[[], Awaitable[Told]]) -> Told:
         """What a query makes of it: the first who asks has it made, for all."""
         found = self._results.get(evaluation)
         if found is None:

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import PositionLost, Refused
-from holdfast.serve.contract import PRESENT
-from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.queries import Answer, Ask, gone_rows
 from holdfast.serve.query import Limits, QueryEngine
 from tests.served import DictCatalog, DictReader, stored_json
 
@@ -38,12 +37,13 @@ class Shop:
 
 
 async def take(answer: Answer, count: int) -> list[tuple[Any, ...]]:
-    """The next rows, their PRESENT last; whole batches."""
+    """The next rows, and of each whether it is there; whole batches."""
     found: list[tuple[Any, ...]] = []
     while len(found) < count:
         batch = await asyncio.wait_for(anext(answer.batches), 5)
-        assert batch.schema.names[-1] == PRESENT
-        found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
+        gone = gone_rows(batch)
+        there = [i not in gone for i in range(len(batch))]
+        found += zip(*(c.to_pylist() for c in batch.columns), there, strict=True)
     return found
 
 
