@@ -25,16 +25,22 @@ __all__ = ["ClusterReader"]
 _POLL_S = 0.02
 _AGAIN_S = 0.1
 _PATIENCE_S = 5.0  # while no holder answers: one that is restarted comes back in moments
+_STRICT_S = 1.0  # how long the next holder may take to get as far as the last one was
 _HELD_S = 2.0  # what lasted longer than this was an answer
 _Asked = dict[int, list[bytes]]
 
 
 class ClusterReader:
-    """See `Reader`."""
+    """See `Reader`.
+
+    What it answers of a partition does not go back, also when another holder answers: the next
+    one is given a moment to get as far as the last one was.
+    """
 
     def __init__(self, local: LocalReader, members: Members) -> None:
         self._local = local
         self._members = members
+        self._answered: dict[tuple[str, int], int] = {}  # the last position of a partition
 
     async def get(
         self,
@@ -46,24 +52,39 @@ class ClusterReader:
         at_least: Mapping[int, int] | None = None,
     ) -> Rows:
         """See `Reader`."""
-        terms = Terms(max_lag, at_least or {})
         asked: _Asked = defaultdict(list)
         for key in dict.fromkeys(keys):
             place = table.partition_of(key)
             for partition in range(table.partitions) if place is None else (place,):
                 asked[partition].append(key)
-        here = {p: k for p, k in asked.items() if self._answers_here(table, p, terms)}
-        if len(here) == len(asked):
-            return await self._local.get(table.name, here, within, terms)
-        elsewhere = {p: k for p, k in asked.items() if p not in here}
-        parts = await asyncio.gather(
-            self._local.get(table.name, here, within, terms),
-            *(self._from_any(table, p, k, within, terms) for p, k in elsewhere.items()),
-        )
-        return _together(parts)
+        terms = Terms(max_lag, at_least or {})
+        strict = Terms(max_lag, {p: self._floor(table, p, terms) for p in asked})
+        here = {p: k for p, k in asked.items() if self._local.may_answer(table.name, p, strict)}
+        found = Rows([], [])
+        try:
+            found = await self._local.get(table.name, here, within, strict)
+        except Retriable:  # in this very moment it stopped to be one that may answer
+            here = {}
+        if len(here) < len(asked):
+            others = {p: k for p, k in asked.items() if p not in here}
+            parts = (self._from_any(table, p, k, within, terms) for p, k in others.items())
+            found = _together([found, *await asyncio.gather(*parts)])
+        self._remember(table, found)
+        return found
 
-    def _answers_here(self, table: ServedTable, partition: int, terms: Terms) -> bool:
-        return self._local.may_answer(table.name, partition, terms)
+    def _floor(self, table: ServedTable, partition: int, terms: Terms) -> int:
+        answered = self._answered.get((table.name, partition), 0)
+        return max(answered, terms.at_least.get(partition, 0))
+
+    def _remember(self, table: ServedTable, found: Rows) -> None:
+        for partition, state in found.states.items():
+            self._answered[table.name, partition] = state.position
+
+    def _tries(self, table: ServedTable, partition: int, terms: Terms) -> _Tries:
+        floor = self._floor(table, partition, terms)
+        met = floor == terms.at_least.get(partition, 0)
+        strict = terms if met else Terms(terms.max_lag, {partition: floor})
+        return _Tries(f"{table.name} partition {partition}", strict, terms)
 
     async def _from_any(
         self,
@@ -73,12 +94,12 @@ class ClusterReader:
         within: WindowBounds,
         terms: Terms,
     ) -> Rows:
-        tries = _Tries(table, partition)
+        tries = self._tries(table, partition, terms)
         while True:
             for server in self._members.ranked(table.name, partition):
                 try:
                     holder = self._holder(server)
-                    return await holder.get(table.name, {partition: keys}, within, terms)
+                    return await holder.get(table.name, {partition: keys}, within, tries.terms)
                 except Retriable as error:
                     tries.failed(error)
             await tries.again()
@@ -95,15 +116,18 @@ class ClusterReader:
         at_least: Mapping[int, int] | None = None,
     ) -> AsyncGenerator[Rows, None]:
         """See `Reader`.  A holder that is lost in the middle ends it: another has other moments."""
-        terms, tries = Terms(max_lag, at_least or {}), _Tries(table, partition)
+        tries = self._tries(table, partition, Terms(max_lag, at_least or {}))
         while True:
             for server in self._members.ranked(table.name, partition):
                 begun = False
-                parts = self._holder(server).scan(table.name, partition, (start, end), limit, terms)
+                parts = self._holder(server).scan(
+                    table.name, partition, (start, end), limit, tries.terms
+                )
                 try:
                     async with aclosing(parts):
                         async for part in parts:
                             begun = True
+                            self._remember(table, part)
                             yield part
                 except Retriable as error:
                     if begun:
@@ -180,7 +204,7 @@ class ClusterReader:
         snapshot: bool = False,
     ) -> AsyncGenerator[Change, None]:
         """See `Reader`; when a holder is lost, the next one goes on from the same position."""
-        tries = _Tries(table, partition)
+        tries = _Tries(f"{table.name} partition {partition}")
         contents = snapshot and since is None
         if since is None and not contents:
             now = self._best(table.name, partition)
@@ -211,8 +235,13 @@ class ClusterReader:
 class _Tries:
     """Counts what went wrong, and decides how long it is worth trying."""
 
-    def __init__(self, table: ServedTable, partition: int) -> None:
-        self._name = f"{table.name} partition {partition}"
+    def __init__(
+        self, name: str, strict: Terms | None = None, relaxed: Terms | None = None
+    ) -> None:
+        """`strict` are the terms of the first moments, `relaxed` those of the caller."""
+        self._name = name
+        self.terms = strict or Terms()
+        self._relaxed = relaxed or self.terms
         self._errors: list[Retriable] = []
         self._since = self._last = asyncio.get_running_loop().time()
 
@@ -232,9 +261,12 @@ class _Tries:
             NoHolder: nobody answers.
         """
         behind = next((e for e in self._errors if isinstance(e, StoreBehind)), None)
-        if behind is not None and all(isinstance(e, StoreBehind) for e in self._errors):
-            raise behind
         now = asyncio.get_running_loop().time()
+        if self.terms != self._relaxed:
+            if now - self._since > _STRICT_S:
+                self.terms = self._relaxed
+        elif behind is not None and all(isinstance(e, StoreBehind) for e in self._errors):
+            raise behind
         if now - self._since > _PATIENCE_S:
             last = self._errors[-1]
             raise behind or NoHolder(
@@ -244,7 +276,7 @@ class _Tries:
             )
         self._errors = self._errors[-1:] if behind is None else [behind]
         self._last = now
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_AGAIN_S if self.terms == self._relaxed else _POLL_S)
 
 
 def _together(parts: Sequence[Rows]) -> Rows:

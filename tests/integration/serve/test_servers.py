@@ -1,0 +1,159 @@
+"""Three query servers as processes, two copies: one is killed, and no look-up fails."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from holdfast.local.broker import BrokerStatus
+from tests.table_job import TableJob, settings_of
+
+WAIT_S = 60.0
+KEYS = 200
+SERVERS = 3
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+class Servers:
+    """Owns the processes."""
+
+    def __init__(self, job: TableJob, home: Path) -> None:
+        script = home / "job.sql"
+        script.write_text(job.sql)
+        self.addresses = [f"http://127.0.0.1:{port}" for port in free_ports(SERVERS)]
+        self._script = script
+        self._job = job
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, number: int) -> None:
+        settings, folder = self._job.settings, self._script.parent
+        command = [sys.executable, "-m", "holdfast.cli.main", "serve", str(self._script)]
+        command += ["--home", str(folder), "--server-id", str(number), "--servers", str(SERVERS)]
+        command += ["--listen", self.addresses[number].removeprefix("http://")]
+        command += ["--peers", ",".join(self.addresses), "--copies", "2"]
+        command += ["--set", f"application.id={settings.application_id}"]
+        command += ["--set", f"bootstrap.servers={settings.bootstrap_servers}"]
+        with (folder / f"server-{number}.log").open("ab") as log:
+            self._processes[number] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self, number: int) -> None:
+        process = self._processes.pop(number)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            process.wait(30)
+
+
+@pytest.fixture
+def job(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> Iterator[TableJob]:
+    topic = kafka_topic_name("in")
+    job = TableJob(
+        settings_of(kafka.bootstrap_servers, f"{topic}-app", tmp_path, partitions=6), topic
+    )
+    yield job
+    job.close()
+
+
+@pytest.fixture
+def servers(job: TableJob, tmp_path: Path) -> Iterator[Servers]:
+    servers = Servers(job, tmp_path)
+    yield servers
+    servers.stop()
+
+
+async def ready(http: httpx.AsyncClient, address: str) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            try:
+                if (await http.get(f"{address}/healthcheck")).status_code == httpx.codes.OK:
+                    return
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(0.1)
+
+
+async def look_up(http: httpx.AsyncClient, address: str, key: str) -> int:
+    answer = await http.post(
+        f"{address}/v1/query", json={"sql": f"SELECT n FROM counts WHERE id = '{key}';"}
+    )
+    assert answer.status_code == httpx.codes.OK, answer.text
+    rows: list[list[int]] = answer.json()["rows"]
+    return rows[0][0]
+
+
+async def reading(http: httpx.AsyncClient, address: str, done: asyncio.Event) -> Counter[str]:
+    """Looks keys up one after the other; an answer never goes back."""
+    seen: Counter[str] = Counter()
+    looked = 0
+    while not done.is_set():
+        key = f"k{looked % KEYS}"
+        found = await look_up(http, address, key)
+        assert found >= seen[key]
+        seen[key] = found
+        looked += 1
+    return seen
+
+
+def test_one_server_is_killed_and_no_look_up_fails(
+    job: TableJob, servers: Servers, tmp_path: Path
+) -> None:
+    every = Counter(f"k{i}" for i in range(KEYS))
+
+    async def run() -> None:
+        job.commit(every)
+        for number in range(SERVERS):
+            servers.start(number)
+        async with httpx.AsyncClient(timeout=30.0) as http:
+            for address in servers.addresses:
+                await ready(http, address)
+            done = asyncio.Event()
+            reads = [
+                asyncio.create_task(reading(http, address, done))
+                for address in servers.addresses[:2]
+            ]
+            await asyncio.to_thread(job.commit, every)
+            servers.kill(2)
+            await asyncio.to_thread(job.commit, every)
+            await asyncio.gather(*(at_least(http, a, 3) for a in servers.addresses[:2]))
+            servers.start(2)
+            await ready(http, servers.addresses[2])
+            await asyncio.to_thread(job.commit, every)
+            await asyncio.gather(*(at_least(http, a, 4) for a in servers.addresses))
+            done.set()
+            for seen in await asyncio.gather(*reads):
+                assert set(seen) == set(every)
+
+    asyncio.run(run())
+    restarted = (tmp_path / "server-2.log").read_text()
+    assert restarted.count("the store is empty") == 4  # 6 partitions, two copies, three servers
+    assert "the changelog's tail" in restarted
+
+
+async def at_least(http: httpx.AsyncClient, address: str, count: int) -> None:
+    """Every key has been counted so often, wherever it is read."""
+    async with asyncio.timeout(WAIT_S):
+        for number in range(KEYS):
+            while await look_up(http, address, f"k{number}") < count:
+                continue
