@@ -29,7 +29,6 @@ from holdfast.errors import BadRequest, InvalidConfig
 
 __all__ = ["ANYONE", "Access", "Client", "new_token", "token_hash"]
 
-_LOOK_AGAIN_S = 1.0
 _KEYS = {"name", "token_sha256", "read", "peer"}
 _COOKIE = re.compile(r"(?:^|;\s*)holdfast_token=([^;\s]+)")
 
@@ -73,11 +72,12 @@ class Access:
         InvalidConfig: the file is not as it must be.
     """
 
-    def __init__(self, tokens: Path | None = None, peer_token: str = "") -> None:
+    def __init__(
+        self, tokens: Path | None = None, peer_token: str = "", *, look_again_s: float = 1.0
+    ) -> None:
         self._path = tokens
-        self._peer = (
-            {token_hash(peer_token): Client("peer", ("*",), peer=True)} if peer_token else {}
-        )
+        self._look_again_s = look_again_s
+        self._peer = token_hash(peer_token) if peer_token else ""
         self._stamp: tuple[int, int] | None = None
         self._looked_s = 0.0
         self._clients: dict[str, Client] = {}
@@ -101,22 +101,22 @@ class Access:
         if not token:
             raise _unknown("the request carries no token.")
         self._refresh(self._path)
-        found = self._clients.get(token_hash(token)) or self._peer.get(token_hash(token))
+        found = self._clients.get(token_hash(token))
         if found is None:
             raise _unknown("the request's token is not known here.")
         return found
 
     def peer(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether another query server asks."""
-        if self._peer:
-            token = _token(headers)
-            known = self._clients.get(token_hash(token))
-            return token_hash(token) in self._peer or bool(known and known.peer)
-        return self.client(headers).peer
+        if not self._peer:
+            return self.client(headers).peer
+        hashed = token_hash(_token(headers))
+        known = self._clients.get(hashed)
+        return hashed == self._peer or bool(known and known.peer)
 
     def _refresh(self, path: Path) -> None:
         now = time.monotonic()
-        if now - self._looked_s < _LOOK_AGAIN_S:
+        if now - self._looked_s < self._look_again_s:
             return
         self._looked_s = now
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ _log = logging.getLogger(__name__)
 # Where mounted applications find the `Client` and the `Audit` in their scope.
 CLIENT, AUDIT = "holdfast.client", "holdfast.audit"
 _INTERNAL = "/internal/"
+_OPEN = re.compile(r"/console(/(static/[\w.-]*)?)?")  # a page and its files hold no facts
 
 _Handler = Callable[[Request, Client], Awaitable[None]]
 
@@ -138,9 +140,9 @@ class HttpApp:
         )
 
     async def _mount(self, request: Request, mount: App) -> None:
-        """A mounted application; its page and files are open, they hold no facts."""
+        """A mounted application; all but its page asks for a token where there are any."""
         scope = request.scope
-        scope[CLIENT] = self._client(request) if "/api/" in scope["path"] else ANYONE
+        scope[CLIENT] = ANYONE if _OPEN.fullmatch(scope["path"]) else self._client(request)
         scope[AUDIT] = self._context.audit
         await mount(scope, request.receive, request.send)
 

@@ -63,8 +63,10 @@ class Audit:
             lines, self._lines = self._lines, []
             await asyncio.to_thread(self._write, lines)
 
-    def flush(self) -> None:
+    def close(self) -> None:
         """Writes what waits, now."""
+        if self._task is not None:
+            self._task.cancel()
         lines, self._lines = self._lines, []
         self._write(lines)
 

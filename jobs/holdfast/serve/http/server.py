@@ -200,4 +200,4 @@ async def _ended(server: Server, task: asyncio.Task[None], context: Context) -> 
     await context.running.end(_END_S)
     server.stop()  # type: ignore[no-untyped-call]
     await asyncio.wait((task,), timeout=_END_S)
-    context.audit.flush()
+    context.audit.close()

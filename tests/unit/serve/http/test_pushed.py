@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from holdfast.serve.http.request import Limits
+from tests import plain_http as plain
 from tests.http_world import Served, served
 
 
@@ -35,7 +36,7 @@ def _socket_url(server: Served) -> str:
 
 
 def test_lines_of_a_push_query_come_as_changes_do(server: Served) -> None:
-    with httpx.stream(
+    with plain.stream(
         "POST", f"{server.url}/v1/query", json={"sql": "SELECT LIVE"},
         headers={"accept": "application/x-ndjson"},
     ) as response:  # fmt: skip
@@ -53,7 +54,7 @@ def test_lines_of_a_push_query_come_as_changes_do(server: Served) -> None:
 
 def test_an_event_source_resumes_by_the_id_of_the_last_event(server: Served) -> None:
     def events(last: str) -> list[str]:
-        with httpx.stream(
+        with plain.stream(
             "GET", f"{server.url}/v1/query", params={"sql": "SELECT LIVE LIMIT 2"},
             headers={"accept": "text/event-stream", **({"last-event-id": last} if last else {})},
         ) as response:  # fmt: skip
@@ -109,27 +110,31 @@ def test_a_web_socket_is_told_what_is_wrong(
 
 def test_pages_of_other_sites_get_no_web_socket(server: Served) -> None:
     with pytest.raises((InvalidStatus, ConnectionClosed)):
-        connect(_socket_url(server), origin="http://evil.example").recv()
-    same = f"http://127.0.0.1:{server.port}"
+        connect(_socket_url(server), origin=Origin("http://evil.example")).recv()
+    same = Origin(f"http://127.0.0.1:{server.port}")
     with connect(_socket_url(server), origin=same) as websocket:
         websocket.send('{"sql":"SELECT ONE"}')
         websocket.recv()
 
 
-def test_queries_are_closed_by_their_id(server: Served) -> None:
-    for close in (
-        lambda q: httpx.post(f"{server.url}/close-query", json={"queryId": q}),
-        lambda q: httpx.post(f"{server.url}/ksql", json={"ksql": f"TERMINATE {q};"}),
-    ):
-        with httpx.stream(
-            "POST", f"{server.url}/query-stream", json={"sql": "SELECT LIVE"}
-        ) as response:
-            lines = response.iter_lines()
-            query_id = json.loads(next(lines))["queryId"]
-            assert close(query_id).status_code == 200
-            assert list(lines) == []
-        _until(lambda: server.told.open == 0)
-        assert close(query_id).status_code == 400
+@pytest.mark.parametrize(
+    ("path", "name", "said"),
+    [("/close-query", "queryId", "{}"), ("/ksql", "ksql", "TERMINATE {};")],
+)
+def test_queries_are_closed_by_their_id(server: Served, path: str, name: str, said: str) -> None:
+    def close(query_id: str) -> int:
+        body = {name: said.format(query_id)}
+        return plain.post(server.url + path, json=body).status_code
+
+    with plain.stream(
+        "POST", f"{server.url}/query-stream", json={"sql": "SELECT LIVE"}
+    ) as response:
+        lines = response.iter_lines()
+        query_id = json.loads(next(lines))["queryId"]
+        assert close(query_id) == 200
+        assert list(lines) == []
+    _until(lambda: server.told.open == 0)
+    assert close(query_id) == 400
 
 
 def test_a_reader_that_takes_nothing_is_cut_off_and_delays_nobody(server: Served) -> None:
@@ -140,7 +145,7 @@ def test_a_reader_that_takes_nothing_is_cut_off_and_delays_nobody(server: Served
         slow.sendall(head + body)
         _until(lambda: server.told.open == 1)
         others = [
-            httpx.post(f"{server.url}/v1/query", json={"sql": "SELECT ONE"}).status_code
+            plain.post(f"{server.url}/v1/query", json={"sql": "SELECT ONE"}).status_code
             for _ in range(20)
         ]
         assert others == [200] * 20
@@ -157,7 +162,7 @@ def test_a_server_that_stops_tells_its_push_queries(tmp_path: Path) -> None:
         started = threading.Event()
 
         def read() -> None:
-            with httpx.stream(
+            with plain.stream(
                 "POST", f"{server.url}/v1/query", json={"sql": "SELECT LIVE"},
                 headers={"accept": "application/x-ndjson"},
             ) as response:  # fmt: skip
@@ -189,8 +194,7 @@ def test_many_idle_subscribers_each_get_a_change(server: Served) -> None:
 
     async def all_of_them() -> list[bytes]:
         waiting = asyncio.gather(*(subscriber() for _ in range(count)))
-        while server.told.open < count:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(_until, lambda: server.told.open == count)
         server.push(5)
         return await waiting
 
