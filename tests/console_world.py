@@ -285,7 +285,7 @@ class _Reader:
         found = Rows([], [])
         for key in keys:
             store = self.world.stores.get((table.name, table.partition_of(key) or 0), {})
-            for stored in sorted(store):
+            for stored in sorted(store, key=orjson.loads):
                 if stored.startswith(key[:-1]) and stored[len(key) - 1 : len(key)] in (b",", b"]"):
                     found.keys.append(stored)
                     found.rows.append(store[stored])

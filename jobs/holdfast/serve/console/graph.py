@@ -252,10 +252,11 @@ def _plain(text: str) -> str:
 
 
 def _closes(text: str) -> int:
-    """Where the bracket that `text` begins with is closed; -1: nowhere."""
-    depth = 0
+    """Where the bracket that `text` begins with is closed; -1: nowhere.  Texts hold no brackets."""
+    depth, quoted = 0, False
     for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
+        quoted ^= letter == "'"
+        depth += 0 if quoted else (letter == "(") - (letter == ")")
         if depth == 0:
             return place
     return -1

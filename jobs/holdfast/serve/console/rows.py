@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = ["PAGE_MAX", "RowsPage", "columns_json", "json_rows", "page_of", "show
 
 PAGE_MAX = 200
 _ANY_LAG = 2**62  # rows may be old here: the page shows by how much
+_CURSOR = re.compile(r"([0-9]{1,9})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII)
 _LAST_LETTER = "\U0010ffff"
 
 
@@ -160,8 +162,7 @@ def _cursor(index: int, key: bytes) -> str:
 def _place_of(cursor: str) -> tuple[int, bytes]:
     if not cursor:
         return 0, b""
-    index, _, key = cursor.partition(".")
-    try:
-        return int(index), base64.urlsafe_b64decode(key)
-    except ValueError as error:
-        raise Refused(f"{cursor!r} is no place in a table.", action="begin again") from error
+    match = _CURSOR.fullmatch(cursor)
+    if match is None:
+        raise Refused(f"{cursor[:100]!r} is no place in a table.", action="begin again")
+    return int(match[1]), base64.urlsafe_b64decode(match[2])

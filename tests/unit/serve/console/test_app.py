@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.serve.console.app import Console
+from holdfast.serve.contract import MemberState, Serving
+from holdfast.serve.http.access import ANYONE, Client
+from holdfast.serve.http.app import CLIENT
+from holdfast.serve.http.problems import problem
+from tests.console_driver import DriverOf
+from tests.console_home import CHAOS_RUN, PLAN_RUN, REPORT, write_chaos_run, write_plan
+from tests.console_world import World
+
+GUEST = Client("guest", ("PER_CITY",))
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return orjson.loads(self.body)
+
+
+@dataclass
+class Asking:
+    """Asks the application as the server does."""
+
+    world: World
+    serving: Serving
+    console: Console
+
+    def get(
+        self, path: str, *, client: Client = ANYONE, method: str = "GET", **headers: str
+    ) -> Answer:
+        async def run() -> Answer:
+            await self.console.sample()
+            return await self._once(path, client, method, headers)
+
+        return asyncio.run(run())
+
+    async def _once(
+        self, path: str, client: Client, method: str, headers: Mapping[str, str]
+    ) -> Answer:
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b""}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        before, _, query = path.partition("?")
+        scope = {
+            "type": "http", "method": method, "path": before, "query_string": query.encode(),
+            "headers": [(n.replace("_", "-").encode(), v.encode()) for n, v in headers.items()],
+            CLIENT: client,
+        }  # fmt: skip
+        try:
+            await self.console(scope, receive, send)
+        except HoldfastError as error:
+            assert sent == [], "an answer had begun"
+            status, body = problem(error)
+            return Answer(status, {}, orjson.dumps(body))
+        head = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
+        return Answer(sent[0]["status"], head, b"".join(m.get("body", b"") for m in sent[1:]))
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Asking:
+    world = World()
+    for number in range(5):
+        world.put("PER_CITY", [f"c{number}"], [number, 10 * number])
+        world.put("PER_CUSTOMER", [f"k{number}"], [number, 10 * number])
+    driver = DriverOf(world, lag=12)
+    driver.batch(400, seconds=0.5, commit_seconds=0.02)
+    write_chaos_run(tmp_path)
+    write_plan(tmp_path)
+    serving = world.serving(tmp_path)
+    return Asking(world, serving, Console(serving, [driver.url]))
+
+
+def test_the_page_is_under_a_policy_that_lets_nothing_else_in(asking: Asking) -> None:
+    page = asking.get("/console/")
+    assert page.status == 200
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert asking.get("/console").headers["location"] == "/console/"
+
+
+def test_files_are_sent_again_only_when_they_changed(asking: Asking) -> None:
+    first = asking.get("/console/static/js/main.js")
+    assert (first.status, first.headers["cache-control"]) == (200, "no-cache")
+    assert first.headers["content-type"] == "text/javascript; charset=utf-8"
+    again = asking.get("/console/static/js/main.js", if_none_match=first.headers["etag"])
+    assert (again.status, again.body) == (304, b"")
+    other = asking.get("/console/static/js/main.js", if_none_match='"another"')
+    assert other.body == first.body
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/console/static/../app.py", "/console/static/", "/console/static/js", "/console/nothing",
+     "/console/api/", "/console/api/nothing", "/console/api/chaos/a/b/report.html",
+     "/console/api/overview/"],
+)  # fmt: skip
+def test_what_is_not_there_is_not_found(asking: Asking, path: str) -> None:
+    assert asking.get(path).status == 404
+
+
+def test_nothing_can_be_changed(asking: Asking) -> None:
+    for method in ("POST", "PUT", "DELETE", "PATCH"):
+        assert asking.get("/console/api/overview", method=method).status == 405
+
+
+def test_the_overview_tells_of_server_job_and_tables(asking: Asking) -> None:
+    told = asking.get("/console/api/overview").json
+    assert told["server"]["application_id"] == "shop"
+    assert [(m["id"], m["me"], m["rows"]) for m in told["members"]] == [
+        ("0", True, 10),
+        ("1", False, 10),
+    ]
+    (job,) = told["jobs"]
+    assert (job["state"], job["answers"], job["lag"], job["executors"]) == (
+        "running",
+        True,
+        12,
+        ["0", "1"],
+    )
+    relations = {r["name"]: r for r in told["relations"]}
+    assert list(relations)[:2] == ["ORDERS", "CUSTOMERS"]
+    city = relations["PER_CITY"]
+    assert (city["rows"], city["records"], city["source_lag"], city["held"]) == (5, 400, 12, 4)
+    assert city["served"]
+    assert not relations["PLACED"]["served"]
+    assert "no rows by key" in relations["PLACED"]["reason"]
+    assert relations["PER_PRODUCT_MINUTE"]["window"] == "TUMBLING"
+    assert relations["PER_PRODUCT_MINUTE"]["dropped"] == 3
+
+
+def test_a_server_that_is_gone_counts_for_nothing(asking: Asking) -> None:
+    asking.world.other_behind = 2
+    asking.world.other = MemberState.GONE
+    told = asking.get("/console/api/overview").json
+    assert [m["state"] for m in told["members"]] == ["READY", "GONE"]
+    assert next(r for r in told["relations"] if r["name"] == "PER_CITY")["lag"] == 0
+
+
+def test_partitions_have_their_executor_and_all_of_their_copies(asking: Asking) -> None:
+    asking.world.other_behind = 1
+    told = asking.get("/console/api/partitions").json
+    assert len(told) == 12
+    mine = [p for p in told if p["table"] == "PER_CITY"]
+    assert [p["partition"] for p in mine] == [0, 1, 2, 3]
+    assert [p["owner"]["owner"] for p in mine] == ["0", "1", "0", "1"]
+    for partition in mine:
+        here, there = partition["holders"]
+        assert (here["server"], here["lag"], here["restoring"]) == ("0", 0, False)
+        assert (there["server"], there["restoring"]) == ("1", True)
+        assert there["lag"] == min(1, there["end"])
+
+
+def test_without_a_driver_the_rest_is_there(tmp_path: Path) -> None:
+    world = World()
+    serving = world.serving(tmp_path)
+    asking = Asking(world, serving, Console(serving))
+    assert asking.get("/console/api/overview").json["jobs"] == []
+    assert all(p["owner"] is None for p in asking.get("/console/api/partitions").json)
+    assert asking.get("/console/api/chaos").json == []
+
+
+def test_a_relation_is_explained(asking: Asking) -> None:
+    told = asking.get("/console/api/relations/PER_CITY").json
+    assert told["statement"].startswith("CREATE TABLE per_city")
+    assert "Sub-topology 1" in told["explain"]
+    assert told["changelog"] == "shop-ctas_per_city-changelog"
+    assert "Source STREAM ORDERS" in asking.get("/console/api/relations/ORDERS").json["explain"]
+    assert asking.get("/console/api/relations/NOPE").status == 400
+
+
+def test_series_grow_with_each_look(asking: Asking) -> None:
+    first = asking.get("/console/api/activity").json
+    second = asking.get("/console/api/activity").json
+    assert len(second["at_ms"]) == len(first["at_ms"]) + 1
+    assert "shop/ctas_per_city" in second["queries"]
+    assert "PER_CITY" in second["tables"]
+    newest = second["at_ms"][-1]
+    assert asking.get(f"/console/api/activity?after={newest + 10**9}").json["at_ms"] == []
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "1.5", "9" * 19, "²", "1 "])
+def test_numbers_are_numbers(asking: Asking, text: str) -> None:
+    assert asking.get(f"/console/api/activity?after={quote(text)}").status == 400
+
+
+def test_rows_are_those_of_the_search(asking: Asking) -> None:
+    told = asking.get("/console/api/tables/PER_CITY/rows?search=c3").json
+    assert [row[:3] for row in told["rows"]] == [["c3", 3, 30]]
+    assert len(asking.get("/console/api/tables/PER_CITY/rows?search=").json["rows"]) == 5
+    part = asking.get("/console/api/tables/PER_CITY/rows?limit=2").json
+    rest = asking.get(f"/console/api/tables/PER_CITY/rows?cursor={quote(part['next'])}").json
+    assert len(part["rows"]) + len(rest["rows"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("tables/NOPE/rows", "no table NOPE"),
+        ("tables/PLACED/rows", "no rows by key"),
+        ("tables/PER_CITY/rows?search=a&search=b", "2 values"),
+        ("tables/PER_CITY/rows?cursor=zz", "no place"),
+        ("tables/NOPE/changes", "no table NOPE"),
+        ("chaos/never", "no chaos run"),
+        ("compaction/never", "no plan"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_reason(asking: Asking, path: str, says: str) -> None:
+    answer = asking.get(f"/console/api/{path}")
+    assert answer.status == 400
+    assert says in answer.json["message"]
+
+
+def test_who_may_not_read_a_table_sees_that_it_is_there_and_no_row(asking: Asking) -> None:
+    for path in ("rows", "changes", "rows?search=k1"):
+        assert asking.get(f"/console/api/tables/PER_CUSTOMER/{path}", client=GUEST).status == 403
+    assert asking.get("/console/api/tables/PER_CITY/rows", client=GUEST).status == 200
+    told = asking.get("/console/api/overview", client=GUEST).json["relations"]
+    assert {r["name"]: r["served"] for r in told if r["query"]} == {
+        "PER_CUSTOMER": False, "PER_PRODUCT_MINUTE": False, "PLACED": False, "PER_CITY": True,
+        "LARGE_ORDERS": False,
+    }  # fmt: skip
+
+
+def test_runs_and_their_reports(asking: Asking) -> None:
+    assert asking.get("/console/api/chaos").json[0]["verdict"] == "invalid"
+    assert asking.get(f"/console/api/chaos/{CHAOS_RUN}").json["tables"][0]["name"] == "PER_CUSTOMER"
+    assert asking.get("/console/api/compaction").json[0]["state"] == "as predicted"
+    assert len(asking.get(f"/console/api/compaction/{PLAN_RUN}").json["topics"]) == 2
+    for kind, run in (("chaos", CHAOS_RUN), ("compaction", PLAN_RUN)):
+        report = asking.get(f"/console/api/{kind}/{run}/report.html")
+        assert report.body.decode() == REPORT
+        assert "sandbox" in report.headers["content-security-policy"]
+
+
+def test_names_cannot_lead_out_of_the_home(asking: Asking) -> None:
+    for name in ("..", "%2e%2e", "..%2f..%2fetc", "%2fetc", "."):
+        assert asking.get(f"/console/api/chaos/{name}").status == 400
+        assert asking.get(f"/console/api/chaos/{name}/report.html").status == 400
