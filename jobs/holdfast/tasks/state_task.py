@@ -6,6 +6,7 @@ The order and its failure table are in `holdfast.types.steps`; the numbers below
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,9 @@ _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
 # For the end of what `init` has ended to show, and for brokers to end what `compaction.roll` left
 # behind when it was killed: its timeout, and the 10 s between two looks for such transactions.
 _ENDED_S = 20.0
+# State partitions are opened side by side, but a restore computes more than it waits: two at once
+# would each take twice as long, and the first result of neither would come earlier.
+_RESTORING = threading.Lock()
 
 
 @dataclass
@@ -133,7 +137,9 @@ class StateTask:
             self._partition,
             windowed=self._processor.windowed,
         )
-        report = self._restore(self._store, self._tombstones_kept_ms(admin))
+        kept_ms = self._tombstones_kept_ms(admin)
+        with _RESTORING:
+            report = self._restore(self._store, kept_ms)
         self.marker = self._store.marker
         check_marker(self.marker, plan.query, plan.state_partitions)
         reached(Step.OPENED, plan.query.id, self._partition)
