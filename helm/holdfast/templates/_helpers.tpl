@@ -8,6 +8,7 @@
 
 {{- define "holdfast.driver" -}}{{ include "holdfast.name" . }}-driver{{- end }}
 {{- define "holdfast.executor" -}}{{ include "holdfast.name" . }}-executor{{- end }}
+{{- define "holdfast.serve" -}}{{ include "holdfast.name" . }}-serve{{- end }}
 {{- define "holdfast.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end }}
 {{- define "holdfast.serviceAccount" -}}{{ .Values.serviceAccount.name | default (include "holdfast.driver" .) }}{{- end }}
 

@@ -48,6 +48,7 @@ class _Options:
     insecure: bool
     audit: Path | None
     rate_limit: float
+    drivers: tuple[str, ...]
 
 
 @click.command("serve")
@@ -104,6 +105,19 @@ class _Options:
     default=0.0,
     show_default=True,
     help="Requests a second of one client; 0: any number.",
+)
+@click.option(
+    "--driver",
+    "drivers",
+    multiple=True,
+    metavar="URL",
+    help="A job's driver, for the console; one that runs in the same home is found.",
+)
+@click.option(
+    "--driver",
+    multiple=True,
+    metavar="URL",
+    help="A job's driver, for the console: its metrics address. Those of --home are found anyway.",
 )
 def command(
     scripts: tuple[Path, ...],
@@ -204,7 +218,8 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with answering(scripts, settings, plan, listen, peers) as node:
+    server = answering(scripts, settings, plan, listen, peers, drivers=given.drivers)
+    async with server as node:
         click.echo(f"Server {plan.me} of {len(plan.addresses)} answers at {listen.url}", err=True)
         shown = asyncio.create_task(_show_restores(node))
         await stop.wait()

@@ -26,8 +26,15 @@ async def answering(
     plan: Plan,
     listen: Listen,
     peers: PeerSettings,
+    *,
+    drivers: Sequence[str] = (),
 ) -> AsyncGenerator[Node, None]:
     """The server, answering; leaving it ends push queries first and lets go of the stores last.
+
+    `drivers`: base addresses of jobs' drivers, for the console; those of the home are found anyway.
+
+    Args:
+        drivers: addresses of jobs' drivers, for the console.
 
     Raises:
         InvalidStatement, InvalidConfig, Refused: see `Node` and `holdfast.serve.http.server`.
@@ -37,7 +44,7 @@ async def answering(
         serving = node.serving
         engine = QueryEngine(serving.catalog, serving.reader)
         stack.push_async_callback(engine.aclose)
-        console = await stack.enter_async_context(Console(serving))
+        console = await stack.enter_async_context(Console(serving, drivers))
         mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster)}
         await stack.enter_async_context(running(serving, engine, listen, mounts))
         yield node

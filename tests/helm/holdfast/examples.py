@@ -67,8 +67,20 @@ FULL: dict[str, Any] = {
         "javaOptions": "-XX:+PrintFlagsFinal -Dx=y",
         "volume": {"size": "1Ti", "storageClass": "fast", "accessMode": "ReadWriteOnce"},
     },
+    "serve": {
+        **_SCHEDULING,
+        "enabled": True,
+        "replicas": 3,
+        "copies": 2,
+        "auth": {"existingSecret": "readers"},
+        "tls": {"existingSecret": "serve-tls"},
+        "volume": {"size": "2Ti", "storageClass": "fast", "accessMode": "ReadWriteOnce"},
+        "rateLimit": 50,
+        "audit": True,
+    },
     "serviceAccount": {"annotations": {"example.org/role": "reader"}},
     "networkPolicy": {
+        "queriesFrom": [{"podSelector": {"matchLabels": {"app": "dashboards"}}}],
         "kafkaPorts": [9093, 9094],
         "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
     },
@@ -86,6 +98,7 @@ SETS: dict[str, dict[str, Any]] = {
     }
     | {"serviceAccount": {"create": False, "name": "ours"}}
     | {"driver": {"persistence": {"enabled": False}}},
+    "serve": MINIMAL | {"serve": {"enabled": True, "auth": {"insecure": True}}},
     "tls": MINIMAL
     | {"kafka": {"bootstrapServers": "k:1", "tls": {"existingSecret": "ca"}}}
     | {"driver": {"persistence": {"storageClass": "slow"}}},

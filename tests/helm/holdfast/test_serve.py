@@ -1,0 +1,101 @@
+"""Query servers, as the chart makes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.cli.serve import command
+from holdfast.serve.cluster.members import Plan
+from tests.helm.conftest import Manifest, Refused, Render
+from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named
+
+
+def _container(manifests: list[Manifest], name: str) -> dict[str, Any]:
+    (found,) = containers(named(manifests)[f"StatefulSet/{name}"]["spec"]["template"])
+    return found
+
+
+def _options(arguments: list[str]) -> dict[str, Any]:
+    """What the command line makes of the container's arguments."""
+    assert arguments[:2] == ["holdfast", "serve"]
+    parsed = command.make_context("serve", list(arguments[2:]))
+    return parsed.params
+
+
+def test_there_are_none_unless_they_are_asked_for(render: Render) -> None:
+    assert not [name for name in named(render(CHART, MINIMAL)) if "serve" in name]
+
+
+@pytest.mark.parametrize("values", [SETS["serve"], FULL], ids=["open", "full"])
+def test_the_command_line_takes_what_the_chart_gives(
+    values: dict[str, Any], render: Render
+) -> None:
+    container = _container(render(CHART, values, name="movies"), "movies-serve")
+    options = _options(container["args"])
+    replicas = values["serve"].get("replicas", 2)
+    plan = Plan.of(replicas - 1, options["servers"], options["copies"], options["peers"])
+    scheme = "https" if "tls" in values["serve"] else "http"
+    pods = [f"{scheme}://movies-serve-{n}.movies-serve-pods:8088" for n in range(replicas)]
+    assert plan.addresses == tuple(pods)
+    assert options["insecure"] == ("existingSecret" not in values["serve"]["auth"])
+    mounted = [m["mountPath"] for m in container["volumeMounts"]]
+    files = ("tokens", "peer_token_file", "tls_cert", "tls_key", "peer_ca", "config")
+    for path in (options[name] for name in files if options[name] is not None):
+        assert any(str(path).startswith(f"{place}/") for place in mounted)
+    (number,) = [e for e in container["env"] if e["name"] == "HOLDFAST_CLI_SERVER_ID"]
+    assert "pod-index" in number["valueFrom"]["fieldRef"]["fieldPath"]
+
+
+def test_peers_are_found_before_they_are_ready_and_clients_only_after(render: Render) -> None:
+    found = named(render(CHART, SETS["serve"], name="movies"))
+    peers, clients = found["Service/movies-serve-pods"], found["Service/movies-serve"]
+    assert peers["spec"]["clusterIP"] == "None"
+    assert peers["spec"]["publishNotReadyAddresses"] is True
+    assert "publishNotReadyAddresses" not in clients["spec"]
+    stateful = found["StatefulSet/movies-serve"]["spec"]
+    assert stateful["serviceName"] == "movies-serve-pods"
+    labels = stateful["template"]["metadata"]["labels"]
+    for service in (peers, clients, found["PodDisruptionBudget/movies-serve"]):
+        selector = service["spec"]["selector"]
+        assert selector.get("matchLabels", selector).items() <= labels.items()
+
+
+def test_volumes_outlive_their_pods(render: Render) -> None:
+    stateful = named(render(CHART, FULL, name="movies"))["StatefulSet/movies-serve"]["spec"]
+    kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert stateful["persistentVolumeClaimRetentionPolicy"] == kept
+    (claim,) = stateful["volumeClaimTemplates"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "2Ti"
+
+
+def test_a_changed_statement_starts_no_server_anew(render: Render) -> None:
+    def template(values: dict[str, Any]) -> Any:
+        return named(render(CHART, values))["StatefulSet/tried-serve"]["spec"]["template"]
+
+    values = SETS["serve"]
+    changed = values | {"sql": values["sql"] + "-- more"}
+    assert template(changed) == template(values)
+    assert template(values | {"properties": {"state.partitions": 3}}) != template(values)
+
+
+def test_clients_with_certificates_need_no_token(render: Render) -> None:
+    tls = {"existingSecret": "certs", "clientCertificate": True}
+    values = MINIMAL | {"serve": {"enabled": True, "tls": tls}}
+    container = _container(render(CHART, values), "tried-serve")
+    assert str(_options(container["args"])["client_ca"]).endswith("ca.crt")
+    assert container["readinessProbe"].keys() == {"tcpSocket", "periodSeconds"}
+
+
+def test_who_may_ask_must_be_said(refused: Refused) -> None:
+    assert "who may ask" in refused(CHART, MINIMAL | {"serve": {"enabled": True}})
+    tls = {"clientCertificate": True}
+    values = MINIMAL | {"serve": {"enabled": True, "tls": tls}}
+    assert "needs serve.tls.existingSecret" in refused(CHART, values)
+
+
+def test_only_named_pods_may_ask(render: Render) -> None:
+    policy = named(render(CHART, FULL, name="movies"))["NetworkPolicy/movies-serve"]["spec"]
+    (from_all,) = [rule for rule in policy["ingress"] if rule.get("ports") == [{"port": 8088}]]
+    assert from_all["from"] == FULL["networkPolicy"]["queriesFrom"]
