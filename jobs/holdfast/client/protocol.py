@@ -252,7 +252,7 @@ class Changes:
             self.columns = tuple(c["name"] for c in told["columns"])
             self.types = tuple(c["type"] for c in told["columns"])
             return
-        yield from self._ready()
+        yield from self._ready(frozenset(told.get("gone", ())))
         self.token = told.get("resume") or self.token
         self.ended = "end" in told
 
@@ -265,9 +265,12 @@ class Changes:
         if not self.ended:
             raise Retriable("the server closed the connection before the query's end.")
 
-    def _ready(self) -> Sequence[Row]:
+    def _ready(self, gone: frozenset[int]) -> Sequence[Row]:
         lines, self._waiting = self._waiting, []
         decode = decoder(self.types)
         names = {name: index for index, name in enumerate(self.columns)}
         self.given += len(lines)
-        return [Row(names, decode(loads(line, self.types))) for line in lines]
+        return [
+            Row(names, decode(loads(line, self.types)), gone=index in gone)
+            for index, line in enumerate(lines)
+        ]

@@ -10,16 +10,22 @@ __all__ = ["Partition", "Result", "Row"]
 
 
 class Row(Mapping[str, Any]):
-    """One row, by column name; `values_` are its values in order."""
+    """One row, by column name; `in_order` are its values as the columns stand.
 
-    __slots__ = ("_names", "values_")
+    `gone`: of a push query, the row has left the result; it has its key and nothing else.
+    """
 
-    def __init__(self, names: Mapping[str, int], values: tuple[Any, ...]) -> None:
+    __slots__ = ("_names", "gone", "in_order")
+
+    def __init__(
+        self, names: Mapping[str, int], values: tuple[Any, ...], *, gone: bool = False
+    ) -> None:
         self._names = names
-        self.values_ = values
+        self.in_order = values
+        self.gone = gone
 
     def __getitem__(self, name: str) -> Any:
-        return self.values_[self._names[name]]
+        return self.in_order[self._names[name]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -28,7 +34,8 @@ class Row(Mapping[str, Any]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return f"Row({', '.join(f'{n}={v!r}' for n, v in self.items())})"
+        values = ", ".join(f"{n}={v!r}" for n, v in self.items())
+        return f"Row({values}{', gone' if self.gone else ''})"
 
 
 @dataclass(frozen=True)

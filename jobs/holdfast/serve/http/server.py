@@ -33,7 +33,7 @@ __all__ = ["Listen", "running", "serve_http"]
 
 _log = logging.getLogger(__name__)
 
-_END_S = 5.0
+_END_S = 2
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ async def serve_http(
 
 
 def _server(app: HttpApp, listen: Listen) -> Server:
-    return Server(
+    server = Server(
         app,
         address=listen.host,
         port=listen.port,
@@ -166,6 +166,8 @@ def _server(app: HttpApp, listen: Listen) -> Server:
         ssl_ca=listen.client_ca,
         ssl_client_verify=listen.client_ca is not None,
     )
+    server.workers_kill_timeout = _END_S  # of clients that hold on to their connections
+    return server
 
 
 def _check_free(listen: Listen) -> None:
@@ -199,5 +201,7 @@ async def _answers(listen: Listen, server: asyncio.Task[None]) -> None:
 async def _ended(server: Server, task: asyncio.Task[None], context: Context) -> None:
     await context.running.end(_END_S)
     server.stop()  # type: ignore[no-untyped-call]
-    await asyncio.wait((task,), timeout=_END_S)
+    await asyncio.wait((task,), timeout=2 * _END_S)
+    if task.done() and not isinstance(task.exception(), TimeoutError | None):
+        task.result()
     context.audit.close()
