@@ -12,7 +12,7 @@ import orjson
 from holdfast.runtime.endpoint import serve
 from holdfast.runtime.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
-from holdfast.types.ids import OffsetRange
+from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.status import ExecutorStatus, JobState, JobStatus, PartitionStatus, QueryStatus
 from tests.console_world import JOB, World
 
@@ -27,6 +27,7 @@ class DriverOf:
     records: dict[str, int] = field(default_factory=dict)
     lag: int = 0
     url: str = ""
+    application_id: str = JOB
 
     def __post_init__(self) -> None:
         self.metrics = Metrics(JOB)
@@ -54,6 +55,7 @@ class DriverOf:
             q.id: QueryStatus(
                 q.sink.name,
                 q.sink.topic,
+                changelog_topic(self.application_id, q.id) if q.stateful else "",
                 batch_id=7,
                 records_total=self.records.get(q.id, 0),
                 dropped_late=3 if q.sink.window else 0,
@@ -64,7 +66,7 @@ class DriverOf:
             for q in self.world.planned.queries
         }
         status = JobStatus(
-            JOB,
+            self.application_id,
             state=JobState.RUNNING,
             updated_ms=int(time.time() * 1000),
             executors=tuple(ExecutorStatus(w.executor_id, str(w.volume)) for w in WHERE),

@@ -139,7 +139,7 @@ class Console:
 
     async def sample(self) -> None:
         """Looks once at jobs and servers."""
-        self._told = await self._drivers.ask()
+        self._told = facts.related(self._serving, await self._drivers.ask())
         members = self._serving.cluster.members()
         self._activity.add(sample_of(int(time.time() * 1000), self._told, members))
 
@@ -176,10 +176,10 @@ class Console:
         await asked.request.json(told)
 
     async def _topology(self, asked: _Asked) -> None:
-        await asked.request.json(facts.graph(self._serving))
+        await asked.request.json(facts.graph(self._serving, self._told))
 
     async def _relation(self, asked: _Asked) -> None:
-        await asked.request.json(facts.relation(self._serving, asked.names[0]))
+        await asked.request.json(facts.relation(self._serving, self._told, asked.names[0]))
 
     async def _partitions(self, asked: _Asked) -> None:
         await asked.request.json(facts.partitions(self._serving, self._told))

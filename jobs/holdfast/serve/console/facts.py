@@ -17,7 +17,7 @@ from holdfast.sql.explain import explain
 from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import Query, Topology
 
-__all__ = ["MayRead", "graph", "overview", "partitions", "relation"]
+__all__ = ["MayRead", "graph", "overview", "partitions", "related", "relation"]
 
 MayRead = Callable[[str], bool]
 """Whether who asks may read the table of this name."""
@@ -78,7 +78,7 @@ def _relations(
     """Declared sources first, then what queries write, in the script's order."""
     topology, tables = serving.catalog.topology(), serving.catalog.tables()
     unserved = serving.catalog.unserved()
-    told = _told_by_query(drivers, serving.settings.application_id)
+    told = _told_by_query(serving, drivers)
     best = _best(members)
     queries = {query.sink.name: query for query in topology.queries}
     names = dict.fromkeys([*(s.name for s in topology.sources), *queries])
@@ -111,13 +111,31 @@ def _shape(topology: Topology, query: Query | None, name: str) -> dict[str, Any]
     }
 
 
-def _told_by_query(drivers: Iterable[Driver], application_id: str) -> dict[str, Mapping[str, Any]]:
-    return {
-        query_id: told
-        for driver in drivers
-        if driver.application_id == application_id
-        for query_id, told in driver.queries.items()
-    }
+def related(serving: Serving, drivers: Iterable[Driver]) -> list[Driver]:
+    """The drivers of the jobs that are served; a home may know of others."""
+    wanted = {(q.id, q.sink.name) for q in serving.catalog.topology().queries}
+    return [d for d in drivers if wanted & {(i, t.get("sink")) for i, t in d.queries.items()}]
+
+
+def _told_by_query(serving: Serving, drivers: Iterable[Driver]) -> dict[str, Mapping[str, Any]]:
+    """What drivers say of each query.
+
+    Where several know one of that name, that counts which writes what is followed here.
+    """
+    followed = {table.topic for table in serving.catalog.tables().values()}
+    main = serving.settings.application_id
+
+    def fits(pair: tuple[Driver, Mapping[str, Any]]) -> tuple[bool, bool, bool]:
+        driver, told = pair
+        return told.get("changelog") in followed, driver.application_id == main, driver.answers
+
+    found: dict[str, tuple[Driver, Mapping[str, Any]]] = {}
+    for driver in drivers:
+        for query_id, told in driver.queries.items():
+            known = found.get(query_id)
+            if known is None or fits(known) < fits((driver, told)):
+                found[query_id] = driver, told
+    return {query_id: told for query_id, (_, told) in found.items()}
 
 
 def _progress(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,13 +177,24 @@ def _stored(table: ServedTable, best: _Best) -> dict[str, Any]:
     }
 
 
-def graph(serving: Serving) -> dict[str, Any]:
-    """The topology of the whole job, as `graph_of` has it."""
-    topology = serving.catalog.topology()
-    return asdict(graph_of(topology.queries, serving.settings.application_id))
+def graph(serving: Serving, drivers: Iterable[Driver]) -> dict[str, Any]:
+    """The topology of all jobs, as `graph_of` has it."""
+    queries = serving.catalog.topology().queries
+    return asdict(graph_of(queries, _changelogs(serving, drivers)))
 
 
-def relation(serving: Serving, name: str) -> dict[str, Any]:
+def _changelogs(serving: Serving, drivers: Iterable[Driver]) -> dict[str, str]:
+    """By the id of every query that has state."""
+    told = _told_by_query(serving, drivers)
+    main = serving.settings.application_id
+    return {
+        query.id: str(told.get(query.id, {}).get("changelog") or changelog_topic(main, query.id))
+        for query in serving.catalog.topology().queries
+        if query.stateful
+    }
+
+
+def relation(serving: Serving, drivers: Iterable[Driver], name: str) -> dict[str, Any]:
     """The statement of a stream or table, and what `holdfast explain` says of its query.
 
     Raises:
@@ -183,15 +212,13 @@ def relation(serving: Serving, name: str) -> dict[str, Any]:
         "name": name,
         "statement": query.statement,
         "explain": explain(alone),
-        "changelog": changelog_topic(serving.settings.application_id, query.id)
-        if query.stateful
-        else "",
+        "changelog": _changelogs(serving, drivers).get(query.id, ""),
     }
 
 
 def partitions(serving: Serving, drivers: Sequence[Driver]) -> list[dict[str, Any]]:
     """Every table's partitions: the executor that keeps each, and the servers that hold it."""
-    told = _told_by_query(drivers, serving.settings.application_id)
+    told = _told_by_query(serving, drivers)
     holders = _holders(serving.cluster.members())
     found = []
     for table in serving.catalog.tables().values():

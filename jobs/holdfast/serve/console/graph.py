@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.sql.explain_text import columns, duration
-from holdfast.types.ids import changelog_topic
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,
@@ -72,9 +71,9 @@ class Graph:
     edges: tuple[Edge, ...]
 
 
-def graph_of(queries: Iterable[Query], application_id: str) -> Graph:
-    """The graph of all `queries` of the job `application_id`."""
-    drawing = _Drawing(application_id)
+def graph_of(queries: Iterable[Query], changelogs: Mapping[str, str]) -> Graph:
+    """The graph of all `queries`; `changelogs` by the id of each that has state."""
+    drawing = _Drawing(changelogs)
     for query in queries:
         drawing.add(query)
     return Graph(tuple(drawing.nodes.values()), tuple(drawing.edges))
@@ -82,14 +81,14 @@ def graph_of(queries: Iterable[Query], application_id: str) -> Graph:
 
 @dataclass
 class _Drawing:
-    application_id: str
+    changelogs: Mapping[str, str]
     nodes: dict[str, Node] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
 
     def add(self, query: Query) -> None:
         """Draws one query from what it reads to what it writes."""
         ends = list(self._inputs(query))
-        step = self._put(_step_node(query, self.application_id))
+        step = self._put(_step_node(query, self.changelogs.get(query.id, "")))
         label = _way(query)
         for place, end in enumerate(ends):
             broadcast = label == "broadcast"
@@ -141,7 +140,7 @@ def _way(query: Query) -> str:
     return "broadcast" if isinstance(query.step, JoinStep) and query.step.broadcast else "by key"
 
 
-def _step_node(query: Query, application_id: str) -> Node:
+def _step_node(query: Query, changelog: str) -> Node:
     kind, title, text, facts = _told(query)
     return Node(
         f"{query.id}:step",
@@ -150,7 +149,7 @@ def _step_node(query: Query, application_id: str) -> Node:
         text,
         tuple(facts.items()),
         query.id,
-        changelog_topic(application_id, query.id) if query.stateful else "",
+        changelog,
     )
 
 

@@ -184,6 +184,22 @@ def test_without_a_driver_the_rest_is_there(tmp_path: Path) -> None:
     assert asking.get("/console/api/chaos").json == []
 
 
+def test_of_jobs_with_the_same_statements_that_counts_which_is_followed(tmp_path: Path) -> None:
+    world = World()
+    other = DriverOf(world, lag=99, application_id="older")
+    ours = DriverOf(world, lag=1)
+    elsewhere = "CREATE STREAM s (v INT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1);"
+    copies = World(script=f"{elsewhere} CREATE STREAM copies AS SELECT * FROM s;")
+    stranger = DriverOf(copies, application_id="stranger")
+    serving = world.serving(tmp_path)
+    asking = Asking(world, serving, Console(serving, [ours.url, other.url, stranger.url]))
+    told = asking.get("/console/api/overview").json
+    assert [j["application_id"] for j in told["jobs"]] == ["older", "shop"]
+    assert {r["source_lag"] for r in told["relations"] if r["query"]} == {1}
+    nodes = asking.get("/console/api/topology").json["nodes"]
+    assert {n["changelog"].split("-")[0] for n in nodes if n["changelog"]} == {"shop"}
+
+
 def test_a_relation_is_explained(asking: Asking) -> None:
     told = asking.get("/console/api/relations/PER_CITY").json
     assert told["statement"].startswith("CREATE TABLE per_city")

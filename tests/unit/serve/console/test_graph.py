@@ -16,7 +16,8 @@ CREATE TABLE small (cust VARCHAR PRIMARY KEY, city VARCHAR)
 
 
 def drawn(statement: str) -> Graph:
-    return graph_of(compile_text(SOURCES + statement).queries, "app")
+    queries = compile_text(SOURCES + statement).queries
+    return graph_of(queries, {q.id: f"{q.id}-changelog" for q in queries if q.stateful})
 
 
 def way(graph: Graph, name: str) -> list[str]:
@@ -42,7 +43,7 @@ def test_an_aggregate_goes_from_its_source_through_where_and_having_to_its_table
     assert the(graph, "filter").text == "AMOUNT > 5"
     assert the(graph, "having").text == "SUM(AMOUNT) > 2"
     group = the(graph, "group")
-    assert group.changelog == "app-ctas_t-changelog"
+    assert group.changelog == "ctas_t-changelog"
     assert dict(group.facts)["aggregates"] == "COUNT(*); SUM(AMOUNT)"
 
 
@@ -78,7 +79,7 @@ def test_a_statement_of_several_queries_is_one_chain() -> None:
 
 
 def test_queries_share_the_streams_that_they_read() -> None:
-    graph = graph_of(compile_text(SCRIPT).queries, "shop")
+    graph = graph_of(compile_text(SCRIPT).queries, {})
     ids = [n.id for n in graph.nodes]
     assert len(ids) == len(set(ids))
     assert ids.count("relation:ORDERS") == 1
