@@ -113,12 +113,6 @@ class _Options:
     metavar="URL",
     help="A job's driver, for the console; one that runs in the same home is found.",
 )
-@click.option(
-    "--driver",
-    multiple=True,
-    metavar="URL",
-    help="A job's driver, for the console: its metrics address. Those of --home are found anyway.",
-)
 def command(
     scripts: tuple[Path, ...],
     config: Path | None,
