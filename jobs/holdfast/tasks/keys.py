@@ -21,6 +21,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +30,7 @@ import pyarrow.compute as pc
 from holdfast.tasks.as_numbers import from_numbers
 from holdfast.tasks.plain_text import delimited_rows
 from holdfast.tasks.values import encode_single, json_objects, text_ready
-from holdfast.types.byte_columns import fixed
+from holdfast.types.byte_columns import fixed, joined
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, KeyExpression, WindowKind
 
@@ -37,7 +39,9 @@ __all__ = [
     "encode_keys",
     "measured",
     "measured_all",
+    "numbered",
     "session_key",
+    "session_keys",
     "sink_keys",
     "split_window",
     "split_windowed",
@@ -49,6 +53,7 @@ __all__ = [
 _WINDOW = struct.Struct(">q")
 _LENGTH = struct.Struct(">I")
 _SESSION = struct.Struct(">qq")  # end, start
+_BOUNDS = np.dtype([("end", ">i8"), ("start", ">i8")])
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
 
@@ -103,6 +108,21 @@ def measured_all(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     return fixed(pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(">u4")), keys
 
 
+def numbered(keys: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The different ones of a BINARY array, and of each row which it has.
+
+    The shorter come before the longer, then bytewise: so a store has keys that are `measured`.
+    """
+    encoded = keys.dictionary_encode()
+    found = pa.table({"length": pc.binary_length(encoded.dictionary), "key": encoded.dictionary})
+    by_length = [("length", "ascending"), ("key", "ascending")]
+    order = pc.sort_indices(found, by_length).to_numpy()
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    numbers = encoded.indices.to_numpy(zero_copy_only=False)
+    return encoded.dictionary.take(pa.array(order)), rank[numbers]
+
+
 def unmeasured(data: bytes) -> bytes:
     """The inverse of `measured`."""
     return data[_LENGTH.size :]
@@ -121,6 +141,13 @@ def split_window(keys: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
 def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
     """A record key of a session table: Kafka Streams' SessionWindowedSerializer."""
     return key + _SESSION.pack(end_ms, start_ms)
+
+
+def session_keys(keys: Sequence[bytes], starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
+    """`session_key` of each row."""
+    bounds = np.empty(len(keys), _BOUNDS)
+    bounds["end"], bounds["start"] = ends, starts
+    return joined(pa.array(keys, pa.binary()), fixed(bounds))
 
 
 def split_windowed(key: bytes, kind: WindowKind, size_ms: int) -> tuple[bytes, int, int]:

@@ -71,6 +71,19 @@ def test_a_batch_ends_where_its_records_end(records: list[Record], cuts: set[int
     assert set(whole.rows) == set(single.rows)
 
 
+@given(_RECORDS)
+def test_batches_of_one_record_are_records(records: list[Record]) -> None:
+    strict = Window(WindowKind.SESSION, GAP, GAP, 5, 60)
+    batches = Grouped(query_of(strict, Emit.BATCH))
+    single = Grouped(query_of(strict, Emit.RECORD))
+    for record in records:
+        batches.feed([record])
+        single.feed([record])
+        assert batches.rows == single.rows
+    assert batches.table() == single.table()
+    assert batches.dropped_late == single.dropped_late
+
+
 @given(_RECORDS, _CUTS)
 def test_final_results_are_what_every_change_came_to(records: list[Record], cuts: set[int]) -> None:
     closing: list[Record] = [("z", 0, 10_000)]

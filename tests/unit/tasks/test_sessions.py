@@ -102,6 +102,16 @@ def test_a_record_is_late_when_no_session_it_is_in_is_open() -> None:
     assert grouped.dropped_late == 1
 
 
+def test_a_late_record_leaves_the_session_that_it_is_near_as_it_is() -> None:
+    for emit in (Emit.RECORD, Emit.BATCH):
+        grouped = Grouped(query_of(_window(retention_ms=1_000), emit))
+        grouped.feed([("a", 1, 0)])
+        grouped.feed([("b", 2, 500)])
+        assert grouped.feed([("a", 3, 5)]) == []
+        assert grouped.dropped_late == 1
+        assert [split_session(k)[1:] for k in sorted(grouped.rows)] == [(0, 0), (500, 500)]
+
+
 def test_a_session_out_of_retention_is_not_found() -> None:
     short = Grouped(query_of(_window(grace_ms=5)))
     long = Grouped(query_of(_window(grace_ms=5, retention_ms=1000)))
@@ -109,6 +119,14 @@ def test_a_session_out_of_retention_is_not_found() -> None:
         grouped.feed([("a", 1, 10), ("b", 2, 30)])
     assert _short(short.feed([("a", 3, 16)])) == [("a", (16, 16), [3])]  # 10 < 30 - 15 + 1
     assert _short(long.feed([("a", 3, 16)])) == [("a", (10, 10), None), ("a", (10, 16), [1, 3])]
+
+
+def test_one_that_comes_again_as_retention_ends_is_not_counted_twice() -> None:
+    for emit in (Emit.RECORD, Emit.BATCH):
+        grouped = Grouped(query_of(_window(grace_ms=5), emit))  # asserts what was created
+        grouped.feed([("a", 1, 0)])
+        grouped.feed([("b", 2, 15)])
+        assert grouped.feed([("a", 3, 0)]) == [("a", (0, 0), [1, 3, [3]], 0)]
 
 
 def test_final_results_come_once_a_session_takes_no_more() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.tasks.keys import decode_keys, session_key, sink_keys, window_key
+from holdfast.tasks.keys import decode_keys, session_keys, sink_keys, window_key
 from holdfast.tasks.outputs import Expressions
 from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import AggregateStep, Query, WindowKind
@@ -96,8 +96,7 @@ class Results:
         if frame.starts is None or frame.ends is None or self._step.window is None:
             return plain
         if self._step.window.kind is WindowKind.SESSION:
-            bounds = zip(plain, frame.starts, frame.ends, strict=True)
-            return [session_key(key, start, end) for key, start, end in bounds]
+            return session_keys(plain, frame.starts, frame.ends)
         return [window_key(key, start) for key, start in zip(plain, frame.starts, strict=True)]
 
     def _columns(self, frame: Frame) -> dict[str, pa.Array]:

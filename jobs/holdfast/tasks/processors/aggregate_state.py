@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -159,16 +161,23 @@ class StateColumns:
 
 
 def combined(
-    state: StateColumns, pool: Sequence[pa.Array], parents: Sequence[Sequence[int]]
+    state: StateColumns, parents: Sequence[pa.Array], counts: npt.NDArray[np.int64]
 ) -> Columns:
-    """Of each row its parents' states (rows of the pool) in one; rows with most come first."""
-    merged = state.empty(len(parents))
-    for j in range(len(parents[0]) if parents else 0):
-        at = pa.array([p[j] for p in parents if len(p) > j], pa.int64())
-        head = [column.take(at) for column in pool]
+    """Of each row its parents' states in one.
+
+    Args:
+        parents: of all rows, one row's behind the other's.
+        counts: how many each row has; never ascending.
+    """
+    starts = np.cumsum(counts) - counts
+    merged = state.empty(len(counts))
+    for j in range(int(counts.max(initial=0))):
+        many = int(np.count_nonzero(counts > j))
+        at = pa.array(starts[:many] + j)
+        head = [column.take(at) for column in parents]
         if j:
-            head = state.combine([column.slice(0, len(at)) for column in merged], head)
-        tail = [column.slice(len(at)) for column in merged]
+            head = state.combine([column.slice(0, many) for column in merged], head)
+        tail = [column.slice(many) for column in merged]
         merged = [pa.concat_arrays(pair) for pair in zip(head, tail, strict=True)]
     return merged
 

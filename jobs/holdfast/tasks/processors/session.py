@@ -93,8 +93,9 @@ class SessionProcessor(Processor):
             # Those of many parents first, so that what has one more to take is a slice.
             level.sort(key=lambda node: -len(sessions.nodes[node].parents))
             nodes = [sessions.nodes[node] for node in level]
-            parents = [[place[p] for p in node.parents] for node in nodes]
-            old = combined(self._state, pool, parents)
+            at = pa.array([place[p] for node in nodes for p in node.parents], pa.int64())
+            counts = np.array([len(node.parents) for node in nodes], np.int64)
+            old = combined(self._state, [column.take(at) for column in pool], counts)
             rows = records.take(pa.array([n.record for n in nodes], pa.int64()))
             made = self._state.merge(old, rows)
             place.update({node: len(place) + i for i, node in enumerate(level)})

@@ -13,7 +13,6 @@ from holdfast.tasks.processors.aggregate_state import Columns, combined
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.session import SessionProcessor
 from holdfast.tasks.processors.session_clusters import Clusters
-from holdfast.tasks.processors.session_plan import split_session
 from holdfast.types.topology import TIMESTAMP
 
 __all__ = ["SessionBatchProcessor"]
@@ -31,16 +30,16 @@ class SessionBatchProcessor(SessionProcessor):
         live = keyed.filter(pa.array(clusters.of >= 0))
         _, _, before = self._state.codec.decode(clusters.stored.rows)
         after = self._after(clusters, before, live)
-        keys = clusters.state_keys
-        sink, causes = self._sink(clusters, keys, before, after)
-        was = set(clusters.stored.keys)
-        gone = sorted(was - set(keys))
+        sink, causes = self._sink(clusters, before, after)
+        keys, stays = clusters.state_keys, clusters.stays
+        gone = [clusters.stored.names[n] for n in np.flatnonzero(~stays).tolist()]
         none: list[bytes | None] = [None] * len(gone)
+        is_new = self._new(clusters, keys, stream_time_ms, store)
         newest = pc.max(keyed[TIMESTAMP]).as_py()
         return Changes(
             keys=keys + gone,
             rows=[*self._state.codec.encode(clusters.ends, after), *none],
-            created=[k for k in keys if k not in was],
+            created=[keys[n] for n in np.flatnonzero(is_new).tolist()],
             removed=len(gone),
             sink_keys=list(sink.keys),
             sink_values=sink.values,
@@ -52,69 +51,69 @@ class SessionBatchProcessor(SessionProcessor):
             dropped_late=keyed.num_rows - live.num_rows,
         )
 
+    def _new(
+        self, clusters: Clusters, keys: list[bytes], stream_time_ms: int, store: StoreView
+    ) -> npt.NDArray[np.bool_]:
+        """Which sessions had no row under their state keys."""
+        is_new = np.ones(len(keys), np.bool_)
+        is_new[clusters.stored.owner[clusters.stays]] = False
+        # One that is out of retention is not found, but may not have left the store yet.
+        hidden = np.flatnonzero(clusters.ends <= stream_time_ms - self._window.retention_ms)
+        there = store.get_many([keys[n] for n in hidden.tolist()]) if len(hidden) else []
+        is_new[hidden] = [row is None for row in there]
+        return is_new
+
     def _after(self, clusters: Clusters, before: Columns, live: pa.Table) -> Columns:
         """The state of each session: what is stored of it, then its records as they arrived."""
-        count = len(clusters.keys)
-        old = self._state.empty(count)
-        if clusters.parents:
-            owners = sorted(clusters.parents, key=lambda c: -len(clusters.parents[c]))
-            stored = combined(self._state, before, [clusters.parents[c] for c in owners])
-            place = np.full(count, len(owners), np.int64)
-            place[owners] = np.arange(len(owners))
-            blank = self._state.empty(1)
-            old = [
-                pa.concat_arrays(pair).take(pa.array(place))
-                for pair in zip(stored, blank, strict=True)
-            ]
-        groups = Groups.of_numbers(clusters.of[clusters.of >= 0], clusters.keys)
+        count = len(clusters.key)
+        owner = clusters.stored.owner
+        parents = np.bincount(owner, minlength=count)
+        most_first = np.argsort(-parents, kind="stable")
+        place = np.empty(count, np.int64)
+        place[most_first] = np.arange(count)
+        at = pa.array(np.argsort(place[owner], kind="stable"))
+        old = combined(self._state, [c.take(at) for c in before], parents[most_first])
+        old = [column.take(pa.array(place)) for column in old]
+        names = clusters.keys.take(pa.array(clusters.key)).to_pylist()
+        groups = Groups.of_numbers(clusters.of[clusters.of >= 0], names)
         never = np.full(count, np.iinfo(np.int64).min)
         return run(self._state, groups, live, old, never).take(groups.last).columns
 
-    def _sink(
-        self, clusters: Clusters, keys: list[bytes], before: Columns, after: Columns
-    ) -> tuple[SinkRows, Rows]:
+    def _sink(self, clusters: Clusters, before: Columns, after: Columns) -> tuple[SinkRows, Rows]:
         """Tombstones of sessions that are in others now, and the rows of those; causes."""
-        stored = [split_session(key) for key in clusters.stored.keys]
-        frame = Frame(
-            [key for key, _, _ in stored] + clusters.keys,
-            [start for _, start, _ in stored] + clusters.starts.tolist(),
-            [end for _, _, end in stored] + clusters.ends.tolist(),
-        )
+        stored = clusters.stored
+        key = np.concatenate([stored.key, clusters.key])
+        starts = np.concatenate([stored.starts, clusters.starts])
+        ends = np.concatenate([stored.ends, clusters.ends])
         whole = [pa.concat_arrays(pair) for pair in zip(before, after, strict=True)]
         finished = self._state.finish(whole)
-        passes = self._results.passes(frame, finished)
-        nodes, alive, causes = _told(clusters, keys, passes)
+        passes = self._results.passes(_frame(clusters.keys, key, starts, ends), finished)
+        nodes, alive, causes = _told(clusters, passes)
         at = pa.array(nodes)
-        ends = frame.ends or []
-        sink = self._results.write(
-            frame.take(nodes),
-            {name: array.take(at) for name, array in finished.items()},
-            [ends[n] for n in nodes.tolist()],
-            alive,
-        )
-        return sink, causes
+        frame = _frame(clusters.keys, key[nodes], starts[nodes], ends[nodes])
+        shown = {name: array.take(at) for name, array in finished.items()}
+        return self._results.write(frame, shown, ends[nodes].tolist(), alive), causes
+
+
+def _frame(keys: pa.Array, key: Rows, starts: Rows, ends: Rows) -> Frame:
+    return Frame(keys.take(pa.array(key)).to_pylist(), starts.tolist(), ends.tolist())
 
 
 def _told(
-    clusters: Clusters, keys: list[bytes], passes: npt.NDArray[np.bool_]
+    clusters: Clusters, passes: npt.NDArray[np.bool_]
 ) -> tuple[Rows, npt.NDArray[np.bool_], Rows]:
     """Which rows are told in which order, whether they are there, and the records that caused it.
 
     Rows are numbered: the stored sessions, then the clusters.
     """
-    count = len(clusters.stored.keys)
-    is_told = passes[count:].copy()
-    dead: list[int] = []
-    for cluster, parents in clusters.parents.items():
-        for parent in parents:
-            if clusters.stored.keys[parent] == keys[cluster]:
-                is_told[cluster] |= passes[parent]
-            elif passes[parent]:
-                dead.append(parent)
-    owner = {p: c for c, parents in clusters.parents.items() for p in parents}
-    told = np.flatnonzero(is_told)
-    nodes = np.concatenate([np.array(dead, np.int64), told + count])
-    alive = np.concatenate([np.zeros(len(dead), np.bool_), passes[count:][told]])
-    causes = clusters.last[np.array([owner[p] for p in dead] + told.tolist(), np.int64)]
+    owner, stays = clusters.stored.owner, clusters.stays
+    count = len(owner)
+    was, now = passes[:count], passes[count:]
+    is_told = now.copy()
+    is_told[owner[stays & was]] = True
+    dead, told = np.flatnonzero(~stays & was), np.flatnonzero(is_told)
+    nodes = np.concatenate([dead, told + count])
+    alive = np.concatenate([np.zeros(len(dead), np.bool_), now[told]])
+    causes = clusters.last[np.concatenate([owner[dead], told])]
     order = np.argsort(causes, kind="stable")
     return nodes[order], alive[order], causes[order]

@@ -1,22 +1,21 @@
 """The sessions of a whole batch at once: by key and time, cut where nothing came for the gap.
 
 Within a batch nothing is late and no order of arrival changes a session's bounds, so a sort does
-what `session_plan` does record by record.  Only keys that have stored sessions near need a look
-at each of them.
+what `session_plan` does record by record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.tasks.keys import numbered
 from holdfast.tasks.processors.aggregate_state import chunk
 from holdfast.tasks.processors.base import KEY, StoreView
-from holdfast.tasks.processors.session_plan import bounds_of, key_range, session_state_key
+from holdfast.tasks.processors.session_plan import bounds_of, key_ranges, session_state_keys
 from holdfast.types.topology import TIMESTAMP, Window
 
 __all__ = ["Clusters", "Stored"]
@@ -26,48 +25,94 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Stored:
-    """Sessions of before the batch that take part in it."""
+    """Stored sessions, by key and time.
 
-    keys: list[bytes]
+    Attributes:
+        names: their state keys.
+        rows: their rows.
+        key: of each a place in `Clusters.keys`.
+        starts, ends: ms.
+        owner: the session of `Clusters` that each is now in; -1: in none.
+    """
+
+    names: list[bytes]
     rows: list[bytes]
+    key: Rows
+    starts: Rows
+    ends: Rows
+    owner: Rows
+
+    def taken(self, owner: Rows) -> Stored:
+        """Those that have an owner."""
+        at = np.flatnonzero(owner >= 0)
+        places = at.tolist()
+        return Stored(
+            [self.names[n] for n in places],
+            [self.rows[n] for n in places],
+            self.key[at],
+            self.starts[at],
+            self.ends[at],
+            owner[at],
+        )
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """The sessions that a batch's records are in.
+    """The sessions that a batch's records are in, by key and time.
 
     Attributes:
-        keys, starts, ends: of each session, with what was stored.
+        keys: BINARY, different ones in the order of the store.
+        key, starts, ends: of each session, with what was stored; `key` is a place in `keys`.
         of: the session of each record, -1: it is late.
-        parents: of a session the stored ones that are now in it, by time; none for most.
         last: the last record of each session.
+        stored: the sessions of before the batch that are in these.
     """
 
-    keys: list[bytes]
+    keys: pa.Array
+    key: Rows
     starts: Rows
     ends: Rows
     of: Rows
-    parents: dict[int, list[int]]
     last: Rows
     stored: Stored
 
     @property
     def state_keys(self) -> list[bytes]:
-        bounds = zip(self.keys, self.starts.tolist(), self.ends.tolist(), strict=True)
-        return [session_state_key(*each) for each in bounds]
+        """Ascending."""
+        return session_state_keys(self.keys.take(pa.array(self.key)), self.starts, self.ends)
+
+    @property
+    def stays(self) -> npt.NDArray[np.bool_]:
+        """Which of `stored` have the bounds of what they are in, and so its state key."""
+        owner, stored = self.stored.owner, self.stored
+        same = (stored.starts == self.starts[owner]) & (stored.ends == self.ends[owner])
+        found: npt.NDArray[np.bool_] = same
+        return found
 
     @staticmethod
     def of_batch(
         records: pa.Table, window: Window, stream_time_ms: int, store: StoreView
     ) -> Clusters:
         """From records with keys, in order of arrival, and the stream time before them."""
-        encoded = chunk(records[KEY]).dictionary_encode()
-        keys: list[bytes] = encoded.dictionary.to_pylist()
-        of_key = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        keys, of_key = numbered(chunk(records[KEY]))
         raw = _cut(of_key, records[TIMESTAMP].to_numpy(), window.size_ms)
-        merge = _Merge(window, stream_time_ms, keys, raw)
-        merge.with_stored(store)
-        return merge.clusters()
+        oldest = stream_time_ms - window.retention_ms + 1
+        stored = _read(keys, raw, (window.size_ms, oldest), store)
+        whole = _merged(keys, raw, stored, window.size_ms)
+        return whole.open(stream_time_ms - window.size_ms - window.grace_ms)
+
+    def open(self, close_ms: int) -> Clusters:
+        """Without those that end before that: their records are late, what is stored stays."""
+        kept = np.flatnonzero(self.ends >= close_ms)
+        number = np.full(len(self.ends) + 1, -1, np.int64)  # the last one for -1
+        number[kept] = np.arange(len(kept))
+        of = number[self.of]
+        last = np.full(len(kept), -1, np.int64)
+        live = np.flatnonzero(of >= 0)
+        np.maximum.at(last, of[live], live)
+        stored = self.stored.taken(number[self.stored.owner])
+        key, starts, ends = self.key[kept], self.starts[kept], self.ends[kept]
+        return Clusters(self.keys, key, starts, ends, of, last, stored)
 
 
 @dataclass(frozen=True)
@@ -92,6 +137,48 @@ def _cut(of_key: Rows, times: Rows, gap_ms: int) -> _Raw:
     return _Raw(key[first], time[first], time[last], of)
 
 
+def _read(keys: pa.Array, raw: _Raw, reach: tuple[int, int], store: StoreView) -> Stored:
+    """Stored sessions that a batch may touch.
+
+    Those that a key had before are further from its records than the gap, and from each other.
+
+    Args:
+        reach: the gap, and how old a session's end may be, ms.
+    """
+    gap_ms, oldest_ms = reach
+    edges = np.searchsorted(raw.key, np.arange(len(keys)))
+    from_ms = np.maximum(raw.starts[edges] - gap_ms, oldest_ms)
+    scans = store.scan_many(key_ranges(keys, from_ms))
+    key = np.repeat(np.arange(len(keys)), [len(rows) for rows in scans])
+    found = [each for rows in scans for each in rows]
+    names = [name for name, _ in found]
+    starts, ends = bounds_of(names)
+    return Stored(names, [row for _, row in found], key, starts, ends, np.full(len(key), -1))
+
+
+def _merged(keys: pa.Array, raw: _Raw, stored: Stored, gap_ms: int) -> Clusters:
+    """The batch's clusters and what is stored: what is near to each other is one session."""
+    count = len(raw.key)
+    key = np.concatenate([raw.key, stored.key])
+    starts = np.concatenate([raw.starts, stored.starts])
+    ends = np.concatenate([raw.ends, stored.ends])
+    order = np.lexsort((ends, starts, key))
+    group = np.empty(len(order), np.int64)
+    group[order] = _near(key[order], starts[order], ends[order], gap_ms)
+    touched = np.unique(group[:count])
+    number = np.full(len(order) + 1, -1, np.int64)
+    number[touched] = np.arange(len(touched))
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    latest = np.maximum.reduceat(ends[order], first) if len(first) else first
+    heads = order[first[touched]]
+    owner = number[group[count:]]
+    in_session = number[group[:count]]
+    of = in_session[raw.of] if count else raw.of
+    none = np.array([], np.int64)
+    found = Stored(stored.names, stored.rows, stored.key, stored.starts, stored.ends, owner)
+    return Clusters(keys, key[heads], starts[heads], latest[touched], of, none, found)
+
+
 def _near(keys: Rows, starts: Rows, ends: Rows, gap_ms: int) -> Rows:
     """Numbers sessions, which come by key and start, so that those within the gap have the same."""
     times, rank = np.unique(ends, return_inverse=True)
@@ -101,88 +188,3 @@ def _near(keys: Rows, starts: Rows, ends: Rows, gap_ms: int) -> Rows:
     new[1:] = (keys[1:] != keys[:-1]) | (starts[1:] - times[latest[:-1]] > gap_ms)
     group: Rows = np.cumsum(new) - 1
     return group
-
-
-class _Merge:
-    """Takes the stored sessions into the clusters that they are near to."""
-
-    def __init__(
-        self, window: Window, stream_time_ms: int, keys: Sequence[bytes], raw: _Raw
-    ) -> None:
-        self._gap = window.size_ms
-        self._close = stream_time_ms - window.size_ms - window.grace_ms
-        self._oldest = stream_time_ms - window.retention_ms + 1
-        self._keys, self._raw = keys, raw
-        self._starts, self._ends = raw.starts.copy(), raw.ends.copy()
-        self._into = np.arange(len(raw.key))  # the cluster that each one is part of
-        self._parents: dict[int, list[int]] = {}
-        self._stored = Stored([], [])
-
-    def with_stored(self, store: StoreView) -> None:
-        key, starts, ends, found = self._read(store)
-        count = len(self._raw.key)
-        keys = np.concatenate([self._raw.key, key])
-        starts = np.concatenate([self._raw.starts, starts])
-        ends = np.concatenate([self._raw.ends, ends])
-        order = np.lexsort((ends, starts, keys))
-        group = _near(keys[order], starts[order], ends[order], self._gap)
-        first = np.flatnonzero(np.diff(group, prepend=-1))
-        if not len(key):
-            return
-        size = np.diff(np.append(first, len(order)))
-        of_batch = np.add.reduceat((order < count).astype(np.int64), first)
-        mixed = np.flatnonzero((of_batch > 0) & (of_batch < size))
-        numbers, at = order.tolist(), zip(first[mixed].tolist(), size[mixed].tolist(), strict=True)
-        heads = [self._group(numbers[place : place + n], found) for place, n in at]
-        self._starts[heads] = starts[order[first[mixed]]]
-        self._ends[heads] = np.maximum.reduceat(ends[order], first)[mixed]
-
-    def _read(self, store: StoreView) -> tuple[Rows, Rows, Rows, list[tuple[bytes, bytes]]]:
-        """Stored sessions that a batch may reach: keys, starts, ends, and they themselves.
-
-        Those that a key had before are further from its records than the gap, and from each other.
-        """
-        order = sorted(range(len(self._keys)), key=self._keys.__getitem__)
-        edges = np.searchsorted(self._raw.key, np.arange(len(self._keys)))
-        oldest = np.maximum(self._raw.starts[edges] - self._gap, self._oldest).tolist()
-        scans = store.scan_many([key_range(self._keys[n], oldest[n]) for n in order])
-        key = np.repeat(np.array(order, np.int64), [len(rows) for rows in scans])
-        found = [each for rows in scans for each in rows]
-        return key, *bounds_of([state_key for state_key, _ in found]), found
-
-    def _group(self, near: list[int], found: Sequence[tuple[bytes, bytes]]) -> int:
-        """Makes those one session, and tells which: stored ones count on from the clusters."""
-        count = len(self._raw.key)
-        clusters = [n for n in near if n < count]
-        first = clusters[0]
-        if len(clusters) > 1:
-            self._into[clusters] = first
-        keys, rows = self._stored.keys, self._stored.rows
-        known = len(keys)
-        for n in near:
-            if n >= count:
-                keys.append(found[n - count][0])
-                rows.append(found[n - count][1])
-        self._parents[first] = list(range(known, len(keys)))
-        return first
-
-    def clusters(self) -> Clusters:
-        """What is left of them, numbered anew."""
-        kept = np.flatnonzero(
-            (self._into == np.arange(len(self._into))) & (self._ends >= self._close)
-        )
-        number = np.full(len(self._into) + 1, -1, np.int64)
-        number[kept] = np.arange(len(kept))
-        of = number[self._into[self._raw.of]] if len(self._raw.of) else self._raw.of
-        last = np.full(len(kept), -1, np.int64)
-        live = np.flatnonzero(of >= 0)
-        np.maximum.at(last, of[live], live)
-        return Clusters(
-            [self._keys[k] for k in self._raw.key[kept].tolist()],
-            self._starts[kept],
-            self._ends[kept],
-            of,
-            {int(number[c]): p for c, p in self._parents.items() if number[c] >= 0},
-            last,
-            self._stored,
-        )

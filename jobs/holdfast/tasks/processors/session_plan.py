@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from holdfast.state.table_store import SIGN
-from holdfast.tasks.keys import measured, unmeasured
+from holdfast.tasks.keys import measured, measured_all, unmeasured
 from holdfast.tasks.processors.base import StoreView
+from holdfast.types.byte_columns import fixed, joined, tails
 
 __all__ = [
     "Event",
@@ -26,12 +28,15 @@ __all__ = [
     "Sessions",
     "bounds_of",
     "key_range",
+    "key_ranges",
     "session_state_key",
+    "session_state_keys",
     "split_session",
 ]
 
 Times = npt.NDArray[np.int64]
 _BOUNDS = struct.Struct(">Qqq")  # end in the order of bytes, start, end
+_COLUMNS = np.dtype([("place", ">u8"), ("start", ">i8"), ("end", ">i8")])  # the same
 _END = struct.Struct(">Q")
 _AFTER = b"\xff" * (_BOUNDS.size + 1)
 
@@ -45,6 +50,14 @@ def session_state_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
     return measured(key) + _BOUNDS.pack(end_ms + SIGN, start_ms, end_ms)
 
 
+def session_state_keys(keys: pa.Array, starts: Times, ends: Times) -> list[bytes]:
+    """`session_state_key` of each row; keys are BINARY."""
+    bounds = np.empty(len(keys), _COLUMNS)
+    bounds["place"] = ends.astype(np.uint64) ^ np.uint64(SIGN)
+    bounds["start"], bounds["end"] = starts, ends
+    return joined(*measured_all(keys), fixed(bounds))
+
+
 def split_session(state_key: bytes) -> tuple[bytes, int, int]:
     """(key, start, end in ms) of a session's state key."""
     _, start, end = _BOUNDS.unpack(state_key[-_BOUNDS.size :])
@@ -53,15 +66,21 @@ def split_session(state_key: bytes) -> tuple[bytes, int, int]:
 
 def bounds_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     """Starts and ends in ms, by the sessions' state keys."""
-    data = b"".join([state_key[-16:] for state_key in state_keys])
-    bounds = np.frombuffer(data, ">i8").astype(np.int64).reshape(-1, 2)
-    return bounds[:, 0], bounds[:, 1]
+    bounds = tails(pa.array(state_keys, pa.binary()), _COLUMNS)
+    return bounds["start"].astype(np.int64), bounds["end"].astype(np.int64)
 
 
 def key_range(key: bytes, from_ms: int = -SIGN) -> tuple[bytes, bytes]:
     """Where the sessions of a key that end at `from_ms` or later lie in a store."""
     prefix = measured(key)
     return prefix + _END.pack(max(from_ms + SIGN, 0)), prefix + _AFTER
+
+
+def key_ranges(keys: pa.Array, from_ms: Times) -> list[tuple[bytes, bytes]]:
+    """`key_range` of each row."""
+    heads = measured_all(keys)
+    ends = fixed((from_ms.astype(np.uint64) ^ np.uint64(SIGN)).astype(">u8"))
+    return list(zip(joined(*heads, ends), joined(*heads, _AFTER), strict=True))
 
 
 @dataclass(slots=True)

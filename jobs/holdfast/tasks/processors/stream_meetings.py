@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from holdfast.tasks.keys import numbered
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
+from holdfast.tasks.processors.records import one_array
 from holdfast.types.topology import TIMESTAMP, TOMBSTONE
 
 __all__ = ["Arrived", "Kept", "Meetings", "Rows", "Stored", "meetings"]
@@ -47,7 +48,7 @@ class Arrived:
         keyed = payload[KEY].is_valid().to_numpy()[order]
         times = payload[TIMESTAMP].to_numpy()[order]
         at = np.flatnonzero(valued & keyed)
-        keys, key = _numbered(payload[KEY].combine_chunks().take(pa.array(order[at])))
+        keys, key = numbered(one_array(payload[KEY]).take(pa.array(order[at])))
         return Arrived(
             order,
             np.maximum.accumulate(np.maximum(times, newest_ms)),
@@ -68,19 +69,6 @@ class Arrived:
         """The newest time of a side when each record has come, given that of before the batch."""
         own = np.where(self.side == side, self.time, before_ms)
         return np.maximum.accumulate(np.maximum(own, before_ms)).astype(np.int64)
-
-
-def _numbered(keys: pa.Array) -> tuple[pa.Array, Rows]:
-    if isinstance(keys, pa.ChunkedArray):
-        keys = pa.concat_arrays(keys.chunks) if keys.chunks else pa.array([], pa.binary())
-    encoded = keys.dictionary_encode()
-    found = pa.table({"length": pc.binary_length(encoded.dictionary), "key": encoded.dictionary})
-    by_length = [("length", "ascending"), ("key", "ascending")]
-    order = pc.sort_indices(found, by_length).to_numpy()
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    numbers = encoded.indices.to_numpy(zero_copy_only=False)
-    return encoded.dictionary.take(pa.array(order)), rank[numbers]
 
 
 @dataclass(frozen=True)
