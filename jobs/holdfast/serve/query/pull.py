@@ -6,18 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
 from holdfast.errors import QueryTimedOut, QueryTooLarge
-from holdfast.serve.contract import PRESENT, Reader, Rows
+from holdfast.serve.contract import Reader, Rows
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.access import Lookup, Ranges
 from holdfast.serve.query.evaluate import Interrupt, present
 from holdfast.serve.query.iterators import closing, no_batches
 from holdfast.serve.query.limits import Limits, Options
 from holdfast.serve.query.plans import Plan
+from holdfast.serve.query.together import Together, plain_rows
 
 __all__ = ["Pull"]
 
@@ -48,6 +49,7 @@ class Pull:
         self._reader = reader
         self._pool = pool
         self._limits = limits
+        self._together = Together(reader)
 
     async def run(self, plan: Plan, access: Lookup | Ranges, ask: Ask, options: Options) -> Answer:
         """The answer; of a scan its batches are read as they are asked for.
@@ -71,6 +73,9 @@ class Pull:
         found: list[Rows] = []
         try:
             async with asyncio.timeout_at(run.deadline):
+                if _gathers(run, access):
+                    await self._look_up_plain(run, access)
+                    return
                 for within, keys in access.keys:
                     part = await self._reader.get(
                         run.plan.table,
@@ -85,7 +90,8 @@ class Pull:
             raise _timed_out() from None
         keys_, rows = _distinct(found)
         if run.plan.evaluation.plain and len(keys_) <= _INSTANT:
-            run.answer.rows = _plain_rows(run.plan, keys_, rows)
+            whole = plain_rows(run.plan, Rows(keys_, rows))
+            run.answer.rows = list(whole.values())[: run.plan.read.limit]
             return
         result = await self._off(lambda i: _evaluated(run.plan, keys_, rows, i), run.deadline)
         result = _limited(result, run.plan)
@@ -93,6 +99,12 @@ class Pull:
             run.answer.rows = list(zip(*(c.to_pylist() for c in result.columns), strict=True))
         else:
             run.answer.batches = _batches(result)
+
+    async def _look_up_plain(self, run: _Run, access: Lookup) -> None:
+        keys = list(dict.fromkeys(key for _, keys in access.keys for key in keys))
+        rows, states = await self._together.look_up(run.plan, keys, run.options.max_lag)
+        run.answer.rows = rows[: run.plan.read.limit]
+        run.answer.states.update(states)
 
     async def _scanned(self, run: _Run, access: Ranges) -> AsyncIterator[pa.RecordBatch]:
         parts = self._parts(run, access)
@@ -194,16 +206,11 @@ def _distinct(found: Sequence[Rows]) -> tuple[list[bytes], list[bytes]]:
     return list(merged), list(merged.values())
 
 
-def _plain_rows(plan: Plan, keys: list[bytes], rows: list[bytes]) -> Sequence[Sequence[Any]]:
-    if not keys:
-        return []
-    decoded = plan.table.decode(keys, rows)
-    columns = [decoded.column(name).to_pylist() for name in plan.evaluation.refs]
-    there = decoded.column(PRESENT).to_pylist()
-    made = [
-        row for row, is_there in zip(zip(*columns, strict=True), there, strict=True) if is_there
-    ]
-    return made[: plan.read.limit]
+def _gathers(run: _Run, access: Lookup) -> bool:
+    """Whether it is like so many others that they are read as one."""
+    few = sum(len(keys) for _, keys in access.keys) <= _INSTANT
+    plan = run.plan
+    return few and plan.evaluation.plain and plan.table.window is None and not run.ask.positions
 
 
 def _evaluated(plan: Plan, keys: list[bytes], rows: list[bytes], interrupt: Interrupt) -> pa.Table:

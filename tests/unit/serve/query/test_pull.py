@@ -28,6 +28,7 @@ CREATE TABLE pairs (a INT PRIMARY KEY, b STRING PRIMARY KEY, v INT)
 CREATE TABLE numbers (k BIGINT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='numbers');
 CREATE TABLE hourly (id STRING PRIMARY KEY, c BIGINT)
   WITH (KAFKA_TOPIC='hourly', WINDOW_TYPE='TUMBLING', WINDOW_SIZE='1 HOUR');
+CREATE TABLE copied AS SELECT * FROM goods;
 CREATE STREAM clicks (id STRING KEY, n INT) WITH (KAFKA_TOPIC='clicks');
 """
 SCAN = {"ksql.query.pull.table.scan.enabled": "true"}
@@ -336,3 +337,42 @@ def test_properties_that_are_wrong(
 ) -> None:
     with pytest.raises(InvalidConfig, match=message):
         loop.run(goods.rows("SELECT * FROM goods WHERE id = 'a'", properties=properties))
+
+
+def test_look_ups_of_one_moment_are_read_as_one(loop: asyncio.Runner, goods: Shop) -> None:
+    async def scenario() -> list[list[tuple[Any, ...]]]:
+        asked = [goods.rows(f"SELECT n FROM goods WHERE id = '{k}'") for k in ("ant", "dog", "gnu")]
+        first = await asyncio.gather(*asked)
+        assert goods.reader.reads["get"] == 1
+        return list(first)
+
+    assert loop.run(scenario()) == [[(0,)], [(3,)], []]
+
+
+def test_each_is_told_of_its_own_partitions(loop: asyncio.Runner) -> None:
+    shop = Shop("COPIED")
+
+    async def scenario() -> None:
+        sql = "SELECT n FROM copied WHERE id = '{}'"
+        answers = await asyncio.gather(*(shop.engine.ask(Ask(sql.format(k))) for k in "abcdef"))
+        told = [set(answer.states) for answer in answers]
+        assert told == [{shop.table.partition_of(k.encode())} for k in "abcdef"]
+        assert len(set.union(*map(set, told))) > 1
+
+    loop.run(scenario())
+
+
+def test_one_that_fails_takes_no_other_with_it(loop: asyncio.Runner, goods: Shop) -> None:
+    get, failed = goods.reader.get, StoreBehind("this one is behind")
+
+    async def of_some(table: Any, keys: Any, *args: Any, **named: Any) -> Any:
+        if b"bee" in keys:
+            raise failed
+        return await get(table, keys, *args, **named)
+
+    async def scenario() -> list[Any]:
+        goods.reader.get = of_some  # type: ignore[method-assign]
+        asked = [goods.rows(f"SELECT n FROM goods WHERE id = '{k}'") for k in ("ant", "bee")]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    assert loop.run(scenario()) == [[(0,)], failed]
