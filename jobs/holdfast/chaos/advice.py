@@ -28,10 +28,18 @@ ADVICE = {
     "phantom_keys": _WRONG_TABLE,
     "diverged_values": _WRONG_TABLE,
     "late_records": _WRONG_TABLE,
+    "late_agrees": _WRONG_TABLE,
+    "count_is_right": _WRONG_TABLE,
     "lost_records": _WRONG_TABLE,
     "phantom_records": _WRONG_TABLE,
     "duplicated_records": _NOT_EXACTLY_ONCE,
     "duplicated_updates": _NOT_EXACTLY_ONCE,
+    "written_once": _NOT_EXACTLY_ONCE,
+    "out_of_order": "Readers of a key see an older result after a newer one. Keep the topics; the "
+    "records above show which offsets are at fault.",
+    "undetermined_records": "Nothing is wrong, and not all could be shown to be right: the result "
+    "depends on an order that nothing tells any more. Judge sooner after the load, before the "
+    "changelog is compacted.",
     "sink_history_legal": _NOT_EXACTLY_ONCE,
     "changelog_agrees": _OTHER_STORY,
     "changelog_rows": _OTHER_STORY,

@@ -11,6 +11,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import orjson
@@ -91,12 +92,18 @@ class Batches:
         whose next record has the lowest event time is next; of equal ones the left side, then the
         lower topic partition.
         """
-        placed: list[tuple[int, int, int, int, int, int]] = []
-        for side, lane in enumerate(lanes):
-            placed += self._placed(side, lane)
-        placed.sort()
-        for home, _, _, place, _, row in placed:
+        for home, _, _, place, _, row in self._all(lanes):
             yield home, place >> 32, row
+
+    def by_batch(self, lane: Lane) -> Iterator[tuple[int, list[int]]]:
+        """(state partition, rows) of each batch that has any."""
+        for (home, _), found in groupby(self._all([lane]), key=lambda placed: placed[:2]):
+            yield home, [placed[-1] for placed in found]
+
+    def _all(self, lanes: Sequence[Lane]) -> list[tuple[int, int, int, int, int, int]]:
+        return sorted(
+            placed for side, lane in enumerate(lanes) for placed in self._placed(side, lane)
+        )
 
     def _placed(self, side: int, lane: Lane) -> Iterator[tuple[int, int, int, int, int, int]]:
         """(state partition, batch, time that its turn waits for, queue, offset, row)."""

@@ -21,6 +21,7 @@ __all__ = [
     "RESULT_CHECKERS",
     "RESULT_STREAM_CHECKERS",
     "all_stores_agree",
+    "count_is_right",
     "late_agrees",
     "out_of_order",
     "undetermined_records",
@@ -54,6 +55,18 @@ def late_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
         return Finding(name, Verdict.VALID, fact)
     verdict = Verdict.UNKNOWN if evidence.doubtful else Verdict.INVALID
     return Finding(name, verdict, f"{fact}; {evidence.doubtful}".rstrip("; "))
+
+
+def count_is_right(stream: StreamEvidence) -> Finding:
+    """Where order decides what records say, it need not decide how many there are."""
+    name, count, actual = "count_is_right", stream.count, stream.actual.total()
+    if count is None:
+        return Finding(name, Verdict.VALID, f"{actual} records; how many depends on their order")
+    fact = f"{actual} records, must be {count} in whatever order the input came"
+    if actual == count:
+        return Finding(name, Verdict.VALID, fact)
+    verdict = Verdict.UNKNOWN if stream.doubtful else Verdict.INVALID
+    return Finding(name, verdict, f"{fact}; {stream.doubtful}".rstrip("; "))
 
 
 def undetermined_records(stream: StreamEvidence) -> Finding:
@@ -132,6 +145,7 @@ FINAL_CHECKERS: tuple[Checker[TableEvidence], ...] = (*RESULT_CHECKERS, written_
 
 RESULT_STREAM_CHECKERS: tuple[Checker[StreamEvidence], ...] = (
     *STREAM_CHECKERS,
+    count_is_right,
     undetermined_records,
     out_of_order,
     late_agrees,

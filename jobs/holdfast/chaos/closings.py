@@ -4,6 +4,9 @@ A record that comes when its window has closed is dropped and counted.  Sessions
 that is no more than the gap away from them, and merge with each other through it; one that was
 merged is deleted.  A final result is written once, by the record that moves stream time past the
 window's end and grace.
+
+Where only a batch's last changes are written, late is what stream time had closed before the batch:
+all of its records count as having come at once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,13 @@ from dataclasses import dataclass, field
 from holdfast.chaos.meetings import Key
 from holdfast.chaos.statement import WindowClause
 
-__all__ = ["Windowed", "once_within", "sessions_in_order", "windows_in_order"]
+__all__ = [
+    "Windowed",
+    "once_within",
+    "sessions_in_batches",
+    "sessions_in_order",
+    "windows_in_order",
+]
 
 _LONG_AGO = -(1 << 62)
 Order = Iterable[tuple[int, int]]  # (state partition, row)
@@ -112,6 +121,64 @@ class _Sessions:
             session = heapq.heappop(self._closing)[2]
             if not session.merged:
                 self.written.append(session)
+
+
+def sessions_in_batches(
+    window: WindowClause,
+    keys: Sequence[Key],
+    times: Sequence[int],
+    batches: Iterable[tuple[int, Sequence[int]]],
+) -> Windowed:
+    """The sessions in the end, each batch's records taken at once.
+
+    Args:
+        batches: (state partition, rows), each state partition's in their order.
+    """
+    made = Windowed()
+    newest: defaultdict[int, int] = defaultdict(lambda: _LONG_AGO)
+    there: defaultdict[tuple[int, Key], list[_Session]] = defaultdict(list)
+    for home, rows in batches:
+        of_key: defaultdict[Key, list[int]] = defaultdict(list)
+        for row in rows:
+            of_key[keys[row]].append(row)
+        for key, mine in of_key.items():
+            before = there[home, key]
+            new = [_Session(times[row], times[row], [row]) for row in mine]
+            there[home, key], late = _merged(window, before, new, newest[home])
+            made.late += late
+        newest[home] = max([newest[home], *(times[row] for row in rows)])
+    for sessions in there.values():
+        for session in sessions:
+            made.add(session.rows, session.start, session.end)
+    return made
+
+
+def _merged(
+    window: WindowClause, before: list[_Session], new: list[_Session], now: int
+) -> tuple[list[_Session], int]:
+    """(a key's sessions after a batch, records that were late) at stream time before it."""
+    forgotten = [s for s in before if s.end <= now - window.retention_ms]
+    near: list[list[_Session]] = []
+    end = _LONG_AGO
+    found = [s for s in before if s.end > now - window.retention_ms] + new
+    for session in sorted(found, key=lambda s: (s.start, s.end)):
+        if not near or session.start - end > window.size_ms:
+            near.append([])
+            end = session.end
+        near[-1].append(session)
+        end = max(end, session.end)
+    kept, late = forgotten, 0
+    fresh = set(map(id, new))
+    for group in near:
+        last = max(s.end for s in group)
+        came = sum(id(s) in fresh for s in group)
+        if came and last < now - window.open_ms:
+            late += came
+            kept += [s for s in group if id(s) not in fresh]
+            continue
+        rows = [row for s in group for row in s.rows]
+        kept.append(_Session(group[0].start, last, rows))
+    return kept, late
 
 
 def windows_in_order(

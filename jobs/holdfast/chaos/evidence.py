@@ -235,6 +235,7 @@ class StreamEvidence:
         expected: records that are there in whatever order the input came.
         possible: records that some order makes; None: no others.
         undetermined: why there are others, in words.
+        count: how many records there are in whatever order; None: it depends on it.
         written: the sink's records, each key's in their order.
         order: `expected` in the order in which it was made; None: it is not known.
         keys: how many columns of a record are its key.
@@ -252,6 +253,7 @@ class StreamEvidence:
     doubtful: str = ""
     possible: Counter[Key] | None = None
     undetermined: str = ""
+    count: int | None = None
     written: Sequence[Key] = ()
     order: Sequence[Key] | None = None
     keys: int = 0

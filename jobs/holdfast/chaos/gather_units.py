@@ -155,6 +155,7 @@ class UnitGatherer:
             open_transactions=snapshot.open_transactions,
             doubtful="; ".join(read.doubts),
             possible=possible,
+            count=made[0].count if alone else None,
             undetermined="; ".join(filter(None, (each.doubt for each in made))),
             written=written,
             order=made[0].ranked if alone and made[0].ordered else None,

@@ -88,7 +88,9 @@ def found_in_any_order(sides: tuple[Side, Side], *, outer: bool, why: str) -> Jo
     found = list(_possible(stream, table, changes, outer=outer))
     unsure = sum(not sure for *_, sure in found)
     doubt = f"{unsure} looked-up rows depend on the order in which records came: {why}"
-    return Joined.of(found, doubt if unsure else "")
+    # Each record of the stream is there once, whatever it finds.
+    once = sum(not dead for dead in stream.dead) if outer and all(stream.sure) else None
+    return Joined.of(found, doubt if unsure else "", once)
 
 
 def _possible(

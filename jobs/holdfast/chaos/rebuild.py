@@ -15,17 +15,23 @@ import pyarrow as pa
 from sqlglot import exp
 
 from holdfast.chaos.arrivals import Batches, Lane, home_of
-from holdfast.chaos.closings import once_within, sessions_in_order, windows_in_order
+from holdfast.chaos.closings import (
+    Windowed,
+    once_within,
+    sessions_in_batches,
+    sessions_in_order,
+    windows_in_order,
+)
 from holdfast.chaos.decode import json_form
 from holdfast.chaos.evidence import Key, Match, Row
 from holdfast.chaos.expressions import Translator
 from holdfast.chaos.joining import Joiner
 from holdfast.chaos.recompute import recomputed_rows, run_sql
 from holdfast.chaos.relations import Relation
-from holdfast.chaos.statement import Parts, Untranslatable
+from holdfast.chaos.statement import Parts, Untranslatable, WindowClause
 from holdfast.chaos.translate import INPUT, BatchQuery, Outline
 from holdfast.types.schema import Column
-from holdfast.types.topology import Query, Sink
+from holdfast.types.topology import AggregateStep, Emit, Query, Sink
 
 __all__ = ["Facts", "RebuiltStream", "RebuiltTable", "rebuilt_stream", "rebuilt_table"]
 
@@ -52,6 +58,12 @@ class Facts:
     @property
     def sink(self) -> Sink:
         return self.queries[-1].sink
+
+    @property
+    def by_batch(self) -> bool:
+        """Whether only the last changes of a batch are written."""
+        step = self.queries[-1].step
+        return isinstance(step, AggregateStep) and step.emit is Emit.BATCH
 
 
 @dataclass(frozen=True)
@@ -80,6 +92,7 @@ class RebuiltStream:
         possible: those that some order makes.
         doubt: why there are such, in words.
         ordered: whether the order is known.
+        count: how many records there are in whatever order; None: it depends on it.
     """
 
     ranked: list[Key]
@@ -87,6 +100,7 @@ class RebuiltStream:
     doubt: str = ""
     ordered: bool = False
     late: int | None = None
+    count: int | None = None
 
 
 def rebuilt_table(facts: Facts) -> RebuiltTable:
@@ -124,7 +138,13 @@ def rebuilt_stream(facts: Facts) -> RebuiltStream:
         doubt=joined.doubt,
         ordered=ordered and len(facts.parts.joins) <= 1,
         late=late,
+        count=joined.count if _one_to_one(facts.parts) else None,
     )
+
+
+def _one_to_one(parts: Parts) -> bool:
+    """Whether every joined row is a record."""
+    return parts.select.args.get("where") is None and not list(parts.select.find_all(exp.Explode))
 
 
 def _as_json(row: Sequence[Any], columns: Sequence[Column]) -> Key:
@@ -190,12 +210,12 @@ def _once(facts: Facts, joined: Relation) -> tuple[Relation, int | None]:
     by = [Translator(passing.scope()).sql(node) for node in facts.parts.partition_by]
     found = passing.evaluated(*(by or [f'"{name}"' for name in passing.key]))
     keys = [None if None in key else tuple(key) for key in found]
-    order = _order(facts, passing, keys)
-    if order is None:
+    lane = _lane(facts, passing, keys)
+    if lane is None:
         raise Untranslatable("which of two records of a key came first is not known: "
                              + _why(facts))  # fmt: skip
     times = passing.column("__timestamp")
-    kept, late = once_within(within_ms, keys, times, order)
+    kept, late = once_within(within_ms, keys, times, _order(lane))
     ranked = passing.at(kept)
     ranks = pa.array(range(len(kept)), pa.int64())
     data = ranked.data.set_column(ranked.data.column_names.index("__rank"), "__rank", ranks)
@@ -211,10 +231,10 @@ def _passing(facts: Facts, joined: Relation) -> list[int]:
     return [row for row, (passed,) in enumerate(found) if passed]
 
 
-def _order(
+def _lane(
     facts: Facts, rows: Relation, keys: Sequence[tuple[Any, ...] | None]
-) -> list[tuple[int, int]] | None:
-    """(state partition, row) in the order in which the last query took them; None: not known."""
+) -> tuple[Batches, Lane] | None:
+    """The rows as the last query takes them; None: nothing tells in which order."""
     query = facts.queries[-1]
     batches = facts.batches[query.id]
     types = [c.type for c in facts.sink.key_columns]
@@ -222,7 +242,12 @@ def _order(
     if batches.broken or home is None or not rows.topic:
         return None
     names = ("__partition", "__offset", "__timestamp")
-    lane = Lane(rows.topic, [(home(key),) for key in keys], *map(rows.column, names))
+    return batches, Lane(rows.topic, [(home(key),) for key in keys], *map(rows.column, names))
+
+
+def _order(found: tuple[Batches, Lane]) -> list[tuple[int, int]]:
+    """(state partition, row) in the order in which they are taken."""
+    batches, lane = found
     return [(at, row) for at, _, row in batches.in_order([lane])]
 
 
@@ -287,17 +312,27 @@ class _Grouped:
         rows = passing.at([row for row, key in enumerate(found) if None not in key])
         keys = [tuple(key) for key in found if None not in key]
         times = rows.column("__timestamp")
-        order = _order(facts, rows, keys)
-        if order is None:
-            order = self._timely(keys, times)
-        if window.session:
-            made = sessions_in_order(window, keys, times, order, final=facts.parts.final)
-        else:
-            made = windows_in_order(window, keys, times, order)
+        made = self._placed(window, keys, times, _lane(facts, rows, keys))
         placed = rows.at(made.rows)
         data = placed.data.append_column("__window", pa.array(made.starts, pa.int64()))
         data = data.append_column("__window_end", pa.array(made.ends, pa.int64()))
         return replace(placed, data=data), made.late
+
+    def _placed(
+        self,
+        window: WindowClause,
+        keys: Sequence[Key],
+        times: Sequence[int],
+        lane: tuple[Batches, Lane] | None,
+    ) -> Windowed:
+        final = self.facts.parts.final
+        order = self._timely(keys, times) if lane is None else _order(lane)
+        if not window.session:
+            return windows_in_order(window, keys, times, order)
+        if lane is not None and self.facts.by_batch:
+            batches, of_query = lane
+            return sessions_in_batches(window, keys, times, batches.by_batch(of_query))
+        return sessions_in_order(window, keys, times, order, final=final)
 
     def _timely(self, keys: Sequence[Key], times: Sequence[int]) -> list[tuple[int, int]]:
         """An order in which nothing is late, where nothing was."""

@@ -44,6 +44,7 @@ class Joined:
         times: of the results, in ms.
         sure: whether a result is there in whatever order the records came.
         doubt: why some are not, in words.
+        count: how many results there are in whatever order; None: it depends on it.
     """
 
     left: Sequence[int | None]
@@ -51,12 +52,13 @@ class Joined:
     times: Sequence[int]
     sure: Sequence[bool]
     doubt: str = ""
+    count: int | None = None
 
     @staticmethod
-    def of(found: Sequence[Found], doubt: str = "") -> Joined:
+    def of(found: Sequence[Found], doubt: str = "", count: int | None = None) -> Joined:
         """Of one tuple per result: left row, right row, time, whether it is sure."""
         left, right, times, sure = zip(*found, strict=True) if found else ((), (), (), ())
-        return Joined(left, right, times, sure, doubt)
+        return Joined(left, right, times, sure, doubt, count if doubt else len(found))
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Relation:
         stars: what `*` stands for: owner, name in a join's result, name as written.
         topic: of a source; empty of joined rows, whose order nothing tells.
         doubt: why some rows may be there or not, in words.
+        count: how many rows there are in whatever order; None: it depends on it.
     """
 
     kind: str
@@ -82,6 +85,7 @@ class Relation:
     stars: tuple[tuple[str, str, str], ...] = ()
     topic: str = ""
     doubt: str = ""
+    count: int | None = None
 
     def scope(self, partitions: Sequence[int] = ()) -> Scope:
         """What names mean; `partitions` of the topic, where its offsets order the rows."""
@@ -168,6 +172,7 @@ class Relation:
             bounds=self.bounds,
             stars=(*self.stars, *right.stars),
             doubt="; ".join(filter(None, (self.doubt, right.doubt, found.doubt))),
+            count=found.count,
         )
 
 

@@ -144,10 +144,10 @@ def _refuse_unready(name: str, target: Target) -> None:
 
 def _refuse_load(job: Job, plan: PlanOptions) -> None:
     """Records must be known how to make, and tables how to compute again."""
-    from holdfast.chaos.decode import InputDecoder
     from holdfast.chaos.records import RecordMaker
+    from holdfast.chaos.rehearsal import rehearse
     from holdfast.chaos.statement import Untranslatable
-    from holdfast.chaos.translate import translate
+    from holdfast.chaos.units import units
     from holdfast.chaos.workload import input_sources
 
     if plan.load.garbage and job.settings.ingest.on_undecodable == "fail":
@@ -157,12 +157,12 @@ def _refuse_load(job: Job, plan: PlanOptions) -> None:
         )
     for source in input_sources(job.topology):
         RecordMaker(source, plan.load)
-    for query in job.topology.queries:
+    for unit in units(job.topology):
         try:
-            InputDecoder(query.source, translate(query, [0]).needed)
+            rehearse(unit)
         except Untranslatable as unknown:
             raise Refused(
-                f"Nobody could judge {query.sink.name} afterwards: {unknown}.",
+                f"Nobody could judge {unit.sink.name} afterwards: {unknown}.",
                 cause="the judge recomputes tables by itself and does not know this statement",
                 action="leave it out of the job that is broken",
             ) from unknown

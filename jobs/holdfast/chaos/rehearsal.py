@@ -1,0 +1,51 @@
+"""Whether the judge will know a statement, asked before there is anything to judge."""
+
+from __future__ import annotations
+
+import duckdb
+
+from holdfast.chaos.arrivals import Batches
+from holdfast.chaos.decode import InputDecoder, SinkDecoder
+from holdfast.chaos.rebuild import Facts, rebuilt_stream, rebuilt_table
+from holdfast.chaos.relations import load
+from holdfast.chaos.statement import Untranslatable, split
+from holdfast.chaos.translate import needed_columns, translate
+from holdfast.chaos.units import Unit
+from holdfast.types.topology import Query
+
+__all__ = ["rehearse"]
+
+
+def rehearse(unit: Unit) -> None:
+    """Recomputes the unit's statements from nothing.
+
+    Raises:
+        Untranslatable: the judge does not know one of them, or a format.
+    """
+    sink = unit.sink
+    if unit.insertions:
+        raise Untranslatable("INSERT INTO … VALUES writes to it, too")
+    SinkDecoder(
+        sink.key_columns, sink.value_columns, (sink.key_format, sink.value_format), windowed=False
+    )
+    if unit.plain is not None:
+        InputDecoder(unit.plain.source, translate(unit.plain, [0]).needed)
+        return
+    for queries in unit.statements:
+        try:
+            _rehearsed(unit, queries)
+        except duckdb.Error as error:
+            raise Untranslatable(f"DuckDB does not know it: {error}") from error
+
+
+def _rehearsed(unit: Unit, queries: tuple[Query, ...]) -> None:
+    parts = split(queries[-1].statement)
+    relations = [
+        load(name.owner, source, needed_columns(parts, source, *(j.on for j in parts.joins)), ())[0]
+        for name in (parts.source, *(join.right for join in parts.joins))
+        for source in (unit.source(name),)
+    ]
+    ids = [query.id for query in queries]
+    batches, partitions = {i: Batches() for i in ids}, dict.fromkeys(ids, 1)
+    facts = Facts(parts, queries, relations, batches, partitions)
+    (rebuilt_table if unit.sink.kind == "TABLE" else rebuilt_stream)(facts)
