@@ -86,7 +86,7 @@ class Told:
         self.open = 0
         self.sent = 0
         self._live_queues: set[asyncio.Queue[int]] = set()
-        self._numbers = 0
+        self._pushed: tuple[int, ...] = ()
 
     async def ask(self, ask: Ask) -> Answer:
         self.asked.append(ask)
@@ -98,7 +98,8 @@ class Told:
         return getattr(self, f"_{words[1].lower()}", self._fail)(words[2:], ask)
 
     def push(self, *numbers: int) -> None:
-        """Rows for every live query."""
+        """Rows for every live query, and for those that resume later."""
+        self._pushed += numbers
         for queue in self._live_queues:
             for number in numbers:
                 queue.put_nowait(number)
@@ -163,6 +164,8 @@ class Told:
         self, answer: Answer, since: int, words: Sequence[str]
     ) -> AsyncIterator[pa.RecordBatch]:
         queue: asyncio.Queue[int] = asyncio.Queue()
+        for number in self._pushed if since else ():
+            queue.put_nowait(number)
         self._live_queues.add(queue)
         self.open += 1
         left = int(words[1]) if words[:1] == ["LIMIT"] else -1
@@ -170,6 +173,7 @@ class Told:
             while left:
                 number = await queue.get()
                 if number > since:
+                    since = number
                     left -= 1
                     answer.token = str(number)
                     yield _batch(NAME_COUNT, [(f"k{number}", number)])

@@ -105,7 +105,8 @@ class Client:
             sql: one SELECT with EMIT CHANGES.
             resume: go on after this token of an earlier iteration.
             properties: such as `auto.offset.reset`: `earliest` gives the table's contents first.
-            state: its `token` is, at any time, what resumes after the rows given so far.
+            state: its `token` resumes after the rows given so far; within a batch of rows that
+                changed together, after the batch before.
 
         Raises:
             PositionLost: what came after the token is not known any more.

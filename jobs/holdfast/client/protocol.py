@@ -252,9 +252,11 @@ class Changes:
             self.columns = tuple(c["name"] for c in told["columns"])
             self.types = tuple(c["type"] for c in told["columns"])
             return
-        yield from self._ready(frozenset(told.get("gone", ())))
+        rows = self._ready(frozenset(told.get("gone", ())))
+        yield from rows[:-1]
         self.token = told.get("resume") or self.token
         self.ended = "end" in told
+        yield from rows[-1:]
 
     def check_end(self) -> None:
         """The connection was closed as it should be.
