@@ -154,7 +154,9 @@ class Page:
                     return
             time.sleep(0.03)
         text = self.run("document.body.innerText")
-        raise AssertionError(f"{what or script}: not so in {_WAIT_S:g} s.  The page says:\n{text}")
+        raise AssertionError(
+            f"{what or script}: not so in {_WAIT_S:g} s.  The page says:\n{text}\n{self.troubles}"
+        )
 
     def text(self, selector: str) -> str:
         """What an element shows."""

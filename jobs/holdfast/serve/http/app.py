@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 # Where mounted applications find the `Client` and the `Audit` in their scope.
 CLIENT, AUDIT = "holdfast.client", "holdfast.audit"
 _INTERNAL = "/internal/"
-_OPEN = re.compile(r"/console(/(static/[\w.-]*)?)?")  # a page and its files hold no facts
+_OPEN = re.compile(r"/console(/(static/[\w./-]*)?)?")  # a page and its files hold no facts
 
 _Handler = Callable[[Request, Client], Awaitable[None]]
 

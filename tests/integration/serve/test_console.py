@@ -1,0 +1,372 @@
+"""The console in a real browser, served by a real query server over tables in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.serve.console.app import Console
+from holdfast.serve.http.access import token_hash
+from holdfast.serve.query import QueryEngine
+from tests.browser import Chromium, Page, find_chromium
+from tests.console_driver import DriverOf
+from tests.console_home import CHAOS_RUN, PLAN_RUN, write_chaos_run, write_plan
+from tests.console_world import World
+from tests.http_world import Served, served
+
+PHONE = {"width": 390, "height": 844}
+BIG = 2**60 + 1  # no number of JavaScript's
+VIEWS = {
+    "tables": "Tables & queries",
+    "rows": "Rows",
+    "sql": "SQL",
+    "partitions": "State partitions",
+    "activity": "Activity",
+    "compaction": "Changelog compaction",
+    "chaos": "Chaos runs",
+}
+
+
+@dataclass
+class Shop:
+    """A server with something in every view."""
+
+    server: Served
+    world: World
+    driver: DriverOf
+    console: Console
+
+    def put(self, *args: Any) -> None:
+        self.server.loop.call_soon_threadsafe(self.world.put, *args)
+
+    def look(self) -> None:
+        """A sample, at once."""
+        asyncio.run_coroutine_threadsafe(self.console.sample(), self.server.loop).result(20)
+
+
+def filled() -> World:
+    world = World()
+    for number in range(120):
+        world.put("PER_CUSTOMER", [f"k{number:03}"], [number, BIG])
+    for city in ("Bern", "Oslo"):
+        world.put("PER_CITY", [city], [1, 10])
+    world.put("PER_PRODUCT_MINUTE", ["tea", 60_000, 120_000], [1, 10])
+    return world
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    home = tmp_path_factory.mktemp("home")
+    write_chaos_run(home)
+    write_plan(home)
+    world = filled()
+    driver = DriverOf(world, lag=12_345)
+    console = Console(world.serving(home), [driver.url])
+    engine = {"queries": lambda s: QueryEngine(s.catalog, s.reader)}
+    with served(home, mounts={"/console": console}, world=world, **engine) as server:
+        found = Shop(server, world, driver, console)
+        for _ in range(3):
+            driver.batch(4_000, seconds=0.5, commit_seconds=0.02)
+            found.look()
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    path = find_chromium()
+    if path is None:
+        pytest.skip("no Chromium on the PATH, and CHROMIUM names none")
+    browser = Chromium(path, tmp_path_factory.mktemp("chromium"))
+    yield browser
+    browser.stop()
+
+
+@pytest.fixture
+def page(chromium: Chromium, shop: Shop) -> Iterator[Page]:
+    """A tab; whatever a test did there, nothing went wrong and nothing left the origin."""
+    with chromium.page() as tab:
+        yield tab
+        assert tab.troubles == []
+        assert [u for u in tab.urls if not u.startswith((shop.server.url, "about:"))] == []
+
+
+def go(page: Page, shop: Shop, view: str) -> None:
+    page.open(f"{shop.server.url}/console/#/{view}")
+
+
+def says(page: Page, text: str) -> None:
+    page.wait(f"document.querySelector('main').innerText.includes({text!r})", f"says {text!r}")
+
+
+@pytest.mark.parametrize("form", ["light", "dark", "phone"])
+def test_every_view_shows_what_there_is(chromium: Chromium, shop: Shop, form: str) -> None:
+    size = PHONE if form == "phone" else {}
+    with chromium.page(dark=form == "dark", **size) as page:
+        for view, title in VIEWS.items():
+            go(page, shop, view)
+            page.wait(f"document.querySelector('h1')?.innerText === {title!r}", view)
+            page.wait("!document.querySelector('.loading')")
+            assert page.text("nav [aria-current]").strip() == view.title().replace("Sql", "SQL")
+            assert page.run("document.documentElement.scrollWidth <= innerWidth"), view
+        assert page.troubles == []
+        assert page.run("document.title") == "Chaos runs · Holdfast"
+        assert all(u.startswith((shop.server.url, "about:")) for u in page.urls)
+
+
+def test_the_topology_is_drawn_and_tells_of_its_steps(page: Page, shop: Shop) -> None:
+    go(page, shop, "tables")
+    page.wait("document.querySelectorAll('.node').length > 12")
+    drawn = page.text(".topology")
+    for text in ("ORDERS", "WHERE", "GROUP BY", "LEFT JOIN", "HAVING", "PER_CITY"):
+        assert text in drawn
+    overlaps = """(() => { const r = [...document.querySelectorAll('.node rect')].map(e =>
+      e.getBoundingClientRect()); return r.some((a, i) => r.some((b, j) => i < j && a.x < b.right
+      && b.x < a.right && a.y < b.bottom && b.y < a.bottom)) })()"""
+    assert page.run(overlaps) is False
+    page.click("[data-id='ctas_per_city:step'] rect")
+    says(page, "COUNT(*); SUM(AMOUNT)")
+    says(page, "12.3K")  # the lag that the driver tells
+    says(page, "running")
+
+
+def test_a_table_has_its_statement_columns_and_part_of_the_topology(page: Page, shop: Shop) -> None:
+    go(page, shop, "tables/PER_PRODUCT_MINUTE")
+    says(page, "WINDOW TUMBLING")
+    assert page.count(".node") == 4
+    says(page, "shop-ctas_per_product_minute-changelog")
+    page.click("summary")
+    says(page, "Sub-topology 1")
+
+
+def test_rows_are_paged_and_searched(page: Page, shop: Shop) -> None:
+    go(page, shop, "rows/PER_CUSTOMER")
+    page.wait("document.querySelectorAll('.grid tbody tr').length === 50")
+    assert str(BIG) in page.text(".grid")
+    first = page.text(".grid tbody tr")
+    page.click(".pager button:nth-child(2)")
+    page.wait("document.querySelector('.pager').innerText.includes('Page 2')")
+    assert page.text(".grid tbody tr") != first
+    page.key("/")
+    page.write("k07*")
+    page.key("Enter")
+    page.wait("document.querySelectorAll('.grid tbody tr').length === 10")
+    page.run("document.querySelector('[data-search]').value = 'k042'")
+    page.key("Enter")
+    page.wait("document.querySelectorAll('.grid tbody tr').length === 1")
+    assert "k042" in page.text(".grid tbody")
+    page.run("document.querySelector('[data-search]').value = 'nobody'")
+    page.key("Enter")
+    says(page, "No such key")
+
+
+def test_live_changes_arrive_as_they_are_committed(page: Page, shop: Shop) -> None:
+    go(page, shop, "rows/PER_CITY/live")
+    says(page, "Waiting for changes")
+    page.wait("document.querySelector('.pill.live')")
+    shop.put("PER_CITY", ["Rome"], [7, BIG])
+    says(page, "Rome")
+    assert str(BIG) in page.text(".grid")
+    shop.put("PER_CITY", ["Rome"], None)
+    says(page, "removed")
+    says(page, "2 changes")
+    page.click(".head button")
+    shop.put("PER_CITY", ["Riga"], [1, 1])
+    says(page, "3 changes")
+    assert "Riga" not in page.text(".grid"), "paused"
+
+
+def test_text_in_rows_is_never_markup(page: Page, shop: Shop) -> None:
+    evil = "<img src=x onerror=document.title='x'>"
+    shop.put("PER_CITY", [evil], [1, 1])
+    go(page, shop, "rows/PER_CITY")
+    says(page, evil)
+    assert page.count("main img") == 0
+    shop.put("PER_CITY", [evil], None)
+
+
+def test_pull_and_push_queries_are_answered(page: Page, shop: Shop) -> None:
+    go(page, shop, "sql")
+    page.wait("document.activeElement.tagName === 'TEXTAREA'")
+
+    def write(statement: str) -> None:
+        page.run(f"document.querySelector('textarea').value = {statement!r}")
+        page.run("document.querySelector('textarea').focus()")
+        page.key("Enter", ctrl=True)
+
+    write("SELECT CITY, TOTAL + 1 AS NEXT FROM PER_CITY WHERE CITY = 'Oslo';")
+    says(page, "1 row ")
+    assert "11" in page.text(".grid tbody")
+    says(page, "level with the changelog")
+    write("SELECT * FROM NOWHERE;")
+    page.wait("document.querySelector('main .notice.invalid')?.innerText.includes('NOWHERE')")
+    write("SELECT * FROM PER_CITY EMIT CHANGES;")
+    page.wait("document.querySelector('.pill.live')")
+    shop.put("PER_CITY", ["Lima"], [5, 50])
+    says(page, "Lima")
+    page.key("Escape")
+    says(page, "stopped")
+    assert page.count(".history li") == 3
+    go(page, shop, "tables")
+    go(page, shop, "sql")
+    page.wait("document.querySelector('textarea')?.value.includes('EMIT CHANGES')")
+    shop.put("PER_CITY", ["Lima"], None)
+    # What is refused is an answer of the server's, which the browser notes as a failed request.
+    assert len([t for t in page.troubles if "/v1/query" in t]) == 1
+    page.troubles.clear()
+
+
+def test_partitions_show_owners_copies_and_restores(page: Page, shop: Shop) -> None:
+    shop.world.other_behind = 10
+    try:
+        go(page, shop, "partitions/PER_CUSTOMER")
+        page.wait("document.querySelectorAll('main tbody tr').length === 4")
+        says(page, "volume 1")
+        says(page, "level")
+        page.wait("/\\d+ %/.test(document.querySelector('.copies').innerText)")
+        assert page.count("[role=meter]") == 8
+        page.wait("document.querySelector('#health').innerText === 'restoring'")
+    finally:
+        shop.world.other_behind = 0
+
+
+def test_activity_is_drawn_over_time(page: Page, shop: Shop) -> None:
+    go(page, shop, "activity")
+    page.wait("document.querySelectorAll('.chart').length === 6")
+    series = "[...document.querySelectorAll('.chart:first-child .series')]"
+    lines = f"{series}.map(e => e.getAttribute('d').length)"
+    page.wait(f"Math.max(...{lines}) > 10")
+    assert "ctas_per_city" in page.run("document.querySelector('.chart svg').ariaLabel")
+    before = page.run(f"Math.max(...{lines})")
+    shop.driver.batch(4_000, seconds=0.5, commit_seconds=0.02)
+    shop.look()
+    page.wait(f"Math.max(...{lines}) > {before}", "the line grows")
+
+
+def test_plans_and_verdicts_are_told_with_their_reports(page: Page, shop: Shop) -> None:
+    go(page, shop, "compaction")
+    page.wait(f"document.querySelector('tbody a')?.innerText === {PLAN_RUN!r}")
+    page.click("tbody a")
+    says(page, "three quarters are superseded")
+    says(page, "put back")
+    go(page, shop, "chaos")
+    page.wait(f"document.querySelector('tbody a')?.innerText === {CHAOS_RUN!r}")
+    page.click("tbody a")
+    says(page, "1 of 10 keys comes from nowhere")
+    says(page, "k<1>")
+    report = page.run("document.querySelector('main .title a[target]').href")
+    page.open(report)
+    page.wait("document.body.innerText.includes('All of it.')")
+
+
+def test_the_keyboard_is_enough(page: Page, shop: Shop) -> None:
+    go(page, shop, "tables")
+    page.wait("document.querySelectorAll('.node').length > 12")
+    for number, title in enumerate(VIEWS.values(), 1):
+        page.run("document.activeElement.blur()")
+        page.key(str(number))
+        page.wait(f"document.querySelector('h1')?.innerText === {title!r}", f"key {number}")
+    page.key("1")
+    page.wait("document.querySelectorAll('.node').length > 12")
+    page.run("document.querySelector(\"[data-id='ctas_per_city:step']\").focus()")
+    page.key("ArrowRight")
+    assert page.run("document.activeElement.dataset.id") == "relation:PER_CITY"
+    page.key("Enter")
+    page.wait("document.querySelector('.node-facts a')?.innerText === 'PER_CITY'")
+    page.run("document.activeElement.blur()")
+    page.key("?")
+    page.wait("document.querySelector('#help').open")
+    page.key("3")
+    assert page.run("location.hash") == "#/tables", "a dialog keeps its keys"
+    page.key("Escape")
+    page.wait("!document.querySelector('#help').open")
+
+
+def test_tab_leads_from_link_to_link_and_each_has_a_name(page: Page, shop: Shop) -> None:
+    go(page, shop, "tables")
+    page.wait("document.querySelectorAll('tbody tr').length > 5")
+    seen = []
+    for _ in range(12):
+        page.key("Tab")
+        seen.append(
+            page.run("""(() => { const e = document.activeElement;
+            return e.getAttribute('aria-label') || e.innerText.trim() })()""")
+        )
+    assert all(seen), seen
+    assert seen[0] == "Skip to the content"
+    assert "Tables" in seen
+    assert "SQL" in seen
+    nameless = """[...document.querySelectorAll(
+      'a, button, input, select, textarea, [role=button]')]
+      .filter(e => !(e.ariaLabel || e.innerText || e.labels?.length || e.textContent.trim()))
+      .map(e => e.outerHTML)"""
+    for view, title in VIEWS.items():
+        go(page, shop, view)
+        page.wait(f"document.querySelector('h1')?.innerText === {title!r}")
+        assert page.run(nameless) == []
+
+
+def test_focus_and_open_details_outlive_what_is_drawn_again(page: Page, shop: Shop) -> None:
+    go(page, shop, "partitions")
+    page.wait("document.querySelectorAll('main tbody tr').length === 12")
+    page.run("window.kept = document.querySelector('main .title a:last-child'); kept.focus()")
+    shop.world.other_behind = 3
+    page.wait("document.querySelector('.copies').innerText.includes('%')", "drawn again")
+    assert page.run("document.activeElement === kept && kept.isConnected")
+    shop.world.other_behind = 0
+
+
+def test_with_tokens_the_page_asks_for_one_and_shows_only_what_it_may(
+    chromium: Chromium, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens.toml"
+    guest = f'name = "guest"\ntoken_sha256 = "{token_hash("guest-token")}"\nread = ["PER_CITY"]'
+    tokens.write_text(f"[[client]]\n{guest}\n")
+    audit = tmp_path / "audit.jsonl"
+    world = filled()
+    console = Console(world.serving(tmp_path))
+    engine = {"queries": lambda s: QueryEngine(s.catalog, s.reader)}
+    mounts = {"/console": console}
+    with (
+        served(
+            tmp_path, mounts=mounts, world=world, tokens=tokens, audit=audit, **engine
+        ) as server,
+        chromium.page() as page,
+    ):
+        page.open(f"{server.url}/console/#/rows")
+        for token in ("wrong", "guest-token"):
+            page.wait("document.querySelector('#login').open")
+            page.run("document.querySelector('#token').focus()")
+            page.write(token)
+            page.key("Enter")
+            page.wait("!document.querySelector('#login').open")
+        says(page, "Oslo")
+        assert page.run("[...document.querySelectorAll('option')].map(o => o.value)") == [
+            "PER_CITY"
+        ]
+        page.open(f"{server.url}/console/#/rows/PER_CUSTOMER")
+        says(page, "You may not read it.")
+        assert "guest-token" not in page.run("document.cookie + JSON.stringify({...localStorage})")
+    lines = audit.read_text()
+    assert '"console: rows of PER_CITY"' in lines
+    assert '"who":"guest"' in lines
+    assert "guest-token" not in lines
+
+
+def test_a_server_that_goes_away_is_told_and_found_again(
+    chromium: Chromium, tmp_path: Path
+) -> None:
+    world = filled()
+    mounts = {"/console": Console(world.serving(tmp_path))}
+    with chromium.page() as page:
+        with served(tmp_path, mounts=mounts, world=world) as server:
+            page.open(f"{server.url}/console/#/partitions")
+            page.wait("document.querySelectorAll('main tbody tr').length === 12")
+        page.wait("document.querySelector('.trouble')?.innerText.includes('does not answer')")
+        assert page.count("main tbody tr") == 12, "what was known stays to be read"
+        with served(tmp_path, mounts=mounts, world=world, port=server.port):
+            page.wait("!document.querySelector('.trouble')", "it goes on by itself")
