@@ -22,6 +22,7 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
+    RdictIter,
     ReadOptions,
     WriteBatch,
     WriteBufferManager,
@@ -100,8 +101,7 @@ class RocksDbStore:
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         # One iterator for all of them: to make one costs more than to move it.
         with _border(self._path):
-            cursor = _Cursor(self._living())
-            return [cursor.between(start, end) for start, end in ranges]
+            return _in_ranges(self._living().iter(), ranges)
 
     def bytes_on_disk(self) -> int:
         total = 0
@@ -137,30 +137,26 @@ class RocksDbStore:
         return self._db
 
 
-class _Cursor:
-    """An iterator that is only moved where it does not stand right already."""
-
-    def __init__(self, db: Rdict) -> None:
-        self._place = db.iter()
-        self._after: bytes | None = None  # it stands at the first key from here on
-        self._key: bytes | None = None  # that key, None behind the last one
-
-    def between(self, start: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
-        if self._after is None or start < self._after or (self._key or end) < start:
-            self._place.seek(start)
-            self._look(start)
-        found = []
-        while self._key is not None and self._key < end:
-            found.append((self._key, cast("bytes", self._place.value())))
-            self._place.next()
-            self._look(self._key + b"\0")
-        return found
-
-    def _look(self, after: bytes) -> None:
-        self._after = after
-        self._key = cast("bytes", self._place.key()) if self._place.valid() else None
-        if self._key is None:
-            self._place.status()
+def _in_ranges(
+    place: RdictIter, ranges: Sequence[tuple[bytes, bytes]]
+) -> list[list[tuple[bytes, bytes]]]:
+    """What lies in each; the iterator is only moved where it does not stand right already."""
+    found = []
+    passed: bytes | None = None  # it stands at the first key behind this one
+    key: bytes | None = None  # that key, None behind the last one
+    for start, end in ranges:
+        if passed is None or start <= passed or (key is not None and key < start):
+            place.seek(start)
+            passed, key = start, cast("bytes | None", place.key())
+        rows = []
+        while key is not None and key < end:
+            rows.append((key, cast("bytes", place.value())))
+            place.next()
+            passed, key = key, cast("bytes | None", place.key())
+        if key is None:
+            place.status()
+        found.append(rows)
+    return found
 
 
 def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:

@@ -260,7 +260,7 @@ class TableStore:
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
         found = self._store.scan_many([(_DATA + start, _DATA + end) for start, end in ranges])
-        return [[(key[1:], row) for key, row in rows] for rows in found]
+        return [[(key[1:], row) for key, row in rows] if rows else rows for rows in found]
 
     def stats(self) -> StoreStats:
         return StoreStats(self.rows, self._store.bytes_on_disk())

@@ -104,6 +104,9 @@ def encode_values(
 
 def encode_single(column: Column, array: pa.Array, form: Format) -> list[bytes | None]:
     """One column without object, in JSON or KAFKA; NULL is no bytes at all."""
+    if form is Format.KAFKA and column.type.base is Base.STRING:
+        texts: list[bytes | None] = array.cast(pa.binary()).to_pylist()
+        return texts
     if form is Format.KAFKA:
         return [kafka_bytes(v, column.type.base) for v in array.to_pylist()]
     ready = json_ready(array, column.type)
