@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from holdfast.types.schema import Base, SqlType
 
-__all__ = ["KEY_TYPES", "state_keys"]
+__all__ = ["ESCAPES", "KEY_TYPES", "state_keys"]
 
 KEY_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT)  # of the columns it takes
 _BIG_ENDIAN = {Base.INTEGER: ">i4", Base.BIGINT: ">i8"}
@@ -30,8 +30,8 @@ def state_keys(columns: Sequence[pa.Array], kinds: Sequence[SqlType]) -> pa.Arra
 
 
 # As Jackson, Spark's JSON library, has them.
-_ESCAPES = {c: f"\\u{c:04X}" for c in range(32)}
-_ESCAPES |= {
+ESCAPES = {c: f"\\u{c:04X}" for c in range(32)}
+ESCAPES |= {
     ord(c): escaped
     for c, escaped in zip(
         '\b\t\n\f\r"\\', ("\\b", "\\t", "\\n", "\\f", "\\r", '\\"', "\\\\"), strict=True
@@ -43,7 +43,7 @@ def _escaped(column: pa.Array) -> pa.Array:
     """Text as it stands between the quotes of JSON."""
     if not pc.any(pc.match_substring_regex(column, r'["\\\x00-\x1f]')).as_py():
         return column
-    written = [None if v is None else v.translate(_ESCAPES) for v in column.to_pylist()]
+    written = [None if v is None else v.translate(ESCAPES) for v in column.to_pylist()]
     return pa.array(written, pa.string())
 
 

@@ -6,13 +6,13 @@ import base64
 import json
 import struct
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
 from holdfast.errors import Refused
 from holdfast.tasks.as_numbers import as_numbers
+from holdfast.tasks.key_columns import ESCAPES
 from holdfast.tasks.plain_text import java_double
 from holdfast.types.schema import Base, Column, SqlType
 
@@ -89,9 +89,9 @@ def _json(value: Any, kind: SqlType) -> str:  # noqa: PLR0911 - one line per typ
         text = java_double(value)
         return text if text[-1].isdigit() else f'"{text}"'
     if kind.base is Base.DECIMAL:
-        return f'"{Decimal(value):f}"'
+        return f'"{value}"'
     if kind.base is Base.BYTES:
-        return f'"{base64.b64encode(value).decode()}"'
+        return _text(_mime(value))
     if kind.base is Base.ARRAY and kind.element is not None:
         return "[" + ",".join(_json(v, kind.element) for v in value) + "]"
     if kind.base is Base.STRUCT:
@@ -101,13 +101,15 @@ def _json(value: Any, kind: SqlType) -> str:  # noqa: PLR0911 - one line per typ
     return _text(value) if isinstance(value, str) else json.dumps(value)
 
 
-_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
-_ESCAPED = {code: f"\\u{code:04X}" for code in range(32)} | _ESCAPES
+def _mime(data: bytes) -> str:
+    """Base64 as Spark has it: lines of 76."""
+    text = base64.b64encode(data).decode()
+    return "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))
 
 
 def _text(text: str) -> str:
     """A JSON string by Jackson's rules: it escapes what it must and nothing else."""
-    return '"' + text.translate(_ESCAPED) + '"'
+    return '"' + text.translate(ESCAPES) + '"'
 
 
 def ordered_ranges(
