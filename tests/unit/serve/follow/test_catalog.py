@@ -1,0 +1,90 @@
+"""Tables come and go with the statements and the topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.config.settings import Settings
+from holdfast.errors import InvalidStatement
+from holdfast.serve.follow.catalog import Script, ScriptCatalog
+from holdfast.sql import compile_text
+from holdfast.transport.admin import TopicInfo
+
+STREAM = """CREATE STREAM s (id STRING KEY, a BIGINT)
+  WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1);"""
+COUNTS = "CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM s GROUP BY id;"
+SUMS = "CREATE TABLE sums AS SELECT id, SUM(a) AS n FROM s GROUP BY id;"
+
+
+class File:
+    """A script that can be edited."""
+
+    def __init__(self, text: str, application_id: str = "app") -> None:
+        self.text = text
+        self.script = Script(
+            f"{application_id}.sql",
+            lambda: self.text,
+            lambda: (compile_text(self.text), Settings(application_id)),
+        )
+
+
+def describe(name: str) -> TopicInfo | None:
+    return TopicInfo(name, f"id-{name}", 3, 1)
+
+
+def test_a_table_is_served_once_its_topic_is_there() -> None:
+    catalog = ScriptCatalog([File(STREAM + COUNTS).script])
+    catalog.refresh(lambda _: None)
+    assert dict(catalog.tables()) == {}
+    assert "does not exist yet" in catalog.unserved()["COUNTS"].reason
+    catalog.refresh(describe)
+    assert catalog.tables()["COUNTS"].partitions == 3
+    assert catalog.unserved().keys() == {"S"}
+    assert catalog.topic_id("app-ctas_counts-changelog") == "id-app-ctas_counts-changelog"
+
+
+def test_an_edited_script_is_seen_and_what_stays_is_the_same_table() -> None:
+    file = File(STREAM + COUNTS)
+    catalog = ScriptCatalog([file.script])
+    catalog.refresh(describe)
+    before, version = catalog.tables()["COUNTS"], catalog.version
+    file.text = STREAM + COUNTS + SUMS
+    catalog.refresh(describe)
+    assert catalog.tables().keys() == {"COUNTS", "SUMS"}
+    assert catalog.tables()["COUNTS"] is before
+    assert catalog.version == version + 1
+    file.text = STREAM + SUMS
+    catalog.refresh(describe)
+    assert catalog.tables().keys() == {"SUMS"}
+    assert set(catalog.stores()) == {("app", "ctas_sums")}
+
+
+def test_a_script_that_is_wrong_now_changes_nothing() -> None:
+    file = File(STREAM + COUNTS)
+    catalog = ScriptCatalog([file.script])
+    catalog.refresh(describe)
+    file.text = STREAM + "CREATE TABLE"
+    catalog.refresh(describe)
+    assert catalog.tables().keys() == {"COUNTS"}
+    assert catalog.error
+    file.text = STREAM + COUNTS
+    catalog.refresh(describe)
+    assert catalog.error is None
+
+
+def test_a_script_that_is_wrong_at_first_is_refused() -> None:
+    with pytest.raises(InvalidStatement):
+        ScriptCatalog([File("CREATE TABLE").script])
+
+
+def test_two_jobs_are_served_together() -> None:
+    catalog = ScriptCatalog([File(STREAM + COUNTS, "a").script, File(STREAM + SUMS, "b").script])
+    catalog.refresh(describe)
+    topics = {table.name: table.topic for table in catalog.tables().values()}
+    assert topics == {"COUNTS": "a-ctas_counts-changelog", "SUMS": "b-ctas_sums-changelog"}
+    assert [s.name for s in catalog.topology().sources] == ["S"]
+
+
+def test_one_name_stands_for_one_table() -> None:
+    with pytest.raises(InvalidStatement, match=r"COUNTS of b\.sql is read from b-ctas_counts"):
+        ScriptCatalog([File(STREAM + COUNTS, "a").script, File(STREAM + COUNTS, "b").script])
