@@ -132,7 +132,7 @@ def projected(query: Query, records: Iterable[Record]) -> list[bytes]:
         return []
     columns: list[list[Any]] = [
         [r.key for r in passed], [r.value for r in passed], [r.time_ms for r in passed],
-        [False] * len(passed),
+        [False] * len(passed), [None] * len(passed),
     ]  # fmt: skip
     schema = stream_schema(step)
     return [_encoded(dict(zip(schema.names, columns, strict=True)), schema)]

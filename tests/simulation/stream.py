@@ -19,7 +19,14 @@ from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import progress_topic
 from holdfast.types.schema import BIGINT, STRING, Column
-from holdfast.types.topology import KeyExpression, ProjectStep, Query, Sink, Source
+from holdfast.types.topology import (
+    HEADERS_TYPE,
+    KeyExpression,
+    ProjectStep,
+    Query,
+    Sink,
+    Source,
+)
 
 BATCHES = 3
 SIZE = 10
@@ -47,6 +54,7 @@ def payload(batch: int) -> list[bytes]:
     columns = [
         pa.array([f"k{v}" for v in values]), pa.array(values, pa.int64()),
         pa.array(values, pa.int64()), pa.array([False] * SIZE),
+        pa.nulls(SIZE, HEADERS_TYPE.arrow()),
     ]  # fmt: skip
     found = pa.RecordBatch.from_arrays(columns, schema=stream_schema(STEP))
     return [found.serialize().to_pybytes()]

@@ -47,7 +47,7 @@ def roll(
         producer.begin()
         for partition in partitions:
             # Reported one by one: no commit will say which of them did not arrive.
-            producer.send_one(topic, partition, ROLL_KEY, None, {})
+            producer.send_one(topic, partition, ROLL_KEY, None, ())
         producer.deliver()
         producer.abort()
     admin = Admin(client)

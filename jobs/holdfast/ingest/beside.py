@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 
 from holdfast.tasks.keys import split_windowed
@@ -52,6 +53,8 @@ def split_windows(source: Source, keys: Sequence[bytes | None]) -> Windows:
 
 def header_columns(source: Source, headers: _Headers) -> dict[str, pa.Array]:
     """The source's header columns, and HEADERS, all of every record."""
+    if not any(headers):
+        return _no_headers(source, len(headers))
     pairs = [[{"KEY": name, "VALUE": value} for name, value in record] for record in headers]
     everything = pa.array(pairs, HEADERS_TYPE.arrow())
     found = {HEADERS: everything}
@@ -62,4 +65,16 @@ def header_columns(source: Source, headers: _Headers) -> dict[str, pa.Array]:
         else:
             last = [dict(record).get(name) for record in headers]
             found[column.column.name] = pa.array(last, pa.binary())
+    return found
+
+
+def _no_headers(source: Source, count: int) -> dict[str, pa.Array]:
+    """The same of records that have none, which is what records are like: quickly."""
+    kind = HEADERS_TYPE.arrow()
+    nothing = pa.array([], kind.value_type)
+    empty = pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), nothing, type=kind)
+    found = {HEADERS: empty}
+    for column in source.headers:
+        missing = empty if column.key is None else pa.nulls(count, pa.binary())
+        found[column.column.name] = missing
     return found

@@ -123,15 +123,15 @@ class DeadLetters:
             )
         return found.partitions
 
-    def _headers(self, record: BadRecord) -> dict[str, str]:
-        return {
-            "holdfast.reason": record.reason[:_REASON_CHARS],
-            "holdfast.topic": self._topic,
-            "holdfast.partition": str(self._partition),
-            "holdfast.offset": str(record.offset),
-            "holdfast.timestamp": str(record.timestamp),
-            "holdfast.query": self._options.transactional_id_prefix,
-        }
+    def _headers(self, record: BadRecord) -> list[tuple[str, str]]:
+        return [
+            ("holdfast.reason", record.reason[:_REASON_CHARS]),
+            ("holdfast.topic", self._topic),
+            ("holdfast.partition", str(self._partition)),
+            ("holdfast.offset", str(record.offset)),
+            ("holdfast.timestamp", str(record.timestamp)),
+            ("holdfast.query", self._options.transactional_id_prefix),
+        ]
 
     def _tell(self, new: Sequence[BadRecord]) -> None:
         _LOG.warning(

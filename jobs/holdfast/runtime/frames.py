@@ -23,6 +23,8 @@ from holdfast.tasks.processors.aggregate_state import (
 )
 from holdfast.tasks.processors.base import KEY
 from holdfast.types.topology import (
+    HEADERS,
+    HEADERS_TYPE,
     SEQUENCE,
     TIMESTAMP,
     TOMBSTONE,
@@ -59,6 +61,8 @@ def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
     inputs = query.inputs
     texts = _input_texts(inputs[side]) if inputs else [query.filter or "", *_texts(query.step)]
     named = {name for text in texts for name in re.findall(r"`([^`]+)`", text)}
+    if not query.stateful:  # its results have the headers of what it reads
+        named.add(HEADERS)
     if source.timestamp is not None:
         named.add(source.timestamp.column)
     if source.kind == "TABLE":  # a record without a key is none of its rows
@@ -142,7 +146,7 @@ def _window_sql(window: Window) -> str:
 
 
 def project_frame(frame: DataFrame, query: Query) -> DataFrame:
-    """Key columns k0…, value columns v0…, event time, tombstone flag; partitions as read.
+    """Key columns k0…, value columns v0…, event time, tombstone flag, headers; as it was read.
 
     And where the sink's keys are windowed, the bounds of the source's windows; and the place of
     the record where the frame tells it.
@@ -153,7 +157,9 @@ def project_frame(frame: DataFrame, query: Query) -> DataFrame:
     register_functions(frame.sparkSession, query)
     columns = [expr(_of_key(query, k.spark)).alias(f"k{i}") for i, k in enumerate(step.keys)]
     columns += [expr(v.spark).alias(f"v{i}") for i, v in enumerate(step.outputs)]
-    meta = [TIMESTAMP, TOMBSTONE]
+    if HEADERS not in frame.columns:
+        frame = frame.withColumn(HEADERS, expr(f"CAST(NULL AS {HEADERS_TYPE.spark()})"))
+    meta = [TIMESTAMP, TOMBSTONE, HEADERS]
     if query.sink.window is not None:
         meta += [WINDOW_START, WINDOW_END]
     if SEQUENCE in frame.columns:

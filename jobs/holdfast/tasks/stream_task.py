@@ -124,7 +124,13 @@ class StreamTask:
         found = self._projected.records(batch)
         partitions = [self._sink_partition(k) for k in found.keys]
         topic = self._plan.query.sink.topic
-        producer.send(topic, partitions, found.keys, found.values, found.timestamps)
+        if found.headers is None:
+            producer.send(topic, partitions, found.keys, found.values, found.timestamps)
+        else:
+            for partition, key, value, headers, time_ms in zip(
+                partitions, found.keys, found.values, found.headers, found.timestamps, strict=True
+            ):
+                producer.send_one(topic, partition, key, value, headers, time_ms)
         return len(found.keys)
 
     def _sink_partition(self, key: bytes | None) -> int:

@@ -96,10 +96,9 @@ class Engine:
     def _emitted(
         self, query: Query, tables: Sequence[pa.Table], piped: Mapping[str, Piped], life: Life
     ) -> list[_Emitted]:
-        if query.stateful:
-            emitted = self._processed(query, tables, life.partition(query))
-        else:
-            emitted = self._projected(query, tables[0])
+        if not query.stateful:
+            return sorted(self._projected(query, tables[0]), key=lambda each: each.order)
+        emitted = self._processed(query, tables, life.partition(query))
         headers = _headers(piped[source.topic] for source in query.sources)
         ordered = sorted(emitted, key=lambda each: each.order)
         return [_with_headers(each, headers.get(each.order, ())) for each in ordered]
@@ -114,8 +113,11 @@ class Engine:
         emitted = []
         for batch in typed.to_batches():
             found = projected.records(batch)
-            records = zip(found.keys, found.values, found.timestamps, found.rows, strict=True)
-            emitted += [_Emitted(RawRecord(k, v, t), order[row]) for k, v, t, row in records]
+            headers = found.headers or [()] * len(found.keys)
+            records = zip(
+                found.keys, found.values, found.timestamps, headers, found.rows, strict=True
+            )
+            emitted += [_Emitted(RawRecord(k, v, t, h), order[row]) for k, v, t, h, row in records]
         return emitted
 
     def _processed(

@@ -115,10 +115,8 @@ class TransactionalProducer:
         if not keys:
             return
         places = repeat(partitions) if isinstance(partitions, int) else partitions
-        now = 0  # to the client: the time of sending
-        times = (
-            timestamps_ms if isinstance(timestamps_ms, Sequence) else repeat(timestamps_ms or now)
-        )
+        at = timestamps_ms or 0  # 0 to the client: the time of sending
+        times = at if isinstance(at, Sequence) else repeat(at)
         highest = partitions if isinstance(partitions, int) else max(partitions)
         self._highest[topic] = max(highest, self._highest.get(topic, 0))
         records = zip(keys, values, places, times, strict=False)
@@ -149,14 +147,15 @@ class TransactionalProducer:
         partition: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Mapping[str, str],
+        headers: Sequence[tuple[str, str | bytes | None]],
+        time_ms: int = 0,
     ) -> None:
-        """Queue one record of the open transaction, with headers (UTF-8 text).
+        """Queue one record of the open transaction, with headers; time 0: when it is sent.
 
         Raises:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
         """
-        self._again(topic, value, key, partition, 0, headers=list(headers.items()))
+        self._again(topic, value, key, partition, time_ms, headers=list(headers))
 
     def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
         """Step 3: queue the commit marker; `commit` returns its offset.

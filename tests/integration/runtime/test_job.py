@@ -21,7 +21,7 @@ from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import Producer
-from holdfast.transport.reader import PartitionReader
+from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
 from holdfast.types.status import JobState, JobStatus, QueryState, status_path
 
@@ -74,7 +74,8 @@ class Job:
             customer = f"c{rng.randrange(self.customers)}".encode()
             amount = rng.randrange(100)
             value = {"customer": customer.decode(), "amount": amount, "ts": 1_700_000_000_000 + n}
-            producer.send(self.topic, customer, orjson.dumps(value))
+            headers = {"twice": str(amount * 2)}
+            producer.send(self.topic, customer, orjson.dumps(value), headers=headers)
             self.count[customer] += 1
             self.total[customer] += amount
             self.large[customer, amount * 2] += amount > 90
@@ -129,13 +130,13 @@ class Job:
             self.process.wait(timeout=60)
 
     def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        records = []
+        return [record for chunk in self.chunks(topic) for record in _pairs(chunk)]
+
+    def chunks(self, topic: str) -> Iterator[Chunk]:
         for partition, (start, end) in Admin(self.client).bounds(topic).items():
-            reader = PartitionReader(self.client, topic, partition)
-            for chunk in reader.read(start, end):
-                records += list(zip(chunk.keys, chunk.values, strict=True))
+            reader = PartitionReader(self.client, topic, partition, headers=True)
+            yield from reader.read(start, end)
             reader.close()
-        return records
 
     def check_exact(self) -> None:
         """The table's last values and every record of the stream, against the truth."""
@@ -148,9 +149,12 @@ class Job:
             n = orjson.loads(value)["N"]
             assert n > seen.get(key, 0), f"{key!r} went from {seen.get(key)} to {n}"
             seen[key] = n
-        rows = [orjson.loads(v) for _, v in self.read(self.large_topic) if v is not None]
+        large = [(v, h) for c in self.chunks(self.large_topic) for v, h in _with_headers(c)]
+        rows = [orjson.loads(v) for v, _ in large if v is not None]
         twice = Counter((row["CUSTOMER"].encode(), row["TWICE"]) for row in rows)
         assert twice == +self.large
+        headers = [[("twice", str(row["TWICE"]).encode())] for row in rows]
+        assert [h for _, h in large] == headers, "each has those of the record it was made of"
 
     def lag(self) -> int:
         """Offsets that the slower of the two queries has not committed."""
@@ -162,6 +166,16 @@ class Job:
             return sum(end - committed.get(p, 0) for p, end in ends.items())
 
         return max(of("ctas_totals"), of("csas_large"))
+
+
+def _pairs(chunk: Chunk) -> Iterator[tuple[bytes | None, bytes | None]]:
+    return zip(chunk.keys, chunk.values, strict=True)
+
+
+def _with_headers(
+    chunk: Chunk,
+) -> Iterator[tuple[bytes | None, list[tuple[str, bytes | None]]]]:
+    return zip(chunk.values, chunk.headers, strict=True)
 
 
 @pytest.fixture

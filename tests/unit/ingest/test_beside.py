@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from holdfast.ingest.beside import header_columns
 from holdfast.ingest.formats import value_decoder
 from holdfast.ingest.records import RecordDecoder, wants_headers
 from holdfast.transport.reader import Chunk
@@ -54,6 +55,16 @@ def test_header_columns_are_all_headers_or_the_last_of_a_name() -> None:
     assert batch["TRACE"].to_pylist() == [b"2", None]
     assert batch["H"].to_pylist() == batch[HEADERS].to_pylist() == [everything, []]
     assert batch["V"].to_pylist() == [1, 1]
+
+
+def test_records_without_headers_have_the_same_columns() -> None:
+    source = _source()
+    with_some = header_columns(source, [[("trace", b"1")], [], []])
+    without = header_columns(source, [[], [], []])
+    assert {n: c.type for n, c in without.items()} == {n: c.type for n, c in with_some.items()}
+    assert {n: c.to_pylist() for n, c in without.items()} == {
+        n: c.slice(1).to_pylist() + c.slice(2).to_pylist() for n, c in with_some.items()
+    }
 
 
 def test_headers_are_not_read_for_other_columns() -> None:

@@ -275,6 +275,6 @@ def test_stateless_projection_keeps_partitions_and_tombstones(spark: SparkSessio
     parts = payload(project_frame(frame, query)).collect()
     table = from_arrow(parts[0], stream_schema(step))
     assert table.to_pylist() == [
-        {"k0": "a", "v0": 2, "__timestamp": 5, "__tombstone": False},
-        {"k0": "b", "v0": None, "__timestamp": 6, "__tombstone": True},
+        {"k0": "a", "v0": 2, "__timestamp": 5, "__tombstone": False, "__headers": None},
+        {"k0": "b", "v0": None, "__timestamp": 6, "__tombstone": True, "__headers": None},
     ]
