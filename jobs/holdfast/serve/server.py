@@ -15,6 +15,7 @@ from holdfast.serve.http.server import Listen, running
 from holdfast.serve.metrics import metrics_app
 from holdfast.serve.node import Node, opened
 from holdfast.serve.query.engine import QueryEngine
+from holdfast.serve.query.streams import Streams
 
 __all__ = ["answering"]
 
@@ -31,8 +32,6 @@ async def answering(
 ) -> AsyncGenerator[Node, None]:
     """The server, answering; leaving it ends push queries first and lets go of the stores last.
 
-    `drivers`: base addresses of jobs' drivers, for the console; those of the home are found anyway.
-
     Args:
         drivers: addresses of jobs' drivers, for the console.
 
@@ -42,7 +41,8 @@ async def answering(
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(opened(scripts, settings, plan, peers))
         serving = node.serving
-        engine = QueryEngine(serving.catalog, serving.reader)
+        streams = Streams(settings.client())
+        engine = QueryEngine(serving.catalog, serving.reader, streams=streams)
         stack.push_async_callback(engine.aclose)
         console = await stack.enter_async_context(Console(serving, drivers))
         mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster)}

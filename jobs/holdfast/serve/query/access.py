@@ -14,7 +14,7 @@ from holdfast.serve.query.limits import Limits, Options
 from holdfast.sql.reads import Box, Domain, Read
 from holdfast.sql.script import Script
 
-__all__ = ["Access", "Lookup", "Ranges", "access_of"]
+__all__ = ["EVERYTHING", "Access", "Lookup", "Ranges", "access_of"]
 
 Range = tuple[bytes, bytes | None]
 _ANY = Domain()
@@ -37,12 +37,9 @@ class Ranges:
 
     ranges: tuple[Range, ...]
 
-    @property
-    def everything(self) -> bool:
-        return self.ranges == ((b"", None),)
-
 
 Access = Lookup | Ranges
+EVERYTHING = Ranges(((b"", None),))
 
 
 def access_of(
@@ -65,7 +62,7 @@ def access_of(
         return Ranges(ranges)
     if not options.table_scan:
         raise _scan_refused(script, read, table)
-    return Ranges(((b"", None),))
+    return EVERYTHING
 
 
 def _values(box: Box, table: ServedTable) -> list[list[Any]] | None:

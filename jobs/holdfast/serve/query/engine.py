@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from holdfast.serve.contract import Catalog, Reader
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.limits import Limits, options_of
-from holdfast.serve.query.plans import Plans
+from holdfast.serve.query.plans import NotOpenError, Plans
 from holdfast.serve.query.pull import Pull
 from holdfast.serve.query.push import Push
+from holdfast.serve.query.streams import Streams
 
 __all__ = ["QueryEngine"]
 
@@ -21,24 +22,46 @@ class QueryEngine:
         catalog: the tables, asked anew for each query.
         reader: their rows.
         limits: what one query may cost.
+        streams: reads streams from their topics; without it only tables are read.
     """
 
-    def __init__(self, catalog: Catalog, reader: Reader, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        reader: Reader,
+        limits: Limits | None = None,
+        streams: Streams | None = None,
+    ) -> None:
         limits = limits or Limits()
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="query")
-        self._plans = Plans(catalog, limits)
+        self._streams = streams
+        self._plans = Plans(catalog, limits, streams)
         self._pull = Pull(reader, self._pool, limits)
         self._push = Push(reader, self._pool, limits)
+        self._of_streams = None
+        if streams is not None:
+            pull, push = Pull(streams, self._pool, limits), Push(streams, self._pool, limits)
+            self._of_streams = pull, push
 
     async def ask(self, ask: Ask) -> Answer:
         """See `Queries.ask`."""
         options = options_of(ask.properties)
-        plan, access = self._plans.find(ask.sql, options, ask.may_read)
+        try:
+            plan, access = self._plans.find(ask.sql, options, ask.may_read)
+        except NotOpenError as unknown:
+            assert self._streams is not None
+            await self._streams.open(unknown.source)
+            plan, access = self._plans.find(ask.sql, options, ask.may_read)
+        pull, push = self._pull, self._push
+        if plan.stream and self._of_streams is not None:
+            pull, push = self._of_streams
         if access is None:
-            return await self._push.start(plan, ask, options)
-        return await self._pull.run(plan, access, ask, options)
+            return await push.start(plan, ask, options)
+        return await pull.run(plan, access, ask, options)
 
     async def aclose(self) -> None:
         """Stops what push queries share, and the threads.  Running queries end with an error."""
         await self._push.aclose()
+        if self._of_streams is not None:
+            await self._of_streams[1].aclose()
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from holdfast.errors import NotAllowed
 from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, Catalog, ServedTable
-from holdfast.serve.query.access import Access, Lookup, access_of
+from holdfast.serve.query.access import EVERYTHING, Access, Lookup, access_of
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.streams import Streams
 from holdfast.serve.query.templates import Literals, Template, literal_starts, split
 from holdfast.sql.plan_read import parse_read, plan_read
 from holdfast.sql.reads import Read
@@ -20,7 +21,7 @@ from holdfast.sql.statements import Name
 from holdfast.types.schema import Base
 from holdfast.types.sources import Source
 
-__all__ = ["Plan", "Plans"]
+__all__ = ["NotOpenError", "Plan", "Plans"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,14 +30,26 @@ _TEXT_MAX = 4_096  # longer ones are not kept
 _WHOLE = (Base.INTEGER, Base.BIGINT)
 
 
+class NotOpenError(Exception):
+    """A stream is not known yet: open it, and plan again."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source.name)
+        self.source = source
+
+
 @dataclass(frozen=True)
 class Plan:
-    """One statement, ready to run.  `access` is None of a push query, which reads all."""
+    """One statement, ready to run.
+
+    `access` is None of a push query, which reads all; `stream`: it reads a stream, not a table.
+    """
 
     read: Read
     table: ServedTable
     evaluation: Evaluation
     access: Access | None = None
+    stream: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,9 +70,10 @@ class _Slots:
 class Plans:
     """Owns the plans that are kept; one is used as long as its table is the served one."""
 
-    def __init__(self, catalog: Catalog, limits: Limits) -> None:
+    def __init__(self, catalog: Catalog, limits: Limits, streams: Streams | None = None) -> None:
         self._catalog = catalog
         self._limits = limits
+        self._streams = streams
         self._by_text: dict[tuple[str, Options], Plan] = {}
         self._by_template: dict[tuple[Template, Options], _Slots] = {}
 
@@ -69,6 +83,7 @@ class Plans:
         """The plan of a statement, and how its rows are found.
 
         Raises:
+            NotOpenError: it reads a stream that has to be opened first.
             InvalidStatement: it is wrong, or names what is not served.
             NotAllowed: `may_read` says no.
             Refused: it asks for more than is allowed.
@@ -87,6 +102,10 @@ class Plans:
         return plan, plan.access
 
     def _fresh(self, plan: Plan) -> bool:
+        if plan.stream:
+            source = self._stream(plan.table.name)
+            opened = self._streams.known(source) if self._streams and source else None
+            return opened is plan.table
         return self._catalog.tables().get(plan.table.name) is plan.table
 
     def _check(self, name: str, may_read: Callable[[str], bool]) -> None:
@@ -100,19 +119,28 @@ class Plans:
         script, query = parse_read(sql)
         name = query.select.source
         self._check(name.text, may_read)
-        table = self._table(script, name)
+        table, stream = self._table(script, name)
         read = plan_read(script, query, _source(table))
         if read.push:
-            return Plan(read, table, Evaluation(read, filtered=False))
-        access = access_of(script, read, table, options, self._limits)
+            return Plan(read, table, Evaluation(read, filtered=False), stream=stream)
+        access: Access = EVERYTHING
+        if not stream:
+            access = access_of(script, read, table, options, self._limits)
         exact = isinstance(access, Lookup) and access.exact
-        return Plan(read, table, Evaluation(read, filtered=exact), access)
+        return Plan(read, table, Evaluation(read, filtered=exact), access, stream)
 
-    def _table(self, script: Script, name: Name) -> ServedTable:
+    def _table(self, script: Script, name: Name) -> tuple[ServedTable, bool]:
+        """The table or stream of a name, and whether it is a stream."""
         tables = self._catalog.tables()
         found = tables.get(name.text)
         if found is not None:
-            return found
+            return found, False
+        source = self._stream(name.text)
+        if source is not None and self._streams is not None:
+            stream = self._streams.known(source)
+            if stream is None:
+                raise NotOpenError(source)
+            return stream, True
         unserved = self._catalog.unserved().get(name.text)
         if unserved is not None:
             raise script.unsupported(name.at, f"{name.text} cannot be read: {unserved.reason}")
@@ -121,6 +149,12 @@ class Plans:
             f"{name.text} does not exist.",
             action=did_you_mean(name.text, tables) or f"known are: {', '.join(sorted(tables))}",
         )
+
+    def _stream(self, name: str) -> Source | None:
+        topology = self._catalog.topology()
+        sinks = (q.sink.as_source() for q in topology.queries if not q.sink.internal)
+        named = (s for s in (*topology.sources, *sinks) if s.name == name)
+        return next((s for s in named if s.kind == "STREAM"), None)
 
     def _keep(
         self, sql: str, options: Options, plan: Plan, parts: tuple[Template, Literals] | None

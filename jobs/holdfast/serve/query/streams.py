@@ -1,0 +1,243 @@
+"""Streams as they are queried: the records of their topics, read from Kafka for each who asks.
+
+A stream has no store and no holder; its records are rows that are never removed, its positions the
+offsets of its topic partitions.  What `Reader` says of a table's contents is said of all records
+that the topic still has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from holdfast.errors import DataLoss, NoHolder, PositionLost, StoreBehind, TopicMissing, Unsupported
+from holdfast.serve.contract import (
+    EVERY_WINDOW,
+    Change,
+    PartitionState,
+    Rows,
+    ServedTable,
+    WindowBounds,
+)
+from holdfast.serve.tables import TopicTable
+from holdfast.transport.admin import Admin
+from holdfast.transport.reader import Chunk
+from holdfast.transport.tail import TailReader
+from holdfast.types.sources import Source
+
+__all__ = ["Streams"]
+
+T = TypeVar("T")
+_TIME = struct.Struct(">q")
+_RECORDS_MAX = 2_000  # of one part; they are taken from the client on the loop
+_POLL_S = 0.02
+_KNOWN_MAX = 1_000
+
+
+class Streams:
+    """Reads streams; keeps the contract of `Reader`, by key excepted.
+
+    Args:
+        client: librdkafka properties.
+    """
+
+    def __init__(self, client: Mapping[str, str]) -> None:
+        self._client = dict(client)
+        self._admin = Admin(client)
+        self._known: dict[Source, TopicTable] = {}
+
+    def known(self, source: Source) -> TopicTable | None:
+        """The stream, if it has been opened."""
+        return self._known.get(source)
+
+    async def open(self, source: Source) -> TopicTable:
+        """Finds out how many partitions the stream has.
+
+        Raises:
+            TopicMissing: its topic does not exist.
+            InvalidStatement: it cannot be decoded.
+        """
+        info = await asyncio.to_thread(self._admin.describe, source.topic)
+        if info is None:
+            raise TopicMissing(
+                f"The topic {source.topic} of {source.name} does not exist.",
+                action="start the job that makes it, or its producer.",
+            )
+        if len(self._known) >= _KNOWN_MAX:
+            self._known.clear()
+        self._known[source] = TopicTable(
+            source.name,
+            "",
+            source.topic,
+            "",
+            None,
+            source.topic,
+            info.partitions,
+            source.key_columns,
+            source.value_columns,
+            source.window,
+            source.window_size_ms,
+            None,
+            source,
+            False,
+        )
+        return self._known[source]
+
+    async def get(
+        self,
+        table: ServedTable,
+        keys: Sequence[bytes],
+        within: WindowBounds = EVERY_WINDOW,
+        *,
+        max_lag: int | None = None,
+        at_least: Mapping[int, int] | None = None,
+    ) -> Rows:
+        """A stream has no rows by key.
+
+        Raises:
+            Unsupported: always.
+        """
+        raise Unsupported(f"{table.name} is a stream and has no rows by key.")
+
+    async def scan(
+        self,
+        table: ServedTable,
+        partition: int,
+        start: bytes = b"",
+        end: bytes | None = None,
+        *,
+        limit: int | None = None,
+        max_lag: int | None = None,
+        at_least: Mapping[int, int] | None = None,
+    ) -> AsyncGenerator[Rows, None]:
+        """All records up to the end that the partition has now."""
+        low, high = (await self._bounds(table))[partition]
+        states = {partition: PartitionState(partition, high, high)}
+        yield Rows([], [], states)
+        async for chunk in self._until(table, partition, low, high):
+            # A record may have no key: `decode` of a stream takes that.
+            yield Rows(chunk.keys, _rows(chunk), states)  # type: ignore[arg-type]
+
+    async def positions(self, table: ServedTable) -> Mapping[int, PartitionState]:
+        """The end of each partition."""
+        bounds = await self._bounds(table)
+        return {p: PartitionState(p, high, high) for p, (_, high) in bounds.items()}
+
+    async def await_positions(
+        self, table: ServedTable, positions: Mapping[int, int], timeout_s: float
+    ) -> None:
+        """Waits until the partitions are as long.
+
+        Raises:
+            StoreBehind: not in time.
+        """
+
+        async def reached() -> None:
+            while True:
+                ends = await self._bounds(table)
+                if all(ends.get(p, (0, 0))[1] >= at for p, at in positions.items()):
+                    return
+                await asyncio.sleep(_POLL_S)
+
+        try:
+            await asyncio.wait_for(reached(), timeout_s)
+        except TimeoutError:
+            raise StoreBehind(
+                f"After {timeout_s:g} s {table.name} does not reach these positions.",
+                action="wait longer, or look at its producer.",
+            ) from None
+
+    async def changes(
+        self,
+        table: ServedTable,
+        partition: int,
+        *,
+        since: int | None = None,
+        snapshot: bool = False,
+    ) -> AsyncGenerator[Change, None]:
+        """Records as changes; with `snapshot` those first that the topic has now."""
+        low, high = (await self._bounds(table))[partition]
+        position = high if since is None else since
+        if since is not None and not low <= since <= high:
+            raise _lost(table, partition, f"{since} is not among offsets {low} to {high}")
+        if snapshot and since is None:
+            async for chunk in self._until(table, partition, low, high):
+                yield _change(partition, chunk, chunk.position, snapshot=True)
+                position = max(position, chunk.position)
+            yield Change(partition, [], [], position, snapshot=True, last=True)
+        async for news, _ in self._following(table, partition, position):
+            if news is not None:
+                yield _change(partition, news, news.position, snapshot=False)
+
+    async def _until(
+        self, table: ServedTable, partition: int, start: int, end: int
+    ) -> AsyncGenerator[Chunk, None]:
+        if start >= end:
+            return
+        async for chunk, reached in self._following(table, partition, start):
+            if chunk is not None:
+                yield chunk
+            if reached >= end:
+                return
+
+    async def _following(
+        self, table: ServedTable, partition: int, start: int
+    ) -> AsyncGenerator[tuple[Chunk | None, int], None]:
+        """Records from an offset on, for ever, and after each part the offset that is reached."""
+        place, reader = (table.topic, partition), TailReader(self._client)
+        try:
+            reader.follow(table.topic, partition, start)
+            while True:
+                tail = reader.poll(_RECORDS_MAX, 0)
+                if place in tail.failed:
+                    raise self._ended(table, partition, tail.failed[place])
+                chunk, end = tail.chunks.get(place), tail.ends.get(place, 0)
+                yield chunk, max(end, 0 if chunk is None else chunk.position)
+                if chunk is None:
+                    await asyncio.sleep(_POLL_S)
+        finally:
+            await asyncio.to_thread(reader.close)
+
+    def _ended(self, table: ServedTable, partition: int, error: Exception) -> Exception:
+        return _lost(table, partition, str(error)) if isinstance(error, DataLoss) else error
+
+    async def _bounds(self, table: ServedTable) -> dict[int, tuple[int, int]]:
+        bounds = await _off(lambda: self._admin.bounds(table.topic))
+        if len(bounds) < table.partitions:
+            raise NoHolder(f"The topic {table.topic} has fewer partitions than before.")
+        return bounds
+
+
+async def _off(function: Callable[[], T]) -> T:
+    return await asyncio.to_thread(function)
+
+
+def _rows(chunk: Chunk) -> list[bytes]:
+    times = (max(0, time) for time in chunk.timestamps)
+    rows = zip(times, chunk.values, strict=True)
+    return [_TIME.pack(t) + v if v is not None else None for t, v in rows]  # type: ignore[misc]
+
+
+def _change(partition: int, chunk: Chunk, position: int, *, snapshot: bool) -> Change:
+    """Nothing was there before a record; one without value is no row of a stream's."""
+    rows = _rows(chunk)
+    old: list[bytes | None] = [None] * len(rows)
+    return Change(
+        partition,
+        chunk.keys,  # type: ignore[arg-type]  # as in `scan`
+        list(rows),
+        position,
+        old=old,
+        snapshot=snapshot,
+        committed_ms=chunk.timestamps[-1] if len(chunk) else 0,
+    )
+
+
+def _lost(table: ServedTable, partition: int, how: str) -> PositionLost:
+    return PositionLost(
+        f"{table.name} partition {partition} cannot be read from there: {how}.",
+        cause="retention deleted the records, or the topic was made anew.",
+        action="read the stream from its beginning, or from now on.",
+    )
