@@ -29,6 +29,8 @@ _COMMANDS = {
     "produce": "holdfast.cli.produce",
     "run": "holdfast.cli.run",
     "serve": "holdfast.cli.serve",
+    "query": "holdfast.cli.query",
+    "token": "holdfast.cli.token",
     "explain": "holdfast.cli.explain",
     "functions": "holdfast.cli.functions",
     "sql": "holdfast.cli.sql",

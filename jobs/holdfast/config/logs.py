@@ -16,7 +16,12 @@ __all__ = ["LogFormat", "configure_logging"]
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 # py4j logs every callback at INFO, and again, as an error, what the callback already raised.
-_QUIET = {"py4j": logging.WARNING, "py4j.clientserver": logging.CRITICAL}
+# httpx has a line for every request.
+_QUIET = {
+    "py4j": logging.WARNING,
+    "py4j.clientserver": logging.CRITICAL,
+    "httpx": logging.WARNING,
+}
 
 
 class LogFormat(StrEnum):

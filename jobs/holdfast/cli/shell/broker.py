@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from rich.table import Table
 
 from holdfast.cli.orders import books
-from holdfast.cli.shell.show import catalog, grid
+from holdfast.cli.shell.show import grid
 from holdfast.errors import InvalidTestCase, KafkaUnavailable
+from holdfast.sql.relations import relations
 from holdfast.sql.script import Script
 from holdfast.sql.statements import AssertTopic, Print
 from holdfast.state.orders import OrderBook
@@ -155,7 +156,7 @@ def _records(chunk: Chunk) -> Iterator[RawRecord]:
 
 def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
     """By the formats of the stream or table over the topic; by its looks where there is none."""
-    of = next((s for s in catalog(topology).values() if s.topic == topic), None)
+    of = next((s for s in relations(topology).values() if s.topic == topic), None)
     codec = None if of is None else TopicCodec(of)
 
     def show(record: RawRecord) -> str:

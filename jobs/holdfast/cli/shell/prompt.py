@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from holdfast.cli.shell.session import Session
-from holdfast.cli.shell.show import catalog
 from holdfast.config.properties import PROPERTIES
 from holdfast.sql.dialect import WORDS
 from holdfast.sql.function_catalog import function_names
 from holdfast.sql.parse import ends_statement
+from holdfast.sql.relations import relations
 from holdfast.sql.table_functions import TABLE_FUNCTIONS
 from holdfast.tasks.aggregates import registry
 
@@ -37,7 +37,7 @@ class Completion:
         """What `start` may become, sorted; words follow the case of what was typed."""
         topology = self._session.topology
         names = {q.id for q in topology.queries}
-        for name, source in catalog(topology).items():
+        for name, source in relations(topology).items():
             names |= {name, *(c.name for c in (*source.key_columns, *source.value_columns))}
         found = [w for w in self._fixed | names if w.upper().startswith(start.upper())]
         lower = start != "" and start == start.lower()

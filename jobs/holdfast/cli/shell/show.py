@@ -13,13 +13,14 @@ from holdfast.sql import explain
 from holdfast.sql.clauses import Name
 from holdfast.sql.function_docs import Entry, reference
 from holdfast.sql.parse import Definitions
+from holdfast.sql.relations import relations
 from holdfast.sql.script import Script
 from holdfast.sql.statements import Describe, Show
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Sink, Source, Topology
 
-__all__ = ["Shown", "catalog", "grid"]
+__all__ = ["Shown", "grid"]
 
 
 def grid(*heads: str) -> Table:
@@ -28,12 +29,6 @@ def grid(*heads: str) -> Table:
     for head in heads:
         table.add_column(head.upper(), overflow="fold")
     return table
-
-
-def catalog(topology: Topology) -> dict[str, Source | Sink]:
-    """Streams and tables by name: those declared and those that queries write."""
-    written = {q.sink.name: q.sink for q in topology.queries if not q.sink.internal}
-    return {**written, **{s.name: s for s in topology.sources}}
 
 
 class Shown:
@@ -53,7 +48,7 @@ class Shown:
         self._definitions = definitions
         self._functions = functions
         self._given = given
-        self._catalog = catalog(topology)
+        self._catalog = relations(topology)
 
     def show(self, statement: Show) -> Iterator[RenderableType]:
         """SHOW / LIST of anything but topics."""

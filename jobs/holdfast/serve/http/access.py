@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import BadRequest, InvalidConfig
+from holdfast.errors import BadRequest, InvalidConfig, NotAllowed
 
-__all__ = ["ANYONE", "Access", "Client", "new_token", "token_hash"]
+__all__ = ["ANYONE", "Access", "Client", "check_readable", "new_token", "token_hash"]
 
 _KEYS = {"name", "token_sha256", "read", "peer"}
 _COOKIE = re.compile(r"(?:^|;\s*)holdfast_token=([^;\s]+)")
@@ -53,6 +53,18 @@ class Client:
 
 
 ANYONE = Client("anonymous", ("*",), peer=True)
+
+
+def check_readable(table: str, client: Client) -> None:
+    """Nothing, if the client may read the table of this resolved name.
+
+    Raises:
+        NotAllowed: it may not.
+    """
+    if not client.may_read(table):
+        raise NotAllowed(
+            f"{client.name} may not read {table}.", action="ask who keeps the server's tokens."
+        )
 
 
 def token_hash(token: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from holdfast.config.table import rows as property_rows
-from holdfast.errors import HoldfastError, InvalidStatement, NotAllowed
-from holdfast.serve.http.access import Client
+from holdfast.errors import HoldfastError, InvalidStatement
+from holdfast.serve.http.access import Client, check_readable
 from holdfast.serve.http.context import Context
 from holdfast.serve.http.entities import (
     query_description,
@@ -19,6 +19,7 @@ from holdfast.serve.http.ksql_queries import properties_of, statement_of
 from holdfast.serve.http.problems import BAD_STATEMENT, QUERY_ENDPOINT
 from holdfast.serve.http.request import Request
 from holdfast.sql import compile_text, explain
+from holdfast.sql.clauses import Name
 from holdfast.sql.function_docs import reference
 from holdfast.sql.parse import Definitions, Place, parse, statement_places
 from holdfast.sql.plan_changes import known_id
@@ -37,7 +38,7 @@ from holdfast.sql.statements import (
     Undefine,
     UnsetProperty,
 )
-from holdfast.types.topology import Sink, Source, Topology, statements
+from holdfast.types.topology import Query, Sink, Source, Topology, statements
 
 __all__ = ["KsqlStatements"]
 
@@ -132,28 +133,39 @@ class KsqlStatements:
             return _function(name.text, name.at, script)
         found = self._visible(client).get(name.text)
         if found is None:
-            if name.text in relations(topology):
-                raise NotAllowed(f"{client.name} may not read {name.text}.")
+            check_readable(name.text, client)
             raise script.unknown(name.at, "stream or table", name.text, self._visible(client))
         described = source_description(found, topology, extended=statement.extended)
         return {"@type": "sourceDescription", "sourceDescription": described}
 
     def _explain(self, statement: Explain, script: Script, client: Client) -> _Entity:
+        if statement.query is not None:
+            return self._explained(statement.query, script, client)
         catalog = self._context.serving.catalog
-        topology = catalog.topology()
-        if statement.query is None:
-            before = catalog.script()
-            of = script.text[statement.at :].split(None, 1)[1]
-            planned = compile_text(f"{before}\n{of}") if not _select(statement) else topology
-            return {"@type": "executionPlan", "executionPlan": explain(planned)}
+        if isinstance(statement.statement, SelectQuery):
+            return self._of_select(statement.statement, catalog.topology(), client)
+        of = script.text[statement.at :].split(None, 1)[1]
+        planned = compile_text(f"{catalog.script()}\n{of}")
+        return {"@type": "executionPlan", "executionPlan": explain(planned)}
+
+    def _of_select(self, asked: SelectQuery, topology: Topology, client: Client) -> _Entity:
+        name = asked.select.source.text
+        check_readable(name, client)
+        writers = [q for q in topology.queries if q.sink.name == name]
+        plan = f"query servers read {name} from their own stores"
+        if writers:
+            plan += f", which follow what this writes:\n\n{_plan(writers, topology)}"
+        return {"@type": "executionPlan", "executionPlan": plan}
+
+    def _explained(self, name: Name, script: Script, client: Client) -> _Entity:
+        topology = self._context.serving.catalog.topology()
         steps = statements(topology.queries)
-        wanted = known_id(statement.query.text, steps)
+        wanted = known_id(name.text, steps)
         if wanted is None:
-            raise script.unknown(statement.query.at, "query", statement.query.text.lower(), steps)
+            raise script.unknown(name.at, "query", name.text.lower(), steps)
         queries = steps[wanted]
-        if not client.may_read(queries[-1].sink.name):
-            raise NotAllowed(f"{client.name} may not read {queries[-1].sink.name}.")
-        plan = explain(Topology(tuple(queries), topology.sources, topology.properties))
+        check_readable(queries[-1].sink.name, client)
+        plan = _plan(queries, topology)
         described = query_description(queries, plan, dict(topology.properties))
         return {"@type": "queryDescription", "queryDescription": described}
 
@@ -170,8 +182,8 @@ def _name(of: Source | Sink) -> str:
     return of.name
 
 
-def _select(statement: Explain) -> bool:
-    return isinstance(statement.statement, SelectQuery)
+def _plan(queries: Sequence[Query], topology: Topology) -> str:
+    return explain(Topology(tuple(queries), topology.sources, topology.properties))
 
 
 def _refused(statement: Statement, script: Script) -> HoldfastError:

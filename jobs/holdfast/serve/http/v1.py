@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from holdfast.errors import BadRequest, InvalidStatement, NotAllowed
+from holdfast.errors import BadRequest, InvalidStatement
 from holdfast.serve.contract import ROWTIME, ServedTable
-from holdfast.serve.http.access import Client
+from holdfast.serve.http.access import Client, check_readable
 from holdfast.serve.http.context import Context
 from holdfast.serve.http.forms import (
     ARROW,
@@ -90,10 +90,7 @@ class V1:
         name = unquote(request.scope["path"].split("/")[at])
         tables = self._context.serving.catalog.tables()
         found = tables.get(name) or tables.get(name.upper())
-        if not client.may_read(found.name if found else name.upper()):
-            raise NotAllowed(
-                f"{client.name} may not read {name}.", action="ask who keeps the server's tokens."
-            )
+        check_readable(found.name if found else name.upper(), client)
         if found is None:
             raise BadRequest(f"no table {name[:100]} is served here.", status=404)
         return found

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.serve.http.access import Access
+from tests.http_world import served
+
+
+def test_a_pull_query_is_shown_as_a_table_and_as_json(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with served(tmp_path) as server:
+        ask = ["query", "--server", server.url, "--set", "max.allowed.offset.lag=5"]
+        assert main([*ask, "SELECT MANY 2"]) == 0
+        shown = capfd.readouterr()
+        words = [word for word in shown.out.split() if "─" not in word]
+        assert words == ["NAME", "COUNT", "k0", "0", "k1", "1"]
+        assert "2 rows, 3 changes behind" in shown.err
+        assert server.told.asked[-1].properties == {"max.allowed.offset.lag": "5"}
+        assert main([*ask, "--json", "SELECT TYPES"]) == 0
+        assert json.loads(capfd.readouterr().out)["M"] == "12.30"
+        assert main([*ask, "nonsense"]) == 2
+        assert "Syntax Error" in capfd.readouterr().err
+
+
+def test_tokens_go_into_the_file_that_servers_read(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens.toml"
+    for name, more in (("dash", ["--read", "A*", "--read", "B"]), ("other", ["--peer"])):
+        assert main(["token", name, *more, "--file", str(path)]) == 0
+    tokens = capfd.readouterr().out.split()
+    assert path.stat().st_mode & 0o077 == 0
+    assert not any(token in path.read_text() for token in tokens)
+    access = Access(path)
+    clients = [access.client([(b"authorization", f"Bearer {t}".encode())]) for t in tokens]
+    assert [(c.name, c.read, c.peer) for c in clients] == [
+        ("dash", ("A*", "B"), False),
+        ("other", (), True),
+    ]
+    path.write_text("[[client]\n")
+    assert main(["token", "third", "--file", str(path)]) == 2
+    assert path.read_text() == "[[client]\n"
+    assert main(["token", "alone"]) == 0
+    assert "[[client]]" in capfd.readouterr().err
