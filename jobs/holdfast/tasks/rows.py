@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 
 from holdfast.errors import StoreCorrupted
 from holdfast.tasks.as_numbers import as_numbers, from_numbers
+from holdfast.tasks.packed_texts import pack_texts, unpack_texts
+from holdfast.types.byte_columns import fixed
 
 __all__ = ["ROW_VERSION", "RowCodec", "row_time"]
 
@@ -65,6 +67,8 @@ class RowCodec:
         fields = [("version", "u1"), ("nulls", "<u8"), ("rowtime", "<i8")]
         fields += [(f"c{i}", _FIXED[self._types[i]]) for i in self._fixed]
         self._dtype = np.dtype(fields)
+        texts = all(self._types[i] == pa.string() for i in self._variable)
+        self._only_texts = bool(self._variable) and texts
 
     def encode(self, rowtime: npt.NDArray[np.int64], columns: Sequence[pa.Array]) -> list[bytes]:
         """One byte string per row; `rowtime` in ms, `columns` in the order of `types`."""
@@ -77,8 +81,11 @@ class RowCodec:
             if is_null is not None:
                 nulls |= is_null.astype(np.uint64) << np.uint64(bit)
         rows["nulls"] = nulls
-        data, width = rows.tobytes(), self._dtype.itemsize
-        heads = [data[at : at + width] for at in range(0, len(data), width)]
+        if self._only_texts:
+            packed = pack_texts(rows, [_whole(columns[i]) for i in self._variable])
+            if packed is not None:
+                return packed
+        heads: list[bytes] = fixed(rows).to_pylist()
         if not self._variable:
             return heads
         tails = zip(*(_plain(columns[i]) for i in self._variable), strict=True)
@@ -117,6 +124,12 @@ class RowCodec:
     ) -> None:
         if not self._variable:
             return
+        if self._only_texts:
+            texts = unpack_texts(rows, width, len(self._variable))
+            if texts is not None:
+                for i, column in zip(self._variable, texts, strict=True):
+                    columns[i] = column
+                return
         absent = (None,) * len(self._variable)
         tails = [absent if r is None else _unpack(r[width:]) for r in rows]
         for at, i in enumerate(self._variable):
@@ -135,9 +148,12 @@ def _wrong_layout(fact: str) -> StoreCorrupted:
     )
 
 
+def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
 def _to_numpy(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+    column = _whole(column)
     storage = _STORAGE.get(column.type)
     plain = column.cast(storage) if storage is not None else column
     if column.null_count == 0:

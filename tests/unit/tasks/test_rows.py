@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+from typing import Any
 
+import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.errors import StoreCorrupted
 from holdfast.tasks.rows import RowCodec
@@ -45,6 +49,30 @@ def test_round_trip_keeps_every_value_and_null(kind: str) -> None:
     assert rowtime.tolist() == [10, 20, 30]
     assert present.tolist() == [True, True, True]
     assert [c.to_pylist() for c in decoded] == [c.to_pylist() for c in columns]
+
+
+_texts = st.one_of(
+    st.none(), st.text(max_size=40), st.sampled_from(["x" * n for n in (31, 32, 255, 256, 5_000)])
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), _texts, _texts, st.booleans()), max_size=12))
+def test_texts_in_columns_are_what_msgpack_makes_of_each_row(rows: list[Any]) -> None:
+    types = [pa.string(), pa.int64(), pa.string()]
+    order = zip((1, 0, 2), types, strict=True)
+    columns = [pa.array([row[n] for row in rows], kind) for n, kind in order]
+    codec = RowCodec(types)
+    encoded = codec.encode(np.arange(len(rows)), columns)
+    width = len(RowCodec([pa.int64()]).encode(np.array([0]), [pa.array([0])])[0])
+    assert [msgpack.unpackb(e[width:]) for e in encoded] == [[a, b] for _, a, b, _ in rows]
+    assert [e[width:] for e in encoded] == [msgpack.packb((a, b)) for _, a, b, _ in rows]
+    stored = [e if row[3] else None for e, row in zip(encoded, rows, strict=True)]
+    _, present, decoded = codec.decode(stored)
+    assert present.tolist() == [row[3] for row in rows]
+    there = [[a, n, b] if kept else [None] * 3 for n, a, b, kept in rows]
+    assert [list(row) for row in zip(*(c.to_pylist() for c in decoded), strict=True)] == there
+    for column in decoded:
+        column.validate(full=True)
 
 
 def test_times_beyond_pythons_own_are_kept_inside_others_too() -> None:
