@@ -15,6 +15,7 @@ from holdfast.serve.console.rows import columns_json
 from holdfast.serve.contract import Member, MemberState, PartitionState, ServedTable, Serving
 from holdfast.sql.explain import explain
 from holdfast.types.ids import changelog_topic
+from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Topology
 
 __all__ = ["MayRead", "graph", "overview", "partitions", "related", "relation"]
@@ -145,6 +146,7 @@ def _progress(told: Mapping[str, Any]) -> dict[str, Any]:
         "source_lag": told.get("lag"),
         "dropped": told.get("dropped_late", 0) + told.get("dropped_null_key", 0),
         "batch": told.get("batch_id"),
+        "state": told.get("state", QueryState.RUNNING.value),
     }
 
 

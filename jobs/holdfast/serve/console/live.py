@@ -26,19 +26,23 @@ _QUIET_S = 15.0  # a line now and then keeps proxies from closing what is idle
 
 @dataclass
 class _Window:
-    """What came since the last event went out."""
+    """What came since the last event went out: of each partition the newest, and a count of all."""
 
-    newest: deque[tuple[int, bytes, bytes | None]] = field(
-        default_factory=lambda: deque(maxlen=_SHOWN_MAX)
-    )
+    newest: dict[int, deque[tuple[bytes, bytes | None]]] = field(default_factory=dict)
     count: int = 0
     committed_ms: int = 0
 
     def add(self, change: Change) -> None:
         self.count += len(change.keys)
         self.committed_ms = max(self.committed_ms, change.committed_ms)
-        pairs = zip(change.keys, change.rows, strict=True)
-        self.newest.extend((change.partition, key, row) for key, row in pairs)
+        kept = self.newest.setdefault(change.partition, deque(maxlen=_SHOWN_MAX))
+        kept.extend(zip(change.keys, change.rows, strict=True))
+
+    def shown(self) -> list[tuple[int, bytes, bytes | None]]:
+        """At most `_SHOWN_MAX` changes, so that no partition hides the others."""
+        share = max(1, _SHOWN_MAX // max(1, len(self.newest)))
+        found = [(p, *one) for p, kept in self.newest.items() for one in list(kept)[-share:]]
+        return found[-_SHOWN_MAX:]
 
 
 async def live_changes(reader: Reader, table: ServedTable) -> AsyncGenerator[dict[str, Any], None]:
@@ -96,12 +100,12 @@ async def _all_changes(reader: Reader, table: ServedTable) -> AsyncIterator[_Cha
 
 
 def _event(table: ServedTable, window: _Window) -> dict[str, Any]:
-    partitions, keys, rows = zip(*window.newest, strict=True) if window.newest else ((), (), ())
-    decoded = table.decode(keys, rows)
+    shown = window.shown()
+    decoded = table.decode([key for _, key, _ in shown], [row for _, _, row in shown])
     return {
         "count": window.count,
         "committed_ms": window.committed_ms,
         "rows": json_rows(decoded, shown_columns(table)),
         "present": decoded.column(PRESENT).to_pylist(),
-        "partitions": list(partitions),
+        "partitions": [partition for partition, _, _ in shown],
     }

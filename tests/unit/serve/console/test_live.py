@@ -79,6 +79,23 @@ def test_of_a_flood_the_newest_are_shown_and_all_are_counted() -> None:
     listen(world, act)
 
 
+def test_a_busy_partition_does_not_hide_the_others() -> None:
+    world = World()
+
+    async def act(events: Events) -> None:
+        waiting = asyncio.create_task(collect(events, 304))
+        await heard(world)
+        for number in range(300):
+            world.put("PER_CITY", [f"c{number}"], [number, 0])
+        for _ in range(4):
+            world.put("PER_CITY", ["c0"], [1, 0])
+        told = await waiting
+        fullest = max(told, key=lambda event: event["count"])
+        assert set(fullest["partitions"]) == {0, 1, 2, 3}
+
+    listen(world, act)
+
+
 def test_bounds_of_windows_are_shown_for_removed_rows_too() -> None:
     world = World()
 

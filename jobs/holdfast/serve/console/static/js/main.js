@@ -72,7 +72,7 @@ async function open() {
 
 function health({ jobs, members, server }) {
   document.getElementById("job").textContent =
-    `${server.application_id} · server ${server.id} of ${members.length}`;
+    `${server.application_id} · server ${server.id}${members.length > 1 ? `, one of ${members.length}` : ""}`;
   const gone = members.filter((m) => m.state === "GONE").length;
   const down = jobs.filter((j) => !j.answers && j.state !== "stopped").length;
   const restoring = members.reduce((sum, m) => sum + m.restoring, 0);

@@ -7,6 +7,7 @@ import { brief, seconds } from "../format.js";
 
 const SPANS = [[5, "5 min"], [15, "15 min"], [60, "1 hour"]];
 const HOUR_MS = 3_600_000;
+const SHORTEST_MS = 60_000; // what is drawn at least
 const CHARTS = [
   { of: "queries", field: "records_s", title: "Records processed per second", format: brief },
   { of: "queries", field: "lag", title: "Input records not yet processed", format: brief, hint: "most" },
@@ -67,7 +68,7 @@ function charts(known, minutes, grid) {
     return [el("div", { class: "panel" }, empty("Nothing to draw yet", "The server looks every two seconds; in a moment there are lines."))];
   }
   const to = known.at_ms.at(-1);
-  const from = to - minutes * 60_000;
+  const from = Math.max(to - minutes * 60_000, Math.min(known.at_ms[0], to - SHORTEST_MS));
   const columns = getComputedStyle(grid).gridTemplateColumns.split(" ");
   const width = Math.max(260, Math.floor(parseFloat(columns[0])) - 30);
   return CHARTS.map(({ of, field, title, format, hint }) => {

@@ -37,7 +37,7 @@ function summary({ jobs, members, relations, server }, series) {
   return [
     tile("Job", state, job ? [job.application_id, executors && some(executors, "executor")].filter(Boolean).join(", ") : "rows are served all the same"),
     tile("Input not yet processed", lag === null || lag === undefined ? "–" : brief(lag),
-      job?.caught_up ? "caught up" : "records"),
+      lag === 0 ? "caught up" : "records, over all queries"),
     tile("Processed now", series.at_ms.length && job?.answers ? `${brief(rate)}/s` : "–", "records, over all queries"),
     tile("Rows served", brief(served.reduce((sum, r) => sum + r.rows, 0)),
       `${some(served.length, "table")}, ${bytes(served.reduce((sum, r) => sum + r.bytes, 0))}`),
@@ -90,6 +90,7 @@ function nodeFacts(node) {
 }
 
 function state(relation) {
+  if (relation.state && relation.state !== "RUNNING") return pill("unknown", relation.state.toLowerCase());
   if (relation.rows === undefined) return relation.kind === "STREAM" ? "" : pill("", "not served");
   if (relation.restoring) return pill("unknown", `restoring ${relation.restoring}/${relation.partitions}`);
   if (relation.held < relation.partitions) return pill("invalid", `${relation.held}/${relation.partitions} held`);
