@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from holdfast.errors import BadRequest, HoldfastError
@@ -186,6 +187,7 @@ class HttpApp:
         await request.json({"server": "holdfast", "openapi": "/openapi.json"})
 
 
+@lru_cache(maxsize=256)
 def _is_local(host: str) -> bool:
     try:
         name = urlsplit(f"//{host}").hostname or ""
