@@ -55,9 +55,10 @@ def query_of(
     having: str | None = None,
     *,
     table: bool = False,
+    lists: bool = True,
 ) -> Query:
-    """COUNT(*), SUM(X) and COLLECT_LIST(X) by K."""
-    calls = _calls("`X`")
+    """COUNT(*), SUM(X) and, with `lists`, COLLECT_LIST(X) by K."""
+    calls = _calls("`X`")[: 3 if lists else 2]
     outputs = tuple(OutputColumn(Column(f"C{i}", c.type), c.name, "") for i, c in enumerate(calls))
     undo = _calls("`OLD_X`") if table else ()
     keys = (KeyExpression("`K`", Column("K", STRING)),)

@@ -71,6 +71,12 @@ def test_a_batch_ends_where_its_records_end(records: list[Record], cuts: set[int
     assert set(whole.rows) == set(single.rows)
 
 
+@given(_RECORDS, _CUTS)
+def test_what_can_be_folded_comes_to_what_records_do(records: list[Record], cuts: set[int]) -> None:
+    folded = _table(Grouped(query_of(SESSIONS, Emit.BATCH, lists=False)), records, cuts)
+    assert folded == {place: value[:2] for place, value in _sessions(records).items()}
+
+
 @given(_RECORDS)
 def test_batches_of_one_record_are_records(records: list[Record]) -> None:
     strict = Window(WindowKind.SESSION, GAP, GAP, 5, 60)

@@ -7,13 +7,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.tasks import folds
 from holdfast.tasks.processors.aggregate_results import Frame, SinkRows
 from holdfast.tasks.processors.aggregate_rounds import Groups, in_order, order_of, run
-from holdfast.tasks.processors.aggregate_state import Columns, combined
+from holdfast.tasks.processors.aggregate_state import Columns, chunk, combined, partial_columns
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.session import SessionProcessor
 from holdfast.tasks.processors.session_clusters import Clusters
-from holdfast.types.topology import TIMESTAMP
+from holdfast.types.topology import TIMESTAMP, AggregateStep, Query
 
 __all__ = ["SessionBatchProcessor"]
 
@@ -22,6 +23,13 @@ Rows = npt.NDArray[np.int64]
 
 class SessionBatchProcessor(SessionProcessor):
     """Knows one query's columns; holds no data between calls."""
+
+    def __init__(self, query: Query) -> None:
+        super().__init__(query)
+        step = query.step
+        columns = partial_columns(step) if isinstance(step, AggregateStep) else []
+        self._folds = {c.name: c.fold.folding for c in columns if c.fold is not None}
+        self._all_fold = len(self._folds) == len(columns)
 
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """Applies a batch; stream time is what it was before it."""
@@ -74,10 +82,25 @@ class SessionBatchProcessor(SessionProcessor):
         at = pa.array(np.argsort(place[owner], kind="stable"))
         old = combined(self._state, [c.take(at) for c in before], parents[most_first])
         old = [column.take(pa.array(place)) for column in old]
+        of = clusters.of[clusters.of >= 0]
+        if self._all_fold:
+            return self._state.merge(old, self._folded(live, of, count))
         names = clusters.keys.take(pa.array(clusters.key)).to_pylist()
-        groups = Groups.of_numbers(clusters.of[clusters.of >= 0], names)
+        groups = Groups.of_numbers(of, names)
         never = np.full(count, np.iinfo(np.int64).min)
         return run(self._state, groups, live, old, never).take(groups.last).columns
+
+    def _folded(self, live: pa.Table, of: Rows, count: int) -> pa.Table:
+        """The partials of all records of a session as one row."""
+        order = np.argsort(of, kind="stable")
+        rows = live.take(pa.array(order))
+        sessions = folds.Groups(of[order], count)
+        return pa.table(
+            {
+                name: folds.fold(folding, chunk(rows[name]), sessions)
+                for name, folding in self._folds.items()
+            }
+        )
 
     def _sink(self, clusters: Clusters, before: Columns, after: Columns) -> tuple[SinkRows, Rows]:
         """Tombstones of sessions that are in others now, and the rows of those; causes."""
