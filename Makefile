@@ -50,6 +50,7 @@ SEED ?=
 MUTANT ?=
 CHAOS_ARGS ?=
 CHAOS_CONF ?=
+CHAOS_SQL ?= jobs/examples/chaos.sql
 CHAOS_HOME := .holdfast/chaos
 
 .PHONY: chaos
@@ -62,7 +63,7 @@ chaos-local: setup
 	@$(BIN)/holdfast kafka reset --home '$(CHAOS_HOME)' >/dev/null
 	@status=0; PYTHONPATH='$(CURDIR)/tests/chaos/hook:$(CURDIR)' CHAOS_MUTANT='$(MUTANT)' \
 	  CHAOS_HOOK_DIR='$(CURDIR)/$(CHAOS_HOME)/hook' \
-	  $(BIN)/holdfast chaos run chaos jobs/examples/chaos.sql --own --home '$(CHAOS_HOME)' \
+	  $(BIN)/holdfast chaos run chaos '$(CHAOS_SQL)' --own --home '$(CHAOS_HOME)' \
 	  --rounds '$(ROUNDS)' $(if $(SEED),--seed '$(SEED)') $(CHAOS_ARGS) || status=$$?; \
 	  $(if $(MUTANT),(( status == 1 )) && echo 'The mutant $(MUTANT) was found.',exit $$status)
 
@@ -78,6 +79,10 @@ PROFILE_ARGS ?=
 .PHONY: bench
 bench: setup ## measure speed beside Kafka Streams, Quix Streams and Spark (BENCH_ARGS=--quick)
 	@PYTHONPATH=jobs $(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+.PHONY: bench-serving
+bench-serving: setup ## measure look-ups and pushes of a query server beside Kafka Streams'
+	@PYTHONPATH=jobs $(BIN)/python -m tests.bench.serving $(BENCH_ARGS)
 
 .PHONY: profile
 profile: setup ## tell where the time of one workload goes (PROFILE_ARGS='--workload b')

@@ -13,6 +13,10 @@ _OTHER_STORY = (
     "Sink and changelog tell different stories: a restore from this changelog would give another "
     "table. Keep both topics and report it."
 )
+_OTHER_ROWS = (
+    "A store holds other rows than its changelog. The next updates of its keys are wrong; delete "
+    "that store's folder and the job restores it from the changelog."
+)
 _NOT_EXACTLY_ONCE = (
     "Something was committed twice or seen before it was committed. Keep the topics; the keys "
     "above show in the sink which offsets are at fault."
@@ -43,8 +47,8 @@ ADVICE = {
     "sink_history_legal": _NOT_EXACTLY_ONCE,
     "changelog_agrees": _OTHER_STORY,
     "changelog_rows": _OTHER_STORY,
-    "stores_agree": "A store holds other rows than its changelog. The next updates of its keys are "
-    "wrong; delete that store's folder and the job restores it from the changelog.",
+    "stores_agree": _OTHER_ROWS,
+    "all_stores_agree": _OTHER_ROWS,
     "markers_agree": "A part of the job has not taken in its input. See with `holdfast inspect` "
     "whether it runs; if it does, its next batch repairs it.",
     "group_agrees": "Lag tools are misled by the group's offsets; the tables are not. Ahead: "

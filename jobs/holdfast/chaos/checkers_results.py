@@ -112,7 +112,7 @@ def out_of_order(stream: StreamEvidence) -> Finding:
 
 def all_stores_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
     """The stores of every query of the statement hold the rows of their changelogs."""
-    name = "stores_agree"
+    name = "all_stores_agree"
     bad, missing, read, compared = [], [], 0, 0
     for state in evidence.states:
         if state.stores is None:

@@ -1,0 +1,93 @@
+"""Statements recomputed from records given by hand, for the judge's tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.chaos.arrivals import Batches
+from holdfast.chaos.observe import Record
+from holdfast.chaos.rebuild import (
+    Facts,
+    RebuiltStream,
+    RebuiltTable,
+    rebuilt_stream,
+    rebuilt_table,
+)
+from holdfast.chaos.relations import load
+from holdfast.chaos.statement import split
+from holdfast.chaos.translate import needed_columns
+from holdfast.chaos.units import Unit, units
+from holdfast.sql import compile_text
+
+__all__ = ["SOURCES", "In", "facts", "stream_of", "table_of", "unit_of"]
+
+SOURCES = """
+CREATE STREAM a (k VARCHAR KEY, v BIGINT, l ARRAY<BIGINT>, m ARRAY<VARCHAR>)
+  WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON', PARTITIONS=1);
+CREATE STREAM b (k VARCHAR KEY, w BIGINT) WITH (KAFKA_TOPIC='b', VALUE_FORMAT='JSON', PARTITIONS=1);
+CREATE TABLE t (k VARCHAR PRIMARY KEY, x BIGINT, f VARCHAR)
+  WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON', PARTITIONS=1);
+CREATE TABLE u (k VARCHAR PRIMARY KEY, y BIGINT)
+  WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSON', PARTITIONS=1);
+CREATE TABLE z (k VARCHAR PRIMARY KEY, q BIGINT)
+  WITH (KAFKA_TOPIC='z', VALUE_FORMAT='JSON', PARTITIONS=1);
+"""
+
+
+@dataclass(frozen=True)
+class In:
+    """A record: key, value columns (None: a tombstone), time in ms."""
+
+    key: str | None
+    value: dict[str, Any] | None
+    time: int = 0
+
+
+def unit_of(statements: str) -> Unit:
+    """The last of these statements, over `SOURCES`."""
+    return list(units(compile_text(SOURCES + statements)))[-1]
+
+
+def facts(
+    statements: str,
+    records: Mapping[str, Sequence[In]],
+    *,
+    broken: str = "",
+    dropped_late: int | None = 0,
+) -> Facts:
+    """Of records by topic, all in one batch; `broken`: the markers do not tell their order."""
+    unit = unit_of(statements)
+    queries = unit.statements[0]
+    parts = split(queries[-1].statement)
+    relations = []
+    for name in (parts.source, *(join.right for join in parts.joins)):
+        source = unit.source(name)
+        needed = needed_columns(parts, source, *(join.on for join in parts.joins))
+        relations.append(load(name.owner, source, needed, _records(records[source.topic]))[0])
+    ids = [query.id for query in queries]
+    batches, partitions = {i: Batches(broken=broken) for i in ids}, dict.fromkeys(ids, 1)
+    return Facts(parts, queries, relations, batches, partitions, dropped_late)
+
+
+def table_of(statements: str, **known: Any) -> RebuiltTable:
+    return rebuilt_table(facts(statements, **known))
+
+
+def stream_of(statements: str, **known: Any) -> RebuiltStream:
+    return rebuilt_stream(facts(statements, **known))
+
+
+def _records(given: Sequence[In]) -> list[Record]:
+    return [
+        Record(
+            0,
+            offset,
+            None if each.key is None else each.key.encode(),
+            None if each.value is None else json.dumps(each.value).encode(),
+            each.time,
+        )
+        for offset, each in enumerate(given)
+    ]
