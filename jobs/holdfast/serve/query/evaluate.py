@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import QueryTooLarge, Refused
+from holdfast.errors import QueryTimedOut, QueryTooLarge, Refused
 from holdfast.serve.contract import PRESENT
 from holdfast.sql.reads import Read
 from holdfast.tasks.functions.in_duckdb import register
@@ -22,21 +24,36 @@ class Interrupt:
 
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._lock = threading.Lock()  # the connection's next query must not be hit
         self._asked = False
 
     def begin(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
-        if self._asked:
-            connection.interrupt()
+        """From now on this connection computes.
+
+        Raises:
+            QueryTimedOut: nobody waits for it any more.
+        """
+        with self._lock:
+            if self._asked:
+                raise QueryTimedOut("the query had ended before it was computed")
+            self._connection = connection
 
     def end(self) -> None:
-        self._connection = None
+        """It has computed."""
+        with self._lock:
+            self._connection = None
+
+    @property
+    def computing(self) -> bool:
+        """Whether there is something to interrupt."""
+        return self._connection is not None
 
     def ask(self) -> None:
         """Interrupt what runs."""
-        self._asked = True
-        if self._connection is not None:
-            self._connection.interrupt()
+        with self._lock:
+            self._asked = True
+            if self._connection is not None:
+                self._connection.interrupt()
 
 
 class Evaluation:
@@ -113,9 +130,9 @@ class Evaluation:
 def _run(text: str, rows: pa.Table, interrupt: Interrupt | None) -> pa.Table:
     connection = engine()
     register(connection, [text])
-    connection.register(_ROWS, rows)
     if interrupt is not None:
         interrupt.begin(connection)
+    connection.register(_ROWS, rows)
     try:
         return connection.sql(text).to_arrow_table()
     except duckdb.OutOfMemoryException as error:
@@ -123,6 +140,8 @@ def _run(text: str, rows: pa.Table, interrupt: Interrupt | None) -> pa.Table:
             f"the query needs more memory than one may have: {_first_line(error)}",
             action="ask for fewer rows, or keep the aggregate in a table (CREATE TABLE ... AS).",
         ) from error
+    except duckdb.InterruptException as error:
+        raise QueryTimedOut("the query was ended: nobody waits for it any more") from error
     except duckdb.Error as error:
         raise Refused(f"the query cannot be evaluated: {_first_line(error)}") from error
     finally:

@@ -121,6 +121,7 @@ class Plans:
         self._check(name.text, may_read)
         table, stream = self._table(script, name)
         read = plan_read(script, query, _source(table))
+        _refuse_same_folded(script, read, table)
         if read.push:
             return Plan(read, table, Evaluation(read, filtered=False), stream=stream)
         access: Access = EVERYTHING
@@ -183,6 +184,17 @@ def _source(table: ServedTable) -> Source:
         window=table.window,
         window_size_ms=table.window_size_ms,
     )
+
+
+def _refuse_same_folded(script: Script, read: Read, table: ServedTable) -> None:
+    """DuckDB does not tell A from a, quoted or not; a look-up of plain columns does not ask it."""
+    folded = [c.name.upper() for c in table.columns]
+    if len(set(folded)) < len(folded) and not read.plain:
+        raise script.unsupported(
+            0,
+            f"{table.name} has columns whose names differ only in case",
+            action="look its rows up by key, without expressions, or give them other names.",
+        )
 
 
 def _slots(sql: str, plan: Plan) -> _Slots | None:

@@ -3,74 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from holdfast.errors import (
-    InvalidConfig,
     InvalidStatement,
-    NotAllowed,
-    QueryTimedOut,
-    QueryTooLarge,
-    StoreBehind,
+    Unsupported,
 )
-from holdfast.serve.queries import Answer, Ask
-from holdfast.serve.query import Limits, QueryEngine
-from tests.served import DictCatalog, DictReader, stored_json
-
-SCRIPT = """
-CREATE TABLE goods (id STRING PRIMARY KEY, n BIGINT, price DOUBLE, tag STRING)
-  WITH (KAFKA_TOPIC='goods');
-CREATE TABLE pairs (a INT PRIMARY KEY, b STRING PRIMARY KEY, v INT)
-  WITH (KAFKA_TOPIC='pairs', KEY_FORMAT='JSON');
-CREATE TABLE numbers (k BIGINT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='numbers');
-CREATE TABLE hourly (id STRING PRIMARY KEY, c BIGINT)
-  WITH (KAFKA_TOPIC='hourly', WINDOW_TYPE='TUMBLING', WINDOW_SIZE='1 HOUR');
-CREATE TABLE copied AS SELECT * FROM goods;
-CREATE STREAM clicks (id STRING KEY, n INT) WITH (KAFKA_TOPIC='clicks');
-"""
-SCAN = {"ksql.query.pull.table.scan.enabled": "true"}
-HOUR = 3_600_000
-
-
-class Shop:
-    """One table with rows, and an engine that queries it."""
-
-    def __init__(self, name: str, partitions: int = 3, limits: Limits | None = None) -> None:
-        self.catalog = DictCatalog(SCRIPT, partitions)
-        self.table = self.catalog.table(name)
-        self.reader = DictReader(self.table, batch=2)
-        self.engine = QueryEngine(self.catalog, self.reader, limits)
-
-    def put(self, key: bytes, time: int = 7, **value: Any) -> None:
-        self.reader.commit({key: stored_json(time, value)})
-
-    async def rows(self, sql: str, **ask: Any) -> list[tuple[Any, ...]]:
-        return await all_rows(await self.engine.ask(Ask(sql, **ask)))
-
-
-async def all_rows(answer: Answer) -> list[tuple[Any, ...]]:
-    """Of a pull query, sorted."""
-    found = [tuple(r) for r in answer.rows or ()]
-    async for batch in answer.batches:
-        found += zip(*(c.to_pylist() for c in batch.columns), strict=True)
-    return sorted(found, key=repr)
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
-
-
-@pytest.fixture
-def goods(loop: asyncio.Runner) -> Shop:
-    shop = Shop("GOODS")
-    for number, name in enumerate(["ant", "bee", "cat", "dog", "eel", "fly"]):
-        shop.put(name.encode(), n=number, price=number / 2, tag="even" if number % 2 == 0 else None)
-    return shop
+from holdfast.serve.queries import Ask
+from tests.unit.serve.query.shop import HOUR, SCAN, Shop, all_rows
 
 
 def test_a_look_up_by_key_gives_all_columns(loop: asyncio.Runner, goods: Shop) -> None:
@@ -276,103 +218,9 @@ def test_what_is_refused(loop: asyncio.Runner, goods: Shop, sql: str, message: s
         loop.run(goods.rows(sql))
 
 
-def test_limits(loop: asyncio.Runner) -> None:
-    shop = Shop("GOODS", limits=Limits(keys_max=2, rows_max=3, bytes_max=100))
-    for name in b"abcdef":
-        shop.put(bytes([name]), n=1)
-    for sql, fact in [
-        ("SELECT * FROM goods WHERE id IN ('a', 'b', 'c')", "3 keys, 2 are allowed"),
-        ("SELECT * FROM goods", "more than 3 rows"),
-        ("SELECT COUNT(id), MIN(tag), MAX(n) FROM goods", "more than 100 bytes"),
-    ]:
-        with pytest.raises(QueryTooLarge, match=fact):
-            loop.run(shop.rows(sql, properties=SCAN))
-
-
-@pytest.mark.parametrize("sql", ["SELECT * FROM goods WHERE id = 'ant'", "SELECT * FROM goods"])
-def test_time_ends(loop: asyncio.Runner, goods: Shop, sql: str) -> None:
-    goods.reader.pause = asyncio.Event()
-    with pytest.raises(QueryTimedOut):
-        loop.run(goods.rows(sql, properties=SCAN, timeout_s=0.01))
-
-
-def test_a_position_is_waited_for(loop: asyncio.Runner, goods: Shop) -> None:
-    sql = "SELECT n FROM goods WHERE id = 'gnu'"
-
-    async def scenario() -> list[tuple[Any, ...]]:
-        states = await goods.reader.positions(goods.table)
-        wanted = {p: s.position + 2 for p, s in states.items()}
-        with pytest.raises(StoreBehind):
-            await goods.rows(sql, positions=wanted, wait_s=0.01)
-        waiting = asyncio.create_task(goods.rows(sql, positions=wanted))
-        for partition in wanted:
-            await asyncio.sleep(0)
-            goods.reader.commit({b"gnu": stored_json(1, {"n": 9})}, partition)
-        return await waiting
-
-    assert (9,) in loop.run(scenario())
-
-
-def test_permission_comes_first(loop: asyncio.Runner, goods: Shop) -> None:
-    sql = "SELECT n FROM goods WHERE id = 'ant'"
-    with pytest.raises(NotAllowed, match="GOODS"):
-        loop.run(goods.rows("SELECT secret FROM goods", may_read=lambda name: name != "GOODS"))
-    for _ in range(2):
-        loop.run(goods.rows(sql))
-        with pytest.raises(NotAllowed):
-            loop.run(goods.rows(sql, may_read=lambda _: False))
-
-
-@pytest.mark.parametrize(
-    ("properties", "message"),
-    [
-        ({"ksql.query.pull.table.scan.enabled": "perhaps"}, "true"),
-        ({"max.allowed.offset.lag": "-1"}, "0 or more"),
-        ({"auto.offset.reset": "newest"}, "earliest"),
-        ({"Auto.Offset.Reset": "earliest"}, "did you mean"),
-    ],
-)
-def test_properties_that_are_wrong(
-    loop: asyncio.Runner, goods: Shop, properties: dict[str, str], message: str
-) -> None:
-    with pytest.raises(InvalidConfig, match=message):
-        loop.run(goods.rows("SELECT * FROM goods WHERE id = 'a'", properties=properties))
-
-
-def test_look_ups_of_one_moment_are_read_as_one(loop: asyncio.Runner, goods: Shop) -> None:
-    async def scenario() -> list[list[tuple[Any, ...]]]:
-        asked = [goods.rows(f"SELECT n FROM goods WHERE id = '{k}'") for k in ("ant", "dog", "gnu")]
-        first = await asyncio.gather(*asked)
-        assert goods.reader.reads["get"] == 1
-        return list(first)
-
-    assert loop.run(scenario()) == [[(0,)], [(3,)], []]
-
-
-def test_each_is_told_of_its_own_partitions(loop: asyncio.Runner) -> None:
-    shop = Shop("COPIED")
-
-    async def scenario() -> None:
-        sql = "SELECT n FROM copied WHERE id = '{}'"
-        answers = await asyncio.gather(*(shop.engine.ask(Ask(sql.format(k))) for k in "abcdef"))
-        told = [set(answer.states) for answer in answers]
-        assert told == [{shop.table.partition_of(k.encode())} for k in "abcdef"]
-        assert len(set.union(*map(set, told))) > 1
-
-    loop.run(scenario())
-
-
-def test_one_that_fails_takes_no_other_with_it(loop: asyncio.Runner, goods: Shop) -> None:
-    get, failed = goods.reader.get, StoreBehind("this one is behind")
-
-    async def of_some(table: Any, keys: Any, *args: Any, **named: Any) -> Any:
-        if b"bee" in keys:
-            raise failed
-        return await get(table, keys, *args, **named)
-
-    async def scenario() -> list[Any]:
-        goods.reader.get = of_some  # type: ignore[method-assign]
-        asked = [goods.rows(f"SELECT n FROM goods WHERE id = '{k}'") for k in ("ant", "bee")]
-        return list(await asyncio.gather(*asked, return_exceptions=True))
-
-    assert loop.run(scenario()) == [[(0,)], failed]
+def test_columns_that_differ_in_case_are_not_mixed_up(loop: asyncio.Runner) -> None:
+    shop = Shop("TWINS")
+    shop.reader.commit({b"a": (7).to_bytes(8, "big") + b"1,2"})
+    assert loop.run(shop.rows("SELECT n, `n` AS m FROM twins WHERE id = 'a'")) == [(1, 2)]
+    with pytest.raises(Unsupported, match="differ only in case"):
+        loop.run(shop.rows("SELECT n + 1 FROM twins WHERE id = 'a'"))

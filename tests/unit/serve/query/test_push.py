@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -45,12 +44,6 @@ async def take(answer: Answer, count: int) -> list[tuple[Any, ...]]:
         there = [i not in gone for i in range(len(batch))]
         found += zip(*(c.to_pylist() for c in batch.columns), there, strict=True)
     return found
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.Runner]:
-    with asyncio.Runner() as runner:
-        yield runner
 
 
 def test_from_now_on(loop: asyncio.Runner) -> None:

@@ -1,0 +1,144 @@
+"""What pull queries may cost, who may ask them, and those of one moment together."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from holdfast.errors import (
+    InvalidConfig,
+    NotAllowed,
+    QueryTimedOut,
+    QueryTooLarge,
+    StoreBehind,
+)
+from holdfast.serve.queries import Ask
+from holdfast.serve.query import Limits
+from holdfast.serve.query.evaluate import Evaluation, Interrupt
+from holdfast.sql.reads import EVERYTHING, Read
+from holdfast.types.schema import BIGINT, Column
+from holdfast.types.sources import Source
+from holdfast.types.topology import OutputColumn
+from tests.served import stored_json
+from tests.unit.serve.query.shop import SCAN, Shop
+
+
+def test_limits(loop: asyncio.Runner) -> None:
+    shop = Shop("GOODS", limits=Limits(keys_max=2, rows_max=3, bytes_max=100))
+    for name in b"abcdef":
+        shop.put(bytes([name]), n=1)
+    for sql, fact in [
+        ("SELECT * FROM goods WHERE id IN ('a', 'b', 'c')", "3 keys, 2 are allowed"),
+        ("SELECT * FROM goods", "more than 3 rows"),
+        ("SELECT COUNT(id), MIN(tag), MAX(n) FROM goods", "more than 100 bytes"),
+    ]:
+        with pytest.raises(QueryTooLarge, match=fact):
+            loop.run(shop.rows(sql, properties=SCAN))
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM goods WHERE id = 'ant'", "SELECT * FROM goods"])
+def test_time_ends(loop: asyncio.Runner, goods: Shop, sql: str) -> None:
+    goods.reader.pause = asyncio.Event()
+    with pytest.raises(QueryTimedOut):
+        loop.run(goods.rows(sql, properties=SCAN, timeout_s=0.01))
+
+
+def test_a_position_is_waited_for(loop: asyncio.Runner, goods: Shop) -> None:
+    sql = "SELECT n FROM goods WHERE id = 'gnu'"
+
+    async def scenario() -> list[tuple[Any, ...]]:
+        states = await goods.reader.positions(goods.table)
+        wanted = {p: s.position + 2 for p, s in states.items()}
+        with pytest.raises(StoreBehind):
+            await goods.rows(sql, positions=wanted, wait_s=0.01)
+        waiting = asyncio.create_task(goods.rows(sql, positions=wanted))
+        for partition in wanted:
+            await asyncio.sleep(0)
+            goods.reader.commit({b"gnu": stored_json(1, {"n": 9})}, partition)
+        return await waiting
+
+    assert (9,) in loop.run(scenario())
+
+
+def test_permission_comes_first(loop: asyncio.Runner, goods: Shop) -> None:
+    sql = "SELECT n FROM goods WHERE id = 'ant'"
+    with pytest.raises(NotAllowed, match="GOODS"):
+        loop.run(goods.rows("SELECT secret FROM goods", may_read=lambda name: name != "GOODS"))
+    for _ in range(2):
+        loop.run(goods.rows(sql))
+        with pytest.raises(NotAllowed):
+            loop.run(goods.rows(sql, may_read=lambda _: False))
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"ksql.query.pull.table.scan.enabled": "perhaps"}, "true"),
+        ({"max.allowed.offset.lag": "-1"}, "0 or more"),
+        ({"auto.offset.reset": "newest"}, "earliest"),
+        ({"Auto.Offset.Reset": "earliest"}, "did you mean"),
+    ],
+)
+def test_properties_that_are_wrong(
+    loop: asyncio.Runner, goods: Shop, properties: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidConfig, match=message):
+        loop.run(goods.rows("SELECT * FROM goods WHERE id = 'a'", properties=properties))
+
+
+def test_look_ups_of_one_moment_are_read_as_one(loop: asyncio.Runner, goods: Shop) -> None:
+    async def scenario() -> list[list[tuple[Any, ...]]]:
+        asked = [goods.rows(f"SELECT n FROM goods WHERE id = '{k}'") for k in ("ant", "dog", "gnu")]
+        first = await asyncio.gather(*asked)
+        assert goods.reader.reads["get"] == 1
+        return list(first)
+
+    assert loop.run(scenario()) == [[(0,)], [(3,)], []]
+
+
+def test_each_is_told_of_its_own_partitions(loop: asyncio.Runner) -> None:
+    shop = Shop("COPIED")
+
+    async def scenario() -> None:
+        sql = "SELECT n FROM copied WHERE id = '{}'"
+        answers = await asyncio.gather(*(shop.engine.ask(Ask(sql.format(k))) for k in "abcdef"))
+        told = [set(answer.states) for answer in answers]
+        assert told == [{shop.table.partition_of(k.encode())} for k in "abcdef"]
+        assert len(set.union(*map(set, told))) > 1
+
+    loop.run(scenario())
+
+
+def test_one_that_fails_takes_no_other_with_it(loop: asyncio.Runner, goods: Shop) -> None:
+    get, failed = goods.reader.get, StoreBehind("this one is behind")
+
+    async def of_some(table: Any, keys: Any, *args: Any, **named: Any) -> Any:
+        if b"bee" in keys:
+            raise failed
+        return await get(table, keys, *args, **named)
+
+    async def scenario() -> list[Any]:
+        goods.reader.get = of_some  # type: ignore[method-assign]
+        asked = [goods.rows(f"SELECT n FROM goods WHERE id = '{k}'") for k in ("ant", "bee")]
+        return list(await asyncio.gather(*asked, return_exceptions=True))
+
+    assert loop.run(scenario()) == [[(0,)], failed]
+
+
+def test_what_nobody_waits_for_is_not_computed() -> None:
+    endless = OutputColumn(Column("X", BIGINT), None, "(SELECT count(*) FROM range(1000000000000))")
+    read = Read(Source("T", "TABLE", "t", (), ()), False, (endless,), None, EVERYTHING)
+    evaluation, interrupt = Evaluation(read, filtered=True), Interrupt()
+    with ThreadPoolExecutor(1) as pool:
+        computing = pool.submit(evaluation.over, pa.table({"N": [1]}), interrupt)
+        while not interrupt.computing:
+            pass
+        interrupt.ask()
+        with pytest.raises(QueryTimedOut, match="nobody waits"):
+            computing.result()
+        with pytest.raises(QueryTimedOut):
+            evaluation.over(pa.table({"N": [1]}), interrupt)
