@@ -1,18 +1,23 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.ObjectReader;
+import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executors;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.Serializer;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Aggregator;
@@ -29,12 +34,16 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.StateRestoreListener;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.QueryableStoreTypes;
+import org.apache.kafka.streams.state.ReadOnlyKeyValueStore;
 
 /**
  * COUNT and SUM(amount) per customer, per title, per customer and 5 minutes or per session, or
  * orders with their payments, on Kafka Streams.
  *
- * Arguments: brokers, application id, input topics (orders,payments or one), sink topic, query, state folder.
+ * Arguments: brokers, application id, input topics (orders,payments or one), sink topic, query,
+ * state folder, and the port of 127.0.0.1 at which GET /key answers from the store, if any.
  */
 public final class TableBench {
     private static final Duration SIZE = Duration.ofMinutes(5);
@@ -47,6 +56,9 @@ public final class TableBench {
         public String title;
         public long ts;
     }
+
+    private static final String STORE = "totals";
+    private static final int HTTP_THREADS = 8;
 
     private record Total(long n, long sum) {}
 
@@ -62,7 +74,7 @@ public final class TableBench {
 
     private record Settled(Order order, long paid) {}
 
-    public static void main(String[] args) throws InterruptedException {
+    public static void main(String[] args) throws InterruptedException, IOException {
         StreamsBuilder builder = args[4].equals("join")
             ? joined(args[2].split(","), args[3]) : topology(args[2], args[3], args[4]);
         KafkaStreams streams =
@@ -75,7 +87,37 @@ public final class TableBench {
             ended.countDown();
         }));
         streams.start();
+        if (args.length > 6) {
+            serve(streams, Integer.parseInt(args[6]));
+        }
         ended.await();
+    }
+
+    /** Interactive queries behind the JDK's own HTTP server. */
+    private static void serve(KafkaStreams streams, int port) throws IOException {
+        HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 256);
+        server.setExecutor(Executors.newFixedThreadPool(HTTP_THREADS));
+        server.createContext("/", exchange -> {
+            String key = exchange.getRequestURI().getPath().substring(1);
+            int status = 200;
+            String text;
+            try {
+                ReadOnlyKeyValueStore<String, Total> store = streams.store(
+                    StoreQueryParameters.fromNameAndType(STORE, QueryableStoreTypes.keyValueStore()));
+                Total t = store.get(key);
+                text = t == null ? "{}" : "{\"CUSTOMER\":\"" + key + "\",\"N\":" + t.n
+                    + ",\"TOTAL\":" + t.sum + "}";
+            } catch (RuntimeException error) {
+                status = 503;
+                text = "{}";
+            }
+            byte[] body = text.getBytes(StandardCharsets.UTF_8);
+            exchange.sendResponseHeaders(status, body.length);
+            try (var out = exchange.getResponseBody()) {
+                out.write(body);
+            }
+        });
+        server.start();
     }
 
     private static Properties properties(String brokers, String application, String folder) {
@@ -128,7 +170,9 @@ public final class TableBench {
                 .to(sink, Produced.with(
                     WindowedSerdes.timeWindowedSerdeFrom(String.class, SIZE.toMillis()), jsonSerde()));
         } else {
-            grouped.aggregate(none, add, Materialized.with(Serdes.String(), totalSerde()))
+            grouped.aggregate(none, add,
+                    Materialized.<String, Total, KeyValueStore<Bytes, byte[]>>as(STORE)
+                        .withKeySerde(Serdes.String()).withValueSerde(totalSerde()))
                 .toStream()
                 .to(sink, Produced.with(Serdes.String(), jsonSerde()));
         }
