@@ -222,7 +222,7 @@ def load_job(
     sql = sql if isinstance(sql, Sql) else Sql(sql)
     text = sql.text()
     default = name or (application_id_of(sql.file) if sql.file is not None else "")
-    statements = Origin(f"SET in {sql.name}", _set_properties(text))
+    statements = Origin(f"SET in {sql.name}", _set_properties(text), of_statements=True)
     settings = load_settings(config, overrides, home, application_id=default, statements=statements)
     if not settings.application_id:
         raise InvalidConfig(

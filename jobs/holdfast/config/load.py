@@ -20,6 +20,7 @@ from holdfast.config.properties import (
     nearest,
 )
 from holdfast.config.settings import Settings
+from holdfast.config.statement_properties import LIMIT
 from holdfast.errors import InvalidConfig
 
 __all__ = [
@@ -41,10 +42,14 @@ _KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in
 
 @dataclass(frozen=True)
 class Origin:
-    """Properties of one source; `name` is how messages call it ("the file x.yaml")."""
+    """Properties of one source; `name` is how messages call it ("the file x.yaml").
+
+    `of_statements`: SET gives them.
+    """
 
     name: str
     values: Mapping[str, object]
+    of_statements: bool = False
 
 
 @dataclass
@@ -138,7 +143,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
     collected = _Collected()
     for origin in origins:
         for key, value in origin.values.items():
-            _take(collected, origin.name, key.removeprefix(_KSQL_PREFIX), value)
+            _take(collected, origin, key.removeprefix(_KSQL_PREFIX), value)
     _check_files(collected)
     if collected.problems:
         raise _refusal(collected.problems)
@@ -147,11 +152,17 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
     return settings
 
 
-def _take(collected: _Collected, origin: str, key: str, value: object) -> None:
+def _take(collected: _Collected, source: Origin, key: str, value: object) -> None:
+    origin = source.name
     if key.startswith(KAFKA_PREFIX):
         _take_kafka(collected, origin, key, value)
         return
     prop = PROPERTIES.get(key)
+    if (LIMIT.match(key) or (prop is not None and prop.only_set)) and not source.of_statements:
+        collected.problems.append(f"{key} ({origin}): of statements; SET it in the SQL file")
+        return
+    if LIMIT.match(key):
+        return
     if prop is None:
         guess = nearest(key)
         hint = f"did you mean {guess}?" if guess else "`holdfast config` lists what there is"

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from holdfast.config import values
+from holdfast.config.property import Property
 from holdfast.config.settings import Settings
-from holdfast.config.values import Kind
+from holdfast.config.statement_properties import STATEMENT_PROPERTIES
 
 __all__ = [
     "KAFKA_PREFIX",
     "KAFKA_RESERVED",
     "PROPERTIES",
-    "Property",
     "default_text",
     "nearest",
 ]
@@ -45,25 +44,6 @@ _GIB = 1 << 30
 _SPARK_HEAP_MIN_MB = 450  # Spark refuses to start with less (UnifiedMemoryManager)
 
 
-@dataclass(frozen=True)
-class Property:
-    """One property.
-
-    Attributes:
-        name: dotted name.
-        path: field names from `Settings` down; empty for a property with one legal value.
-        kind: what values it takes.
-        doc: its meaning in one line.
-        default: default of a property without a path, or words for a derived default.
-    """
-
-    name: str
-    path: tuple[str, ...]
-    kind: Kind
-    doc: str
-    default: str = ""
-
-
 def _job() -> tuple[Property, ...]:
     return (
         Property(
@@ -85,13 +65,6 @@ def _job() -> tuple[Property, ...]:
             values.choice("exactly_once_v2"),
             "Holdfast knows no weaker guarantee",
             default="exactly_once_v2",
-        ),
-        Property(
-            "emit",
-            (),
-            values.choice("batch"),
-            "one result per key and micro-batch; one per record comes later",
-            default="batch",
         ),
         Property("home", ("home",), values.text("a folder"), "folder of all local files"),
         Property(
@@ -316,9 +289,8 @@ def _placement() -> tuple[Property, ...]:
     )
 
 
-PROPERTIES: dict[str, Property] = {
-    p.name: p for p in (*_job(), *_ingest(), *_state(), *_rocksdb(), *_placement())
-}
+_OF_SETTINGS = (*_job(), *_ingest(), *_state(), *_rocksdb(), *_placement())
+PROPERTIES: dict[str, Property] = {p.name: p for p in (*_OF_SETTINGS, *STATEMENT_PROPERTIES)}
 
 _DEFAULTS = Settings(application_id="")
 

@@ -10,6 +10,12 @@ __all__ = ["HEADER", "markdown", "rows"]
 
 HEADER = ("property", "default", "takes", "meaning")
 
+_LIMIT_ROW = (
+    "ksql.functions.<name>.limit",
+    "",
+    "a whole number",
+    "longest list of COLLECT_LIST or COLLECT_SET (SET only)",
+)
 _KAFKA_ROW = ("kafka.*", "", "a librdkafka setting", "given to every Kafka client as it is")
 
 
@@ -17,6 +23,7 @@ def rows() -> Iterator[tuple[str, str, str, str]]:
     """One row per property: name, default, what it takes, meaning."""
     for prop in PROPERTIES.values():
         yield prop.name, default_text(prop), prop.kind.allowed, prop.doc
+    yield _LIMIT_ROW
     yield _KAFKA_ROW
 
 

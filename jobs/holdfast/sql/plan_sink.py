@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.sql.options import (
     Options,
@@ -16,11 +16,12 @@ from holdfast.sql.options import (
 )
 from holdfast.sql.script import Script
 from holdfast.types.schema import Column
-from holdfast.types.topology import Format, Sink, Source, Window, WindowKind
+from holdfast.types.topology import Format, Sink, Source, TimestampSpec, Window, WindowKind
 
 __all__ = [
     "Shape",
     "Target",
+    "event_time",
     "internal_sink",
     "make_sink",
 ]
@@ -28,6 +29,7 @@ __all__ = [
 KEY_FORMAT = "ksql.persistence.default.format.key"
 VALUE_FORMAT = "ksql.persistence.default.format.value"
 TOPIC_PREFIX = "ksql.output.topic.name.prefix"
+REQUIRED_TIME = "ksql.timestamp.throw.on.invalid"
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,24 @@ def make_sink(script: Script, target: Target, kind: str, shape: Shape, source: S
         wrap_single=options.wraps(script, value_format, shape.values, target.properties),
         delimiter=delimiter_of(script, options.value_delimiter, value_format, inherited),
         key_delimiter=delimiter_of(script, options.key_delimiter, key_format, key_inherited),
-        timestamp=timestamp_of(script, options, (*shape.keys, *shape.values)),
+        timestamp=event_time(script, options, (*shape.keys, *shape.values), target.properties),
         always_keyed=target.partitioned,
         history_ms=history_of(script, at, kind, options),
         broadcast=broadcast_of(script, at, kind, options),
     )
+
+
+def event_time(
+    script: Script, options: Options, columns: Sequence[Column], properties: Mapping[str, str]
+) -> TimestampSpec | None:
+    """Which column carries event time, and whether every record must have it.
+
+    Raises:
+        InvalidStatement: there is no such column, or it holds no time.
+    """
+    found = timestamp_of(script, options, columns)
+    required = properties.get(REQUIRED_TIME, "").lower() == "true"
+    return replace(found, required=True) if found is not None and required else found
 
 
 def _key_format(script: Script, target: Target, shape: Shape, source: Source) -> Format:

@@ -12,9 +12,8 @@ from holdfast.sql.options import (
     delimiter_of,
     history_of,
     read_options,
-    timestamp_of,
 )
-from holdfast.sql.plan_sink import KEY_FORMAT, VALUE_FORMAT
+from holdfast.sql.plan_sink import KEY_FORMAT, VALUE_FORMAT, event_time
 from holdfast.sql.projection import check_column_name
 from holdfast.sql.relation import RESERVED_NAMES
 from holdfast.sql.script import Script
@@ -65,7 +64,7 @@ def plan_source(script: Script, statement: CreateSource, properties: Mapping[str
         value_columns=values,
         key_format=key_format,
         value_format=value_format,
-        timestamp=timestamp_of(script, options, (*keys, *values)),
+        timestamp=event_time(script, options, (*keys, *values), properties),
         partitions=options.partitions,
         replicas=options.replicas,
         headers=_headers(script, statement),

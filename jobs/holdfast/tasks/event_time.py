@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import InvalidStatement
+from holdfast.errors import InvalidStatement, UndecodableRecord
 from holdfast.tasks.java_time import timestamp_parser
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import TimestampSpec
@@ -34,6 +34,8 @@ class EventTime:
             InvalidStatement: no such column, or of a type that holds no time.
         """
         self.column: Column | None = None
+        self._of = name
+        self._required = spec is not None and spec.required
         self._read: Callable[[pa.Array], tuple[Times, dict[int, str]]] | None = None
         if spec is not None:
             self.column = _named(name, columns, spec.column)
@@ -48,6 +50,9 @@ class EventTime:
             column: the decoded TIMESTAMP column, None when the source has none.
             records: timestamps of the Kafka records, ms; -1 for none.
             tombstones: which records have no value.
+
+        Raises:
+            UndecodableRecord: a record has none, and every one must.
         """
         times = np.array(records, np.int64)
         bad: dict[int, str] = {}
@@ -57,6 +62,13 @@ class EventTime:
             bad = {i: why for i, why in bad.items() if not tombstones[i]}
         for i in np.flatnonzero(times < 0).tolist():
             bad.setdefault(i, f"event time {times[i]} ms lies before the epoch, or is missing")
+        if bad and self._required:
+            raise UndecodableRecord(
+                "Fatal user code error in TimestampExtractor callback for record: of "
+                f"{self._of}, {bad[min(bad)]}.",
+                cause="ksql.timestamp.throw.on.invalid is true, and the record has no valid time",
+                action="correct what is written, or SET 'ksql.timestamp.throw.on.invalid'='false'",
+            )
         return times, bad
 
 

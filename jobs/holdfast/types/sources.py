@@ -67,10 +67,14 @@ class WindowKind(StrEnum):
 
 @dataclass(frozen=True)
 class TimestampSpec:
-    """Which value column carries event time; `format` is a Java pattern when it is text."""
+    """Which value column carries event time; `format` is a Java pattern when it is text.
+
+    `required`: a record without a valid one stops its query.
+    """
 
     column: str
     format: str | None = None
+    required: bool = False
 
 
 @dataclass(frozen=True)

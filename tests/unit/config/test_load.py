@@ -140,6 +140,20 @@ def test_ksqldb_spelling_of_streams_properties_is_understood() -> None:
     assert build_settings([origin], "app").ingest.auto_offset_reset == "latest"
 
 
+def test_properties_of_statements_are_given_by_set_alone() -> None:
+    given = {
+        "emit": "record",
+        "ksql.timestamp.throw.on.invalid": "true",
+        "ksql.functions.collect_list.limit": "3",
+    }
+    assert build_settings([Origin("SET", given, of_statements=True)], "app") == Settings("app")
+    with pytest.raises(InvalidConfig) as caught:
+        build_settings([Origin("--set", given)], "app")
+    assert str(caught.value).count("of statements; SET it in the SQL file") == len(given)
+    with pytest.raises(InvalidConfig, match="it takes: batch, record"):
+        build_settings([Origin("SET", {"emit": "now"}, of_statements=True)], "app")
+
+
 def test_only_our_variables_are_properties() -> None:
     origin = from_environment(
         {

@@ -96,6 +96,14 @@ def test_quoted_timestamp_column_keeps_its_case() -> None:
     assert source.timestamp == TimestampSpec("ts")
 
 
+def test_times_may_be_required() -> None:
+    source = declared(
+        "SET 'ksql.timestamp.throw.on.invalid'='true';"
+        "CREATE STREAM s (ts BIGINT) WITH (KAFKA_TOPIC='t', TIMESTAMP='ts');"
+    )
+    assert source.timestamp == TimestampSpec("TS", required=True)
+
+
 def test_if_not_exists_keeps_the_first() -> None:
     topology = compile_text(
         "CREATE STREAM s (a INT) WITH (KAFKA_TOPIC='one');"

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdfast.errors import InvalidStatement, Unsupported
+from holdfast.errors import InvalidStatement, UndecodableRecord
 from holdfast.tasks.event_time import EventTime
 from holdfast.tasks.java_time import timestamp_parser
 from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
@@ -106,6 +106,15 @@ def test_without_a_column_and_for_tombstones_the_record_timestamp_counts() -> No
         column, [5, 6], np.array([True, False])
     )
     assert (found.tolist(), bad) == ([5, 9], {})
+
+
+def test_a_time_that_is_required_and_missing_stops_the_query() -> None:
+    spec = TimestampSpec("T", "yyyy", required=True)
+    times = EventTime("S", [Column("T", STRING)], spec)
+    alive = np.zeros(2, np.bool_)
+    assert times.of(pa.array(["1970", "1971"]), [0, 0], alive)[1] == {}
+    with pytest.raises(UndecodableRecord, match="TimestampExtractor callback for record"):
+        times.of(pa.array(["1970", "no"]), [0, 0], alive)
 
 
 def test_columns_that_hold_no_time_are_refused() -> None:

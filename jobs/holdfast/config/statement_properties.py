@@ -1,0 +1,73 @@
+"""Properties of statements: the planner reads them where SET gives them, for what follows it.
+
+`Settings` has none of them.  ksqlDB's names and meanings.
+"""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.config import values
+from holdfast.config.property import Property
+
+__all__ = ["LIMIT", "STATEMENT_PROPERTIES"]
+
+# Of COLLECT_LIST and COLLECT_SET; its values are checked where the aggregate is.
+LIMIT = re.compile(r"^ksql\.functions\.[a-z0-9_]+\.limit$")
+_FORMATS = ("json", "delimited", "kafka", "none")
+
+
+def _of_set(name: str, kind: values.Kind, doc: str, default: str) -> Property:
+    return Property(name, (), kind, f"{doc} (SET only)", default, only_set=True)
+
+
+STATEMENT_PROPERTIES = (
+    _of_set(
+        "emit",
+        values.choice("batch", "record"),
+        "one result per key and micro-batch, or one per record",
+        "batch",
+    ),
+    _of_set(
+        "ksql.persistence.default.format.key",
+        values.choice(*_FORMATS),
+        "KEY_FORMAT where a statement gives none",
+        "kafka",
+    ),
+    _of_set(
+        "ksql.persistence.default.format.value",
+        values.choice(*_FORMATS),
+        "VALUE_FORMAT where a statement gives none",
+        "json",
+    ),
+    _of_set(
+        "ksql.persistence.wrap.single.values",
+        values.flag(),
+        "WRAP_SINGLE_VALUE where a statement gives none",
+        "true",
+    ),
+    _of_set(
+        "ksql.output.topic.name.prefix",
+        values.text("a prefix"),
+        "what names of sink topics begin with, where a statement gives no KAFKA_TOPIC",
+        "none",
+    ),
+    _of_set(
+        "ksql.timestamp.throw.on.invalid",
+        values.flag(),
+        "a record without a valid TIMESTAMP stops the job, rather than be set aside",
+        "false",
+    ),
+    _of_set(
+        "ksql.create.or.replace.enabled",
+        values.choice("true"),
+        "CREATE OR REPLACE is always there",
+        "true",
+    ),
+    _of_set(
+        "ksql.new.query.planner.enabled",
+        values.flag(),
+        "ksqlDB's new planner: a projection may leave out the key",
+        "false",
+    ),
+)
