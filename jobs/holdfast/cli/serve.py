@@ -49,6 +49,7 @@ class _Options:
     audit: Path | None
     rate_limit: float
     drivers: tuple[str, ...]
+    runs_of: tuple[Path, ...]
 
 
 @click.command("serve")
@@ -112,6 +113,13 @@ class _Options:
     multiple=True,
     metavar="URL",
     help="A job's driver, for the console; one that runs in the same home is found.",
+)
+@click.option(
+    "--runs-of",
+    multiple=True,
+    metavar="HOME",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Another home whose compaction plans and chaos runs the console shows.",
 )
 def command(
     scripts: tuple[Path, ...],
@@ -212,7 +220,9 @@ async def _run(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    server = answering(scripts, settings, plan, listen, peers, drivers=given.drivers)
+    server = answering(
+        scripts, settings, plan, listen, peers, drivers=given.drivers, runs_of=given.runs_of
+    )
     async with server as node:
         click.echo(f"Server {plan.me} of {len(plan.addresses)} answers at {listen.url}", err=True)
         shown = asyncio.create_task(_show_restores(node))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from holdfast.config.settings import Settings
 from holdfast.serve.cluster.members import Plan
@@ -29,11 +30,13 @@ async def answering(
     peers: PeerSettings,
     *,
     drivers: Sequence[str] = (),
+    runs_of: Sequence[Path] = (),
 ) -> AsyncGenerator[Node, None]:
     """The server, answering; leaving it ends push queries first and lets go of the stores last.
 
     Args:
         drivers: addresses of jobs' drivers, for the console.
+        runs_of: other homes with plans and chaos runs, for the console.
 
     Raises:
         InvalidStatement, InvalidConfig, Refused: see `Node` and `holdfast.serve.http.server`.
@@ -44,7 +47,7 @@ async def answering(
         streams = Streams(settings.client())
         engine = QueryEngine(serving.catalog, serving.reader, streams=streams)
         stack.push_async_callback(engine.aclose)
-        console = await stack.enter_async_context(Console(serving, drivers))
+        console = await stack.enter_async_context(Console(serving, drivers, runs_of, listen.limits))
         mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster)}
         await stack.enter_async_context(running(serving, engine, listen, mounts))
         yield node

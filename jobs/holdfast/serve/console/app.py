@@ -102,15 +102,21 @@ class Console:
     Args:
         serving: the server.
         drivers: base addresses of jobs' drivers; those of the server's home are found anyway.
+        runs_of: other homes whose compaction plans and chaos runs are shown.
         limits: of a client; the time it may take to take a part of an answer is used.
     """
 
     def __init__(
-        self, serving: Serving, drivers: Sequence[str] = (), limits: Limits | None = None
+        self,
+        serving: Serving,
+        drivers: Sequence[str] = (),
+        runs_of: Sequence[Path] = (),
+        limits: Limits | None = None,
     ) -> None:
         self._serving = serving
-        self._home = Path(serving.settings.home)
-        self._drivers = Drivers(self._home, drivers)
+        home = Path(serving.settings.home)
+        self._homes = (home, *runs_of)
+        self._drivers = Drivers(home, drivers)
         self._limits = limits or Limits()
         self._told: list[Driver] = []
         self._activity = Activity()
@@ -216,16 +222,16 @@ class Console:
 
     async def _runs(self, asked: _Asked) -> None:
         read = {"compaction": runs.compaction_runs, "chaos": runs.chaos_runs}[asked.names[0]]
-        await asked.request.json(await asyncio.to_thread(read, self._home))
+        await asked.request.json(await asyncio.to_thread(read, self._homes))
 
     async def _run(self, asked: _Asked) -> None:
         kind, name = asked.names
         read = {"compaction": runs.compaction_run, "chaos": runs.chaos_run}[kind]
-        await asked.request.json(await asyncio.to_thread(read, self._home, name))
+        await asked.request.json(await asyncio.to_thread(read, self._homes, name))
 
     async def _report(self, asked: _Asked) -> None:
         kind, name = asked.names
-        body = await asyncio.to_thread(runs.report_of, self._home, kind, name)
+        body = await asyncio.to_thread(runs.report_of, self._homes, kind, name)
         policy = {"content-security-policy": REPORT_POLICY}
         await asked.request.respond(body, kind=_HTML, headers=policy)
 

@@ -1,13 +1,14 @@
 """Plans of changelog compaction and verdicts of chaos runs, read from their folders.
 
-A folder may be written to while it is read, or be of another version: what cannot be read is
-left out, or named with the reason; the page never fails for it.
+Several homes may have runs, as `make chaos` has one of its own; of two of the same name that of the
+first home is told.  A folder may be written to while it is read, or be of another version: what
+cannot be read is left out, or named with the reason; the page never fails for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,18 +30,18 @@ _VERDICT, _ASKED = "verdict.json", "run.json"
 _LISTED_MAX = 100
 
 
-def compaction_runs(home: Path) -> list[dict[str, Any]]:
+def compaction_runs(homes: Sequence[Path]) -> list[dict[str, Any]]:
     """All runs, newest first: name, time, state, and what the plan wins; bytes and seconds."""
-    return [_plan_line(folder) for folder in _folders(home / COMPACTION, SURVEY)]
+    return [_plan_line(folder) for folder in _folders(homes, COMPACTION, SURVEY)]
 
 
-def compaction_run(home: Path, run: str) -> dict[str, Any]:
+def compaction_run(homes: Sequence[Path], run: str) -> dict[str, Any]:
     """One run, topic by topic: what is planned, what was done, what came of it.
 
     Raises:
         Refused: there is no such run, or no plan in it.
     """
-    folder = folder_of_run(home, COMPACTION, run)
+    folder = _folder(homes, COMPACTION, run)
     plan = Plan.read(folder / PLAN)
     verified = _verified(folder)
     results = {t.topic: t for t in verified.topics} if verified else {}
@@ -122,19 +123,19 @@ def _result(result: TopicResult) -> dict[str, Any]:
     }
 
 
-def chaos_runs(home: Path) -> list[dict[str, Any]]:
+def chaos_runs(homes: Sequence[Path]) -> list[dict[str, Any]]:
     """All runs, newest first: name, job, verdict, faults, rows compared."""
-    lines = [_chaos_line(folder) for folder in _folders(home / CHAOS, _ASKED)]
+    lines = [_chaos_line(folder) for folder in _folders(homes, CHAOS, _ASKED)]
     return sorted(lines, key=lambda line: line["created_ms"], reverse=True)
 
 
-def chaos_run(home: Path, run: str) -> dict[str, Any]:
+def chaos_run(homes: Sequence[Path], run: str) -> dict[str, Any]:
     """One run with every finding.
 
     Raises:
         Refused: there is no such run.
     """
-    folder = folder_of_run(home, CHAOS, run)
+    folder = _folder(homes, CHAOS, run)
     if not (folder / _ASKED).is_file():
         raise Refused(f"There is no chaos run {run}.", action="see the list of runs")
     verdict = _object(folder / _VERDICT)
@@ -170,13 +171,13 @@ def _chaos_line(folder: Path) -> dict[str, Any]:
     }
 
 
-def report_of(home: Path, kind: str, run: str) -> bytes:
+def report_of(homes: Sequence[Path], kind: str, run: str) -> bytes:
     """A run's report page.
 
     Raises:
         Refused: there is no such run, or nobody wrote its report.
     """
-    path = folder_of_run(home, kind, run) / REPORT_PAGE
+    path = _folder(homes, kind, run) / REPORT_PAGE
     try:
         return path.read_bytes()
     except OSError as error:
@@ -185,10 +186,19 @@ def report_of(home: Path, kind: str, run: str) -> bytes:
         ) from error
 
 
-def _folders(base: Path, file: str) -> Iterable[Path]:
+def _folder(homes: Sequence[Path], kind: str, run: str) -> Path:
+    """The run's folder in the first home that has it, else where it would be."""
+    places = [folder_of_run(home, kind, run) for home in homes]
+    return next((place for place in places if place.is_dir()), places[0])
+
+
+def _folders(homes: Sequence[Path], kind: str, file: str) -> list[Path]:
     """Folders of runs that have `file`, the newest first."""
-    found = sorted((p.parent for p in base.glob(f"*/{file}")), key=_written, reverse=True)
-    return found[:_LISTED_MAX]
+    found: dict[str, Path] = {}
+    for home in homes:
+        for path in home.glob(f"{kind}/*/{file}"):
+            found.setdefault(path.parent.name, path.parent)
+    return sorted(found.values(), key=_written, reverse=True)[:_LISTED_MAX]
 
 
 def _written(folder: Path) -> tuple[int, str]:

@@ -48,7 +48,7 @@ function list(name, all, pace) {
     const best = p.holders.find((h) => h.answers);
     const end = Math.max(p.owner?.position ?? 0, ...p.holders.map((h) => h.end));
     return [
-      String(p.partition),
+      el("span", {}, el("span", { class: "on-phone" }, "Partition "), String(p.partition)),
       p.owner ? `${p.owner.owner}${p.owner.volume ? `, volume ${p.owner.volume}` : ""}` : el("span", { class: "soft" }, "–"),
       count(p.owner?.rows ?? best?.rows), bytes(p.owner?.bytes ?? best?.bytes), count(end),
       p.owner?.restore_records ? `${brief(p.owner.restore_records)} in ${seconds(p.owner.restore_seconds)}` : "–",
@@ -64,7 +64,7 @@ function list(name, all, pace) {
 
 function copy(holder, key, pace) {
   const share = holder.end ? holder.position / holder.end : 1;
-  const kind = holder.restoring ? "" : holder.lag ? "behind" : "level";
+  const kind = !holder.answers ? "gone" : holder.restoring ? "" : holder.lag ? "behind" : "level";
   const state = !holder.answers ? el("span", { class: "gone" }, "gone")
     : holder.error ? el("span", { class: "gone", title: holder.error }, "stopped")
       : el("span", {}, holder.restoring ? restoring(holder, share, pace.of(key, holder)) : holder.lag ? `${brief(holder.lag)} behind` : "level");

@@ -6,6 +6,8 @@ import { around, drawing } from "../draw.js";
 import { brief, bytes, count, seconds, some } from "../format.js";
 import { sqlText } from "../sql_text.js";
 
+const RECENT = 5; // samples
+
 export default async function tables(root, [name], { signal, every }) {
   if (name) return one(root, name, signal);
   const graph = await get("topology", signal);
@@ -20,6 +22,12 @@ export default async function tables(root, [name], { signal, every }) {
   });
 }
 
+/** Of what is known; a batch may take longer than the time between two looks. */
+function mean(values) {
+  const known = values.filter((v) => v !== null);
+  return known.length ? known.reduce((a, b) => a + b, 0) / known.length : 0;
+}
+
 function tile(name, value, more = "") {
   return el("div", { class: "tile" }, el("dt", {}, name),
     el("dd", {}, value, more && el("small", {}, more)));
@@ -27,8 +35,7 @@ function tile(name, value, more = "") {
 
 function summary({ jobs, members, relations, server }, series) {
   const job = jobs.find((j) => j.application_id === server.application_id) ?? jobs[0];
-  const latest = (name) => Object.values(series.queries).map((q) => q[name].at(-1) ?? 0);
-  const rate = latest("records_s").reduce((a, b) => a + b, 0);
+  const rate = Object.values(series.queries).reduce((sum, q) => sum + mean(q.records_s.slice(-RECENT)), 0);
   const state = !job ? "no driver known" : job.answers ? job.state : "not running";
   const executors = job?.executors.length;
   const lag = job?.lag;
