@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdfast.errors import InvalidStatement, UndecodableRecord
+from holdfast.errors import InvalidStatement, UndecodableRecord, Unsupported
 from holdfast.tasks.event_time import EventTime
 from holdfast.tasks.java_time import timestamp_parser
 from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
