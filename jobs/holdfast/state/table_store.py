@@ -246,7 +246,8 @@ class TableStore:
         """State keys whose time lies in `start_ms <= time < end_ms`, oldest first, then by key."""
         if not self._windowed or start_ms >= end_ms:
             return []
-        found = self._store.scan(_INDEX + _ordered(start_ms), _INDEX + _ordered(end_ms))
+        times = _INDEX + _ordered(start_ms), _INDEX + _ordered(end_ms)
+        (found,) = self._store.scan_many([times])
         return [key[9:] for key, _ in found]
 
     def scan(

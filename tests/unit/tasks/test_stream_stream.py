@@ -94,6 +94,15 @@ def test_rows_behind_their_own_sides_newest_are_not_seen() -> None:
     assert runner.dropped_late == 1
 
 
+def test_times_of_one_batch_may_be_ages_apart() -> None:
+    far = 1 << 50
+    rows = [Row(side, "a", f"{side}-{time}", time) for time in (5, far) for side in (0, 1)]
+    assert _values(_runner(JoinKind.INNER).send(*rows)) == [
+        ("0-5", "1-5", 5),
+        (f"0-{far}", f"1-{far}", far),
+    ]
+
+
 def test_rows_leave_the_store_after_window_and_grace() -> None:
     runner = _runner(JoinKind.INNER, CLOSING)
     runner.send(*(Row(side, "a", "l", time) for side in (0, 1) for time in range(30)))

@@ -16,6 +16,7 @@ from holdfast.types.topology import TIMESTAMP, TOMBSTONE
 __all__ = ["Arrived", "Kept", "Meetings", "Rows", "Stored", "meetings"]
 
 Rows = npt.NDArray[np.int64]
+_SPAN_MS = 1 << 38  # nine years: so many, for each of millions of keys, can be numbered
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,11 @@ def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Mee
     By cause in the order given, then by time and number.
     """
     rows = rows.sorted()
-    times = np.unique(rows.time)
-    # One number per key and time, small whatever the times are.
-    width = len(times) + 1
-    ranked = rows.key * width + np.searchsorted(times, rows.time)
-    low = np.searchsorted(ranked, key * width + np.searchsorted(times, first))
-    high = np.searchsorted(ranked, key * width + np.searchsorted(times, last, "right"))
+    (times, first, after), width = _ranked(rows.time, first, last + 1)
+    # One number per key and time.
+    ranked = rows.key * width + times
+    low = np.searchsorted(ranked, key * width + first)
+    high = np.searchsorted(ranked, key * width + after)
     counts = np.maximum(high - low, 0)
     starts = np.cumsum(counts) - counts
     met = np.arange(counts.sum()) + np.repeat(low - starts, counts)
@@ -134,3 +134,12 @@ def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Mee
     there = rows.arrival[met] < causes
     met, causes = met[there], causes[there]
     return Meetings(causes, rows.source[met], rows.time[met], rows.arrival[met])
+
+
+def _ranked(times: Rows, *asked: Rows) -> tuple[list[Rows], int]:
+    """Times as numbers from 0, those asked for likewise or as the next one there is; how many."""
+    least, most = int(times.min(initial=0)), int(times.max(initial=0))
+    if most - least < _SPAN_MS:
+        return [np.clip(t - least, 0, most - least + 1) for t in (times, *asked)], most - least + 2
+    known = np.unique(times)
+    return [np.searchsorted(known, t) for t in (times, *asked)], len(known) + 1
