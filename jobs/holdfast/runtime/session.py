@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.class_archive import Role, archive_options
+from holdfast.runtime.spark_internals import no_installed_sources
 
 __all__ = ["is_local", "prepare_local", "spark_session"]
 
@@ -107,7 +108,9 @@ def spark_session(
         builder = builder.config("spark.local.dir", str(Path(settings.home, "spark", "tmp")))
         for role in Role:
             builder = builder.config(f"spark.{role}.extraClassPath", _class_path())
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    no_installed_sources(session)
+    return session
 
 
 def is_local(settings: Settings) -> bool:

@@ -14,10 +14,17 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import BatchedSerializer, CPickleSerializer
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.util import _load_from_socket
 
-__all__ = ["Executor", "executors", "located", "on_state_workers", "payload"]
+__all__ = [
+    "Executor",
+    "executors",
+    "located",
+    "no_installed_sources",
+    "on_state_workers",
+    "payload",
+]
 
 _STATE_WORKER = "HOLDFAST_STATE_WORKER"
 _environment = threading.Lock()
@@ -93,6 +100,18 @@ def on_state_workers(
     socket = jvm.PythonRDD.runJob(_scala_context(context), java_rdd, list(partitions))
     with _load_from_socket(socket, mapped._jrdd_deserializer) as answers:
         return list(answers)
+
+
+def no_installed_sources(session: SparkSession) -> None:
+    """Spark need not look for data sources among the installed packages: ours is registered.
+
+    It would ask a Python process of its own, before the first one is registered.
+    """
+    jvm: Any = session.sparkContext._jvm
+    package = jvm.org.apache.spark.sql.execution.datasources
+    manager = getattr(getattr(package, "DataSourceManager$"), "MODULE$")
+    none = jvm.scala.collection.immutable.HashMap()
+    getattr(manager, "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))
 
 
 def _scala_context(context: SparkContext) -> Any:
