@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 __all__ = ["BatchSize"]
 
-_FIRST = 200_000  # offsets, before anything was measured
+_FIRST = 50_000  # offsets, before anything was measured: something is to be committed early
 _LEAST = 10_000
 _GROWTH = 4
 
@@ -48,8 +48,9 @@ class BatchSize:
         now, last = self._clock(), self._planned
         if last is not None and now > last[1]:
             offsets, at = last
-            fitting = round(offsets * self._target_s / (now - at)) if self._warm else self._size
-            self._size = max(_LEAST, min(fitting, self._size * _GROWTH))
+            most = self._size * _GROWTH
+            fitting = round(offsets * self._target_s / (now - at)) if self._warm else most
+            self._size = max(_LEAST, min(fitting, most))
             self._warm = True
         return min(self._size, self._most) if self._most else self._size
 

@@ -30,19 +30,19 @@ def _run(size: BatchSize, clock: Clock, rate: float, batches: int) -> list[int]:
 def test_batches_grow_to_what_fits_into_the_target() -> None:
     clock = Clock()
     sizes = _run(BatchSize(0, 5_000, clock), clock, rate=250_000, batches=4)
-    assert sizes == [200_000, 200_000, 800_000, 1_250_000]
+    assert sizes == [50_000, 200_000, 800_000, 1_250_000]
 
 
 def test_batches_shrink_for_a_slow_query() -> None:
     clock = Clock()
     sizes = _run(BatchSize(0, 5_000, clock), clock, rate=4_000, batches=3)
-    assert sizes == [200_000, 200_000, 20_000]
+    assert sizes == [50_000, 200_000, 20_000]
 
 
 def test_a_cold_first_batch_says_nothing_of_the_rate() -> None:
     clock = Clock()
     size = BatchSize(0, 5_000, clock)
-    size.planned(200_000, cut=True)
+    size.planned(50_000, cut=True)
     clock.now += 60
     assert size.limit() == 200_000
 
