@@ -313,7 +313,7 @@ def test_tab_leads_from_link_to_link_and_each_has_a_name(page: Page, shop: Shop)
 def test_focus_and_open_details_outlive_what_is_drawn_again(page: Page, shop: Shop) -> None:
     go(page, shop, "partitions")
     page.wait("document.querySelectorAll('main tbody tr').length === 12")
-    page.run("window.kept = document.querySelector('main .title a:last-child'); kept.focus()")
+    page.run("window.kept = document.querySelector('main .scroll'); kept.focus()")
     shop.world.other_behind = 3
     page.wait("document.querySelector('.copies').innerText.includes('%')", "drawn again")
     assert page.run("document.activeElement === kept && kept.isConnected")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import orjson
 import pytest
 
 from holdfast.local.broker import BrokerStatus
@@ -116,6 +117,19 @@ async def reading(http: httpx.AsyncClient, address: str, done: asyncio.Event) ->
     return seen
 
 
+async def told(http: httpx.AsyncClient, address: str, changes: dict[str, list[int]]) -> None:
+    """Takes every change of the table, as long as it is let."""
+    sql = "SELECT id, n FROM counts EMIT CHANGES;"
+    asked = http.stream("POST", f"{address}/query-stream", json={"sql": sql}, timeout=None)
+    async with asked as answer:
+        async for line in answer.aiter_lines():
+            if line.startswith("["):
+                key, count = orjson.loads(line)
+                changes.setdefault(key, []).append(count)
+            else:
+                assert "columnNames" in line, line
+
+
 def test_one_server_is_killed_and_no_look_up_fails(
     job: TableJob, servers: Servers, tmp_path: Path
 ) -> None:
@@ -133,6 +147,11 @@ def test_one_server_is_killed_and_no_look_up_fails(
                 asyncio.create_task(reading(http, address, done))
                 for address in servers.addresses[:2]
             ]
+            changes: list[dict[str, list[int]]] = [{} for _ in reads]
+            push = [
+                asyncio.create_task(told(http, *each))
+                for each in zip(servers.addresses, changes, strict=False)
+            ]
             await asyncio.to_thread(job.commit, every)
             servers.kill(2)
             await asyncio.to_thread(job.commit, every)
@@ -144,11 +163,24 @@ def test_one_server_is_killed_and_no_look_up_fails(
             done.set()
             for seen in await asyncio.gather(*reads):
                 assert set(seen) == set(every)
+            async with asyncio.timeout(WAIT_S):
+                while not all(all_told(each, 4) for each in changes):
+                    assert not any(task.done() for task in push)
+                    await asyncio.sleep(0.05)
+            for task in push:
+                task.cancel()
+            await asyncio.gather(*push, return_exceptions=True)
+            for counts in (c for each in changes for c in each.values()):
+                assert counts == sorted(set(counts))  # none twice, none late
 
     asyncio.run(run())
     restarted = (tmp_path / "server-2.log").read_text()
     assert restarted.count("the store is empty") == 4  # 6 partitions, two copies, three servers
     assert "the changelog's tail" in restarted
+
+
+def all_told(changes: dict[str, list[int]], last: int) -> bool:
+    return len(changes) == KEYS and all(counts[-1] == last for counts in changes.values())
 
 
 async def at_least(http: httpx.AsyncClient, address: str, count: int) -> None:

@@ -159,11 +159,15 @@ class Members:
         """Ask all peers, again and again, until cancelled."""
         try:
             while True:
-                await asyncio.gather(*(self._ask(server) for server in self._seen))
+                await self.ask_all()
                 await asyncio.sleep(_EVERY_S)
         finally:
             for peer in self._peers.values():
                 await peer.close()
+
+    async def ask_all(self) -> None:
+        """Ask every peer now."""
+        await asyncio.gather(*(self._ask(server) for server in self._seen))
 
     async def _ask(self, server: str) -> None:
         before = self._seen[server]

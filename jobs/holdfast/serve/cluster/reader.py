@@ -139,8 +139,15 @@ class ClusterReader:
 
     async def positions(self, table: ServedTable) -> Mapping[int, PartitionState]:
         """See `Reader`."""
-        states = {p: self._best(table.name, p) for p in range(table.partitions)}
-        return {p: state for p, state in states.items() if state is not None}
+        deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+        while True:
+            states = {p: self._best(table.name, p) for p in range(table.partitions)}
+            found = {p: state for p, state in states.items() if state is not None}
+            if len(found) == len(states) or asyncio.get_running_loop().time() > deadline:
+                return found
+            # What peers hold was asked a second ago; they may have opened it since.
+            await self._members.ask_all()
+            await asyncio.sleep(_AGAIN_S)
 
     def _best(self, table: str, partition: int) -> PartitionState | None:
         """Of this server if it may answer, else of the best peer."""

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from holdfast.errors import BadRequest, InvalidConfig, Overloaded
+from holdfast.serve.http.access import ANYONE, Access, Client, new_token, token_hash
+from holdfast.serve.http.audit import Audit, without_literals
+from holdfast.serve.http.rates import Rates
+from holdfast.serve.http.request import Limits
+from holdfast.serve.http.server import Listen
+from tests import plain_http as plain
+from tests.certificates import Authority
+from tests.http_world import Served, served
+
+ASK = {"sql": "SELECT ONE WHERE NAME = 'private' AND COUNT > 17"}
+
+
+def _entry(name: str, token: str, read: list[str], **more: Any) -> str:
+    values = {"name": name, "token_sha256": token_hash(token), "read": read, **more}
+    return "[[client]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in values.items())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    home = tmp_path_factory.mktemp("http")
+    tokens = home / "tokens.toml"
+    tokens.write_text(
+        _entry("all", "t-all", ["*"])
+        + _entry("cities", "t-cities", ["PER_CITY"])
+        + _entry("none", "t-none", [])
+    )
+    with served(
+        home, tokens=tokens, peer_token="t-peer", audit=home / "audit.log", audit_literals=False
+    ) as found:
+        yield found
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def _ask(server: Served, headers: dict[str, str], path: str = "/v1/query") -> httpx.Response:
+    return plain.post(server.url + path, json=ASK, headers=headers)
+
+
+def test_a_token_is_asked_for_on_every_path_but_the_public_ones(server: Served) -> None:
+    for path in ("/v1/query", "/query-stream", "/query", "/ksql", "/close-query"):
+        found = plain.post(server.url + path, json={"sql": "x", "ksql": "x", "queryId": "x"})
+        assert (path, found.status_code, found.json()["error_code"]) == (path, 401, 40100)
+        assert found.headers["www-authenticate"].startswith("Bearer")
+    for path in ("/info", "/clusterStatus", "/v1/tables", "/v1/servers", "/nothing", "/metrics"):
+        assert plain.get(server.url + path).status_code == 401, path
+    for path in ("/healthcheck", "/openapi.json"):
+        assert plain.get(server.url + path).status_code == 200
+
+
+def test_tokens_come_as_bearer_basic_or_cookie(server: Served) -> None:
+    assert _ask(server, _bearer("t-all")).status_code == 200
+    basic = base64.b64encode(b"any-key:t-all").decode()
+    assert _ask(server, {"authorization": f"Basic {basic}"}).status_code == 200
+    signed_in = plain.post(f"{server.url}/v1/session", headers=_bearer("t-all"))
+    cookie = signed_in.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert _ask(server, {"cookie": cookie.split(";")[0]}).status_code == 200
+    for wrong in ("Bearer x", "Basic !!!", "Basic eA==", "Digest t-all", "t-all", "Bearer  ?"):
+        assert _ask(server, {"authorization": wrong}).status_code == 401
+
+
+def test_who_may_not_read_a_table_is_told_nothing_of_it(server: Served) -> None:
+    assert _ask(server, _bearer("t-none")).status_code == 403
+    assert _ask(server, _bearer("t-cities")).json()["error_code"] == 40300
+    with httpx.Client(base_url=server.url, headers=_bearer("t-cities")) as http:
+        assert [t["name"] for t in http.get("/v1/tables").json()["tables"]] == ["PER_CITY"]
+        assert http.get("/v1/tables/PER_CITY").status_code == 200
+        assert http.get("/v1/tables/PER_CUSTOMER/positions").status_code == 403
+        shown = http.post("/ksql", json={"ksql": "SHOW TABLES; SHOW QUERIES; SHOW STREAMS;"}).json()
+        assert [t["name"] for t in shown[0]["tables"]] == ["PER_CITY"]
+        assert [q["sinks"] for q in shown[1]["queries"]] == [["PER_CITY"]]
+        assert shown[2]["streams"] == []
+        for text in ("DESCRIBE PER_CUSTOMER;", "EXPLAIN ctas_per_customer;"):
+            assert http.post("/ksql", json={"ksql": text}).status_code == 403
+        stores = [
+            s["hostStoreLags"] for s in http.get("/clusterStatus").json()["clusterStatus"].values()
+        ]
+        assert {name for store in stores for name in store["stateStoreLags"]} == {"PER_CITY"}
+
+
+def test_a_web_socket_says_who_it_is_in_its_first_message(server: Served) -> None:
+    with connect(f"ws://127.0.0.1:{server.port}/v1/ws") as websocket:
+        websocket.send(json.dumps({**ASK, "authorization": "Bearer t-all"}))
+        assert "columns" in json.loads(websocket.recv())
+    with connect(f"ws://127.0.0.1:{server.port}/v1/ws") as websocket:
+        websocket.send(json.dumps(ASK))
+        assert json.loads(websocket.recv())["error"]["error_code"] == 40100
+
+
+def test_only_peers_use_the_internal_paths(server: Served) -> None:
+    assert plain.get(f"{server.url}/internal/health").status_code == 403
+    assert plain.get(f"{server.url}/internal/health", headers=_bearer("t-all")).status_code == 403
+    found = plain.get(f"{server.url}/internal/health", headers=_bearer("t-peer"))
+    assert found.status_code == 500  # the tests' world has nobody there
+    assert _ask(server, _bearer("t-peer")).status_code == 401  # it is no client's token
+
+
+def test_the_audit_log_tells_who_asked_what_but_no_secret(
+    server: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    _ask(server, _bearer("t-all"))
+    _ask(server, _bearer("t-none"))
+    path = Path(str(server.listen.audit))
+    deadline = time.monotonic() + 20
+    while not path.exists() or "NotAllowed" not in path.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    text = path.read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    mine = [line for line in lines if line["who"] == "all" and line["ended"] == "done"][-1]
+    assert mine["statement"] == "SELECT ONE WHERE NAME = ? AND COUNT > ?"
+    assert (mine["rows"], mine["tables"]) == (1, ["PER_CUSTOMER"])
+    assert mine["ms"] > 0
+    assert [line for line in lines if line["who"] == "none"][-1]["error"] == "NotAllowed"
+    for secret in ("t-all", "t-none", "private", token_hash("t-all")):
+        assert secret not in text
+        assert secret not in caplog.text
+
+
+def test_too_many_requests_and_too_large_ones(tmp_path: Path) -> None:
+    limits = Limits(rate_per_s=0.001, burst=3, request_bytes=200, request_s=0.3)
+    with served(tmp_path, limits=limits) as server:
+        large = plain.post(f"{server.url}/v1/query", content=b"x" * 201)
+        assert (large.status_code, large.json()["error_code"]) == (413, 41300)
+        streamed = plain.post(f"{server.url}/v1/query", content=iter([b"x" * 150] * 2))
+        assert streamed.status_code == 413
+        assert _ask(server, {}).status_code == 200
+        found = _ask(server, {})
+        assert (found.status_code, found.json()["reaction"]) == (429, "Overloaded")
+        assert found.headers["retry-after"] == "1"
+
+
+def test_an_open_server_answers_only_to_names_of_its_machine(
+    server: Served, tmp_path: Path
+) -> None:
+    with served(tmp_path) as here:
+        for host in ("localhost", f"127.0.0.1:{here.port}", "[::1]"):
+            assert _ask(here, {"host": host}).status_code == 200
+        for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "["):
+            assert _ask(here, {"host": host}).status_code == 403
+    assert _ask(server, {**_bearer("t-all"), "host": "queries.example"}).status_code == 200
+
+
+def test_what_would_be_open_by_mistake_is_refused(tmp_path: Path) -> None:
+    everywhere = Listen(host="0.0.0.0")
+    with pytest.raises(InvalidConfig, match="nothing says who may ask"):
+        everywhere.check()
+    replace(everywhere, insecure=True).check()
+    replace(everywhere, tokens=tmp_path / "t").check()
+    for local in ("127.0.0.1", "::1", "localhost"):
+        Listen(host=local).check()
+    with pytest.raises(InvalidConfig, match="TLS needs"):
+        Listen(cert=tmp_path).check()
+    with pytest.raises(InvalidConfig, match="there is no file"):
+        Listen(cert=tmp_path / "c", key=tmp_path / "k").check()
+    with (
+        pytest.raises(InvalidConfig, match="cannot be read"),
+        served(tmp_path, tokens=tmp_path / "none"),
+    ):
+        pass
+
+
+def test_a_port_that_is_taken_is_told_of(server: Served, tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="cannot listen"), served(tmp_path, port=server.port):
+        pass
+
+
+def test_tls_and_client_certificates(tmp_path: Path) -> None:
+    authority = Authority("holdfast tests", tmp_path)
+    cert, key = authority.issue("localhost")
+    mine = authority.issue("client")
+    with served(tmp_path, host="127.0.0.1", cert=cert, key=key, client_ca=authority.path) as server:
+        url = f"https://localhost:{server.port}/info"
+        trusting = ssl.create_default_context(cafile=str(authority.path))
+        with pytest.raises(httpx.TransportError):
+            httpx.get(url, verify=trusting, trust_env=False)  # no certificate of one's own
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(url, trust_env=False)  # nobody trusts this authority
+        trusting.load_cert_chain(*mine)
+        assert httpx.get(url, verify=trusting, trust_env=False).status_code == 200
