@@ -71,7 +71,7 @@ TYPED_JSON: list[Any] = [
 ]
 
 
-def _batch(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+def batch_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
     schema = pa.schema([(c.name, c.type.arrow()) for c in columns])
     lists = zip(*rows, strict=True)
     arrays = [pa.array(list(v), f.type) for v, f in zip(lists, schema, strict=True)]
@@ -122,7 +122,7 @@ class Told:
 
     def _types(self, words: Sequence[str], ask: Ask) -> Answer:
         if words:
-            row = _batch(EVERY_TYPE, [[*TYPED_ROW[:8], list(TYPED_ROW[8].items()), TYPED_ROW[9]]])
+            row = batch_of(EVERY_TYPE, [[*TYPED_ROW[:8], list(TYPED_ROW[8].items()), TYPED_ROW[9]]])
             return self._answer(_given([row]), columns=EVERY_TYPE)
         return self._answer(_nothing(), columns=EVERY_TYPE, rows=[TYPED_ROW])
 
@@ -138,7 +138,7 @@ class Told:
         try:
             for part in parts:
                 self.sent += len(part)
-                yield _batch(NAME_COUNT, part)
+                yield batch_of(NAME_COUNT, part)
         finally:
             self.open -= 1
 
@@ -150,7 +150,7 @@ class Told:
 
     def _break(self, words: Sequence[str], ask: Ask) -> Answer:
         async def breaks() -> AsyncIterator[pa.RecordBatch]:
-            yield _batch(NAME_COUNT, [("ann", 1)])
+            yield batch_of(NAME_COUNT, [("ann", 1)])
             raise StoreBehind("the holder went away.")
 
         return self._answer(breaks())
@@ -176,7 +176,7 @@ class Told:
                     since = number
                     left -= 1
                     answer.token = str(number)
-                    yield _batch(NAME_COUNT, [(f"k{number}", number)])
+                    yield batch_of(NAME_COUNT, [(f"k{number}", number)])
         finally:
             self.open -= 1
             self._live_queues.discard(queue)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import ssl
@@ -14,10 +13,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from holdfast.errors import BadRequest, InvalidConfig, Overloaded
-from holdfast.serve.http.access import ANYONE, Access, Client, new_token, token_hash
-from holdfast.serve.http.audit import Audit, without_literals
-from holdfast.serve.http.rates import Rates
+from holdfast.errors import InvalidConfig
+from holdfast.serve.http.access import token_hash
 from holdfast.serve.http.request import Limits
 from holdfast.serve.http.server import Listen
 from tests import plain_http as plain

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from holdfast.client import Changes
+from holdfast.client.protocol import Tries
+from holdfast.client.values import decoder
+from holdfast.errors import PositionLost, Refused, Retriable, StoreBehind
+
+
+def test_nested_types_keep_their_parts_apart() -> None:
+    kinds = ["MAP<STRING, ARRAY<DATE>>", "STRUCT<A STRUCT<B DECIMAL(4, 2), C BYTES>, D INTEGER>"]
+    decode = decoder(kinds)
+    row = decode([{"x": ["2020-01-02", None]}, {"A": {"B": 1.25, "C": None}, "D": 3}])
+    assert str(row) == (
+        "({'x': [datetime.date(2020, 1, 2), None]}, "
+        "{'A': {'B': Decimal('1.25'), 'C': None}, 'D': 3})"
+    )
+    assert decoder(["STRING", "BIGINT"])(["a", 1]) == ("a", 1)
+
+
+def test_rows_wait_for_the_token_that_resumes_after_them() -> None:
+    changes = Changes()
+    head = '{"columns":[{"name":"A","type":"BIGINT"}]}'
+    assert list(changes.line(head)) == []
+    assert list(changes.line("[1]")) == []
+    assert list(changes.line("")) == []
+    assert [r["A"] for r in changes.line('{"resume":"t1"}')] == [1]
+    assert list(changes.line("[2]")) == []
+    changes.connected()  # the connection was lost: the row comes again
+    assert list(changes.line("[2]")) == []
+    assert list(changes.line("[3]")) == []
+    rows = list(changes.line('{"resume":"t3","gone":[1]}'))
+    assert [(r["A"], r.gone) for r in rows] == [(2, False), (3, True)]
+    with pytest.raises(Retriable, match="before the query's end"):
+        changes.check_end()
+    assert list(changes.line('{"end":true}')) == []
+    changes.check_end()
+
+
+def test_what_cannot_be_resumed_is_not_given_twice() -> None:
+    changes = Changes()
+    list(changes.line('{"columns":[{"name":"A","type":"BIGINT"}]}'))
+    list(changes.line("[1]"))
+    assert len(list(changes.line('{"resume":""}'))) == 1
+    with pytest.raises(PositionLost, match="after 1 rows"):
+        changes.connected()
+
+
+def test_servers_are_tried_in_turn_until_time_is_over() -> None:
+    now = [0.0]
+    line = ["a", "b"]
+    tries = Tries(line, 10.0, lambda: now[0])
+    assert (tries.server, tries.failed(OSError()), tries.server) == ("a", 0.0, "b")
+    assert tries.failed(StoreBehind("x")) > 0  # a whole round failed
+    assert line == ["a", "b"]
+    with pytest.raises(Refused):
+        tries.failed(Refused("asking again does not help"))
+    now[0] = 11.0
+    with pytest.raises(StoreBehind):
+        tries.failed(StoreBehind("x"))
+    with pytest.raises(Retriable, match="no server answered in 10 s, asked 4 times"):
+        tries.failed(OSError("gone"))
+    tries.went_well()
+    assert tries.failed(OSError()) >= 0
