@@ -8,6 +8,8 @@ from holdfast.errors import Refused
 
 __all__ = ["folder_of_run"]
 
+_BYTES_MAX = 255  # of a file's name
+
 
 def folder_of_run(home: str | Path, kind: str, run: str) -> Path:
     """Where the files of a run are; the folder need not be there yet.
@@ -18,8 +20,9 @@ def folder_of_run(home: str | Path, kind: str, run: str) -> Path:
     Raises:
         Refused: the name is not fit for a folder.
     """
-    if not run or run != Path(run).name or run.startswith("."):
+    plain = run.isprintable() and len(run.encode()) <= _BYTES_MAX
+    if not plain or not run or run != Path(run).name or run.startswith("."):
         raise Refused(
-            f"{run!r} is no name for a run.", action="take letters, digits, dots and dashes"
+            f"{run[:_BYTES_MAX]!r} is no name for a run.", action="take letters, digits, dots and dashes"
         )
     return Path(home).absolute() / kind / run

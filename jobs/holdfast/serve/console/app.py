@@ -26,7 +26,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 
 import orjson
 
@@ -173,7 +173,7 @@ class Console:
         for pattern, handler in self._routes:
             match = pattern.fullmatch(path)
             if match:
-                await handler(_Asked(request, tuple(map(unquote, match.groups()))))
+                await handler(_Asked(request, match.groups()))
                 return
         raise _nothing_at(scope["path"])
 
@@ -188,7 +188,8 @@ class Console:
         await asked.request.json(facts.relation(self._serving, self._told, asked.names[0]))
 
     async def _partitions(self, asked: _Asked) -> None:
-        await asked.request.json(facts.partitions(self._serving, self._told))
+        table = "".join(asked.values("table")[:1])
+        await asked.request.json(facts.partitions(self._serving, self._told, table))
 
     async def _series(self, asked: _Asked) -> None:
         await asked.request.json(self._activity.since(asked.number("after", 0)))

@@ -218,12 +218,17 @@ def relation(serving: Serving, drivers: Iterable[Driver], name: str) -> dict[str
     }
 
 
-def partitions(serving: Serving, drivers: Sequence[Driver]) -> list[dict[str, Any]]:
-    """Every table's partitions: the executor that keeps each, and the servers that hold it."""
+def partitions(
+    serving: Serving, drivers: Sequence[Driver], wanted: str = ""
+) -> list[dict[str, Any]]:
+    """Partitions of the table `wanted`, or of all: the executor that keeps each, and the servers
+    that hold it.
+    """
     told = _told_by_query(serving, drivers)
     holders = _holders(serving.cluster.members())
     found = []
-    for table in serving.catalog.tables().values():
+    tables = serving.catalog.tables()
+    for table in [tables[wanted]] if wanted in tables else tables.values():
         owners = {
             one.get("partition"): one
             for one in told.get(table.query_id or "", {}).get("state_partitions", [])

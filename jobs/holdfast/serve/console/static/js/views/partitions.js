@@ -4,27 +4,33 @@ import { get } from "../api.js";
 import { el, empty, fill, meter, pill, show, table } from "../dom.js";
 import { ago, brief, bytes, count, seconds, some } from "../format.js";
 
-export default async function partitions(root, [name], { signal, every }) {
-  const head = el("div", { class: "title" }, el("h1", {}, "State partitions"));
+const SHOWN_MAX = 400; // partitions at a time; of more tables than that only one is shown
+
+export default async function partitions(root, [given], { signal, every }) {
+  const first = await get("overview", signal);
+  const tables = first.relations.filter((r) => r.partitions);
+  const many = tables.reduce((sum, r) => sum + r.partitions, 0) > SHOWN_MAX;
+  const name = given ?? (many ? tables[0].name : "");
   const servers = el("div", { class: "servers" });
   const lists = el("div", {});
   const pace = new Pace();
-  fill(root, head, servers, lists);
+  fill(root, el("div", { class: "title" }, el("h1", {}, "State partitions"), choice(tables, name, many)), servers, lists);
   await every(async () => {
-    const [told, all] = await Promise.all([get("overview", signal), get("partitions", signal)]);
-    const names = [...new Set(all.map((p) => p.table))];
-    show(head, el("h1", {}, "State partitions"), names.length > 1 && filter(names, name));
+    const asked = name ? `partitions?table=${encodeURIComponent(name)}` : "partitions";
+    const [told, all] = await Promise.all([get("overview", signal), get(asked, signal)]);
     show(servers, ...told.members.map((m) => server(m, told.server.now_ms)));
-    const shown = names.filter((n) => !name || n === name);
-    show(lists, ...shown.map((n) => list(n, all.filter((p) => p.table === n), pace)),
-      shown.length ? "" : el("div", { class: "panel" }, empty("No state partitions", "No table is served yet.")));
+    const names = [...new Set(all.map((p) => p.table))];
+    show(lists, ...names.map((n) => list(n, all.filter((p) => p.table === n), pace)),
+      names.length ? "" : el("div", { class: "panel" }, empty("No state partitions", "No table is served yet.")));
   });
 }
 
-function filter(names, name) {
-  return el("div", { class: "tools" },
-    el("a", { href: "#/partitions", "aria-current": name ? null : "true" }, "All tables"),
-    names.map((n) => el("a", { href: `#/partitions/${encodeURIComponent(n)}`, "aria-current": n === name ? "true" : null }, n)));
+function choice(tables, name, many) {
+  if (tables.length < 2) return "";
+  const go = (event) => { location.hash = `#/partitions/${encodeURIComponent(event.target.value)}`; };
+  return el("select", { "aria-label": "Table", onchange: go },
+    many ? "" : el("option", { value: "" }, "All tables"),
+    tables.map((t) => el("option", { value: t.name, selected: t.name === name }, t.name)));
 }
 
 function server(member, now) {

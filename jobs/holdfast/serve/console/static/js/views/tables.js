@@ -54,7 +54,7 @@ function summary({ jobs, members, relations, server }, series) {
 }
 
 function topology(graph) {
-  const facts = el("div", { class: "node-facts", hidden: true });
+  const facts = el("div", { class: "node-facts", hidden: true, "aria-live": "polite" });
   const narrow = matchMedia("(max-width: 760px)").matches;
   const choose = (node) => {
     facts.hidden = false;
