@@ -18,6 +18,7 @@ from holdfast.serve.cluster.members import Plan
 from holdfast.serve.cluster.peer import PeerSettings
 from holdfast.serve.contract import ServedTable, WindowBounds
 from holdfast.serve.follow.catalog import Script
+from holdfast.serve.follow.local import Terms
 from holdfast.serve.node import Node, opened
 from holdfast.sql import compile_text
 from holdfast.transport.admin import Admin
@@ -173,6 +174,35 @@ class Follower:
                 assert {key: self.found.get(key) for key in before} == before
             self.found |= {key: n for key, n in now.items() if n is not None}
             self.at = change.position
+
+
+def test_rows_of_another_statement_are_not_read_and_not_thrown_away(job: TableJob) -> None:
+    async def run() -> None:
+        job.commit({"a": 2, "b": 1})
+        async with server(job) as node:
+            table = await level(node)
+            statements, topology = job.sql, job.topology
+            job.sql = job.sql.replace("COUNT(*) AS n", "SUM(amount) AS n")
+            job.topology = compile_text(job.sql)
+            await until(lambda: node.catalog.version == 2)
+            changed = node.catalog.tables()["COUNTS"]
+
+            async def refused() -> bool:
+                try:
+                    await node.local.get("COUNTS", {0: [b"a"]}, WindowBounds(), Terms())
+                except NoHolder as error:
+                    return "another statement" in error.fact
+                return False
+
+            await until(refused)
+            assert changed != table
+            job.sql, job.topology = statements, topology
+            await until(lambda: node.catalog.version == 3)
+            assert await contents(node, await level(node)) == {"a": 2, "b": 1}
+
+    with capture("holdfast.serve.follow.restorer") as told:
+        asyncio.run(run())
+    assert sum("the store is empty" in line for line in told) == 2
 
 
 def test_contents_and_then_every_change_without_gap_or_double(job: TableJob) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -95,26 +96,38 @@ async def ready(http: httpx.AsyncClient, address: str) -> None:
             await asyncio.sleep(0.1)
 
 
-async def look_up(http: httpx.AsyncClient, address: str, key: str) -> int:
+@dataclass(frozen=True)
+class Answer:
+    """A key's count, and the state of the table that it is of."""
+
+    count: int
+    partition: int
+    position: int
+
+
+async def look_up(http: httpx.AsyncClient, address: str, key: str) -> Answer:
     answer = await http.post(
         f"{address}/v1/query", json={"sql": f"SELECT n FROM counts WHERE id = '{key}';"}
     )
     assert answer.status_code == httpx.codes.OK, answer.text
-    rows: list[list[int]] = answer.json()["rows"]
-    return rows[0][0]
+    found = answer.json()
+    ((partition, state),) = found["partitions"].items()
+    return Answer(found["rows"][0][0], int(partition), state["position"])
 
 
-async def reading(http: httpx.AsyncClient, address: str, done: asyncio.Event) -> Counter[str]:
-    """Looks keys up one after the other; an answer never goes back."""
-    seen: Counter[str] = Counter()
+async def reading(http: httpx.AsyncClient, address: str, done: asyncio.Event) -> list[Answer]:
+    """Looks keys up one after the other; answers never go back."""
+    answers: list[Answer] = []
+    seen: Counter[int] = Counter()
     looked = 0
     while not done.is_set():
         key = f"k{looked % KEYS}"
         found = await look_up(http, address, key)
-        assert found >= seen[key]
-        seen[key] = found
+        assert found.position >= seen[found.partition]
+        seen[found.partition] = found.position
+        answers.append(found)
         looked += 1
-    return seen
+    return answers
 
 
 async def told(http: httpx.AsyncClient, address: str, changes: dict[str, list[int]]) -> None:
@@ -136,7 +149,7 @@ def test_one_server_is_killed_and_no_look_up_fails(
     every = Counter(f"k{i}" for i in range(KEYS))
 
     async def run() -> None:
-        job.commit(every)
+        commits = [job.commit(every)]
         for number in range(SERVERS):
             servers.start(number)
         async with httpx.AsyncClient(timeout=30.0) as http:
@@ -152,17 +165,20 @@ def test_one_server_is_killed_and_no_look_up_fails(
                 asyncio.create_task(told(http, *each))
                 for each in zip(servers.addresses, changes, strict=False)
             ]
-            await asyncio.to_thread(job.commit, every)
+            commits.append(await asyncio.to_thread(job.commit, every))
             servers.kill(2)
-            await asyncio.to_thread(job.commit, every)
+            commits.append(await asyncio.to_thread(job.commit, every))
             await asyncio.gather(*(at_least(http, a, 3) for a in servers.addresses[:2]))
             servers.start(2)
             await ready(http, servers.addresses[2])
-            await asyncio.to_thread(job.commit, every)
+            commits.append(await asyncio.to_thread(job.commit, every))
             await asyncio.gather(*(at_least(http, a, 4) for a in servers.addresses))
             done.set()
-            for seen in await asyncio.gather(*reads):
-                assert set(seen) == set(every)
+            for answers in await asyncio.gather(*reads):
+                assert len(answers) > KEYS
+                for given in answers:  # each is a state that the table really had
+                    before = [c for c in commits if c[given.partition] <= given.position]
+                    assert given.count == len(before)
             async with asyncio.timeout(WAIT_S):
                 while not all(all_told(each, 4) for each in changes):
                     assert not any(task.done() for task in push)
@@ -187,5 +203,5 @@ async def at_least(http: httpx.AsyncClient, address: str, count: int) -> None:
     """Every key has been counted so often, wherever it is read."""
     async with asyncio.timeout(WAIT_S):
         for number in range(KEYS):
-            while await look_up(http, address, f"k{number}") < count:
+            while (await look_up(http, address, f"k{number}")).count < count:
                 continue

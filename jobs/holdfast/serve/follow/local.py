@@ -70,12 +70,19 @@ class LocalReader:
                 f"Server {self._server} does not hold {table} partition {partition}.",
                 action="ask another server.",
             )
+        if found.is_foreign:
+            raise NoHolder(
+                f"{found.name} on server {self._server} has the rows of another statement.",
+                cause=found.error or "the statement was changed, its job has not been started anew",
+                action="undo the change, or run the changed job under a new application.id.",
+            )
         return found
 
     def may_answer(self, table: str, partition: int, terms: Terms) -> bool:
         """Whether its store is here and near enough."""
         found = self._find(table, partition)
-        return found is not None and terms.why_not(found.state()) is None
+        usable = found is not None and not found.is_foreign
+        return usable and found is not None and terms.why_not(found.state()) is None
 
     async def get(
         self, table: str, asked: Mapping[int, Sequence[bytes]], within: WindowBounds, terms: Terms

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from holdfast.config.settings import StateSettings
 from holdfast.errors import IncompatibleStatement, StoreAhead
 from holdfast.serve.follow.standby import Standby
+from holdfast.serve.tables import StoredTable
 from holdfast.state.restore import RestoreProgress, restore
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
@@ -16,6 +17,7 @@ from holdfast.transport.reader import PartitionReader
 __all__ = ["Cancelled", "Restorer"]
 
 _LOG = logging.getLogger(__name__)
+_LAST_RECORDS = 10  # a commit marker is the last of them, but for what ends the transaction
 _TOMBSTONES_MS = 86_400_000  # Kafka's default of delete.retention.ms
 
 
@@ -35,7 +37,7 @@ class Restorer:
         """Replay what the store has not seen.
 
         A store that cannot go on is wiped and restored in full: its topic was replaced or cut, or
-        its rows are another statement's.
+        its rows are another statement's and the changelog has ours by now.
 
         Raises:
             Cancelled: as told by `cancelled`.
@@ -49,7 +51,7 @@ class Restorer:
             try:
                 self._replay(standby, reader, topic_id, cancelled)
             except (StoreAhead, IncompatibleStatement) as error:
-                if standby.store.position is None:
+                if isinstance(error, IncompatibleStatement) and not _is_of(reader, table):
                     raise
                 _LOG.error("%s is restored in full: %s", standby.name, error.fact)
                 standby.error = error.fact
@@ -95,3 +97,13 @@ class Restorer:
 
     def _tombstones_kept_ms(self, topic: str) -> int:
         return int(self._admin.config(topic).get("delete.retention.ms", _TOMBSTONES_MS))
+
+
+def _is_of(reader: PartitionReader, table: StoredTable) -> bool:
+    """Whether the last transaction of a changelog is of the table's statement."""
+    start, end = reader.bounds()
+    for chunk in reader.read(max(start, end - _LAST_RECORDS), end):
+        _, marker = table.rows_of(chunk)
+        if marker is not None:
+            return marker.fingerprint == table.fingerprint
+    return False

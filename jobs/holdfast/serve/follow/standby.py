@@ -62,6 +62,14 @@ class Standby:
         """For messages and logs."""
         return f"{self.table.name} partition {self.partition}"
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether its rows are another statement's, and would be misread."""
+        position, wanted = self.store.position, self.table.fingerprint
+        if position is None or wanted is None:
+            return False
+        return position.fingerprint not in ("", wanted)
+
     # -- what readers ask ----------------------------------------------------------------------
 
     def state(self) -> PartitionState:
