@@ -23,6 +23,7 @@ def folder_of_run(home: str | Path, kind: str, run: str) -> Path:
     plain = run.isprintable() and len(run.encode()) <= _BYTES_MAX
     if not plain or not run or run != Path(run).name or run.startswith("."):
         raise Refused(
-            f"{run[:_BYTES_MAX]!r} is no name for a run.", action="take letters, digits, dots and dashes"
+            f"{run[:_BYTES_MAX]!r} is no name for a run.",
+            action="take letters, digits, dots and dashes",
         )
     return Path(home).absolute() / kind / run

@@ -278,7 +278,8 @@ def test_runs_and_their_reports(asking: Asking) -> None:
 
 
 def test_names_cannot_lead_out_of_the_home(asking: Asking) -> None:
-    for name in ("..", "%2e%2e", ".", ".hidden", "%00", "a%0a", "n" * 300, "..%2f..%2fetc", "%2fetc"):
+    odd = ("..", "%2e%2e", ".", ".hidden", "%00", "a%0a", "n" * 300, "..%2f..%2fetc", "%2fetc")
+    for name in odd:
         answer = asking.get(f"/console/api/chaos/{name}")
         report = asking.get(f"/console/api/chaos/{name}/report.html")
         assert {answer.status, report.status} <= {400, 404}
