@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.tasks.processors.session_plan import key_range, session_state_key, split_session
+import numpy as np
+import pyarrow as pa
+
+from holdfast.tasks.processors.session_plan import (
+    key_range,
+    session_state_keys,
+    split_session,
+)
 from holdfast.types.topology import Emit, Window, WindowKind
 from tests.grouped_rows import Change, Grouped, query_of
 
@@ -10,6 +17,11 @@ from tests.grouped_rows import Change, Grouped, query_of
 def _window(grace_ms: int = 100, retention_ms: int | None = None) -> Window:
     kept = 10 + grace_ms if retention_ms is None else retention_ms
     return Window(WindowKind.SESSION, 10, 10, grace_ms, kept)
+
+
+def _state_keys(key: bytes, bounds: list[tuple[int, int]]) -> list[bytes]:
+    starts, ends = (np.array(each, np.int64) for each in zip(*bounds, strict=True))
+    return session_state_keys(pa.array([key] * len(bounds), pa.binary()), starts, ends)
 
 
 def _short(told: list[Change]) -> list[tuple[str, tuple[int, int] | None, list[int] | None]]:
@@ -148,12 +160,12 @@ def test_keys_that_start_alike_are_told_apart() -> None:
     grouped = Grouped(query_of(_window()))
     grouped.feed([("a", 1, 0), ("ab", 2, 0), ("", 3, 0)])
     assert _short(grouped.feed([("a", 4, 1)]))[-1] == ("a", (0, 1), [1, 4])
-    assert split_session(session_state_key(b"ab", -5, 7)) == (b"ab", -5, 7)
+    assert [split_session(key) for key in _state_keys(b"ab", [(-5, 7)])] == [(b"ab", -5, 7)]
 
 
 def test_a_keys_sessions_are_stored_by_their_ends() -> None:
     bounds = [(-90, -50), (-9, 4), (3, 12), (40, 70)]
-    rows = sorted(session_state_key(key, *each) for key in (b"a", b"aa", b"b") for each in bounds)
+    rows = sorted(name for key in (b"a", b"aa", b"b") for name in _state_keys(key, bounds))
 
     def found(*asked: int) -> list[tuple[bytes, int, int]]:
         start, end = key_range(b"a", *asked)

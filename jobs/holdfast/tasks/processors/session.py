@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_rounds import in_order, order_of
@@ -16,7 +17,13 @@ from holdfast.tasks.processors.aggregate_state import (
     payload_schema,
 )
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
-from holdfast.tasks.processors.session_plan import Event, Node, Session, Sessions
+from holdfast.tasks.processors.session_plan import (
+    Event,
+    Node,
+    Session,
+    Sessions,
+    session_state_keys,
+)
 from holdfast.types.topology import TIMESTAMP, AggregateStep, Emit, Query
 
 __all__ = ["SessionProcessor"]
@@ -124,17 +131,23 @@ class SessionProcessor(Processor):
         self, sessions: Sessions, state: Columns
     ) -> tuple[list[bytes], list[bytes | None], list[bytes], int]:
         """(state keys, rows, those that are new, how many are gone)."""
-        left = [s for s in sessions.left() if s.node >= len(sessions.stored)]
-        at = pa.array([s.node for s in left], pa.int64())
-        ends = np.array([s.end for s in left], np.int64)
-        rows = self._state.codec.encode(ends, [column.take(at) for column in state])
-        changed = dict(zip((s.state_key for s in left), rows, strict=True))
+        count, left = len(sessions.stored), sessions.left()
+        changed = [s for s in left if s.node >= count]
+        starts = np.array([s.start for s in changed], np.int64)
+        ends = np.array([s.end for s in changed], np.int64)
+        plain = pa.array([s.key for s in changed], pa.binary())
+        names = pa.array(session_state_keys(plain, starts, ends), pa.binary())
+        order = pc.sort_indices(names)  # neighbours in the store are fastest to write
+        keys: list[bytes] = names.take(order).to_pylist()
+        at = pa.array([s.node for s in changed], pa.int64()).take(order)
+        columns = [column.take(at) for column in state]
+        rows = self._state.codec.encode(ends[order.to_numpy()], columns)
         before = set(sessions.stored)
-        kept = {s.state_key for s in sessions.left()}
+        kept = {sessions.stored[s.node] for s in left if s.node < count} | set(keys)
         gone = [key for key in sessions.stored if key not in kept]
-        created = [key for key in changed if key not in before]
+        created = [key for key in keys if key not in before]
         none: list[bytes | None] = [None] * len(gone)
-        return [*changed, *gone], [*changed.values(), *none], created, len(gone)
+        return [*keys, *gone], [*rows, *none], created, len(gone)
 
 
 def _levels(nodes: Sequence[Node]) -> list[list[int]]:

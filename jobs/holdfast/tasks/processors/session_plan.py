@@ -29,7 +29,6 @@ __all__ = [
     "bounds_of",
     "key_range",
     "key_ranges",
-    "session_state_key",
     "session_state_keys",
     "split_session",
 ]
@@ -41,17 +40,12 @@ _END = struct.Struct(">Q")
 _AFTER = b"\xff" * (_BOUNDS.size + 1)
 
 
-def session_state_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
-    """The state key of a session: length of the key, key, end, start, end.
+def session_state_keys(keys: pa.Array, starts: Times, ends: Times) -> list[bytes]:
+    """The state keys of sessions: length of the key, key (BINARY), end, start, end (ms).
 
     A store has a key's sessions by their ends, so that the old ones need not be read; the end
     comes last once more, since a session expires by it.
     """
-    return measured(key) + _BOUNDS.pack(end_ms + SIGN, start_ms, end_ms)
-
-
-def session_state_keys(keys: pa.Array, starts: Times, ends: Times) -> list[bytes]:
-    """`session_state_key` of each row; keys are BINARY."""
     bounds = np.empty(len(keys), _COLUMNS)
     bounds["place"] = ends.astype(np.uint64) ^ np.uint64(SIGN)
     bounds["start"], bounds["end"] = starts, ends
@@ -92,10 +86,6 @@ class Session:
     end: int
     node: int
     there: bool = True
-
-    @property
-    def state_key(self) -> bytes:
-        return session_state_key(self.key, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
