@@ -162,6 +162,8 @@ def _start(
 ) -> None:
     """Prepares and starts every query that shall run."""
     starting = [run_ for run_ in runs if not run_.held]
+    if starting:  # the driver is idle while executors start and open stores
+        threading.Thread(target=starting[0].rehearse, name="rehearsal", daemon=True).start()
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return

@@ -33,7 +33,7 @@ from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import places_from_spark
 from holdfast.types.topology import Query
 
-__all__ = ["offsets_of_batch", "open_stores", "run_project", "run_stateful"]
+__all__ = ["offsets_of_batch", "open_stores", "rehearse", "run_project", "run_stateful"]
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -72,6 +72,14 @@ def run_stateful(
         return _until_done(plan, cluster, partial(_attempt_packed, frame, plan, batch))
     shuffled = payload(_state_frame(frame, plan.query, plan.state_partitions))
     return _until_done(plan, cluster, partial(_attempt, shuffled, plan, batch))
+
+
+def rehearse(frame: DataFrame, plan: QueryPlan) -> None:
+    """Plans a batch and runs nothing: what Spark loads and compiles for its first plan it has."""
+    if packs(plan.query):
+        payload(packed_frame(frame, [0] * plan.state_partitions, 1))
+    else:
+        payload(_state_frame(frame, plan.query, plan.state_partitions))
 
 
 def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:

@@ -24,6 +24,7 @@ from holdfast.runtime.health import Health
 from holdfast.runtime.micro_batch import (
     offsets_of_batch,
     open_stores,
+    rehearse,
     run_project,
     run_stateful,
 )
@@ -193,6 +194,22 @@ class QueryRun:
         admin = self._services.admin
         committed = {t: admin.committed(self._group, t) for t in self.source_topics}
         return {(t, p): offset for t, found in committed.items() for p, offset in found.items()}
+
+    def rehearse(self) -> None:
+        """Plans an empty batch, so that Spark's driver has all of it loaded for the first one.
+
+        For a thread of its own while `prepare` waits for executors; what fails here fails again
+        where it is told.
+        """
+        if self._plan is None:
+            return
+        nothing = {(topic, 0): 0 for topic in self.source_topics}
+        try:
+            rehearse(
+                self._bounded(OffsetRange.over(self.source_topics, nothing, nothing)), self._plan
+            )
+        except Exception as error:  # noqa: BLE001 - nothing depends on it
+            _LOG.debug("%s: no rehearsal: %s", self.query.id, error)
 
     # -- batches -----------------------------------------------------------------------------
 
