@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
+from holdfast.cli.ask_server import ask_tables
 from holdfast.cli.options import job_options, json_errors, json_option, load_settings
 from holdfast.cli.progress import reporter
 from holdfast.deploy.supervisor import last_error
@@ -83,6 +84,7 @@ class _Outcome:
     rows: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     topics_left: list[str] = field(default_factory=list)
+    served: dict[str, int] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def step(self, name: str, tell: Tell) -> Iterator[None]:
@@ -110,6 +112,11 @@ class _Outcome:
     help="How long the table may take.",
 )
 @click.option("--driver", metavar="URL", help="Also ask this driver of a job whether it is ready.")
+@click.option("--server", metavar="URL", help="Also read a row of each table of this query server.")
+@click.option("--server-token", envvar="HOLDFAST_CLI_SERVER_TOKEN", default="", help="Its token.")
+@click.option(
+    "--server-ca", type=click.Path(path_type=Path), help="Certificates that it is checked by."
+)
 @json_option
 def command(
     config: Path | None,
@@ -118,6 +125,9 @@ def command(
     records: int,
     timeout: float,
     driver: str | None,
+    server: str | None,
+    server_token: str,
+    server_ca: Path | None,
     as_json: bool,
 ) -> None:
     """Make a small table through Kafka, and compare it with what was written.
@@ -137,6 +147,9 @@ def command(
             if driver is not None:
                 with outcome.step(f"asking the driver at {driver}", tell):
                     _ask_ready(driver)
+            if server is not None:
+                with outcome.step(f"reading tables from {server}", tell):
+                    outcome.served = ask_tables(server, server_token, server_ca)
     click.echo(
         orjson.dumps({"ok": True, **asdict(outcome)}).decode() if as_json else _text(outcome)
     )

@@ -72,7 +72,7 @@ FULL: dict[str, Any] = {
         "enabled": True,
         "replicas": 3,
         "copies": 2,
-        "auth": {"existingSecret": "readers"},
+        "auth": {"existingSecret": "readers", "testTokenKey": "test"},
         "tls": {"existingSecret": "serve-tls"},
         "volume": {"size": "2Ti", "storageClass": "fast", "accessMode": "ReadWriteOnce"},
         "rateLimit": 50,

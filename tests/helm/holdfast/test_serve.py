@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.selftest import command as selftest
 from holdfast.cli.serve import command
 from holdfast.serve.cluster.members import Plan
 from tests.helm.conftest import Manifest, Refused, Render
@@ -99,3 +100,30 @@ def test_only_named_pods_may_ask(render: Render) -> None:
     policy = named(render(CHART, FULL, name="movies"))["NetworkPolicy/movies-serve"]["spec"]
     (from_all,) = [rule for rule in policy["ingress"] if rule.get("ports") == [{"port": 8088}]]
     assert from_all["from"] == FULL["networkPolicy"]["queriesFrom"]
+
+
+@pytest.mark.parametrize(
+    ("serve", "asked"),
+    [
+        ({"enabled": True, "auth": {"insecure": True}}, True),
+        ({"enabled": True, "auth": {"existingSecret": "s", "testTokenKey": "t"}}, True),
+        ({"enabled": True, "auth": {"existingSecret": "s"}}, False),
+        ({"enabled": False}, False),
+    ],
+)
+def test_helm_test_reads_tables_where_it_may(
+    serve: dict[str, Any], asked: bool, render: Render
+) -> None:
+    (container,) = containers(named(render(CHART, MINIMAL | {"serve": serve}))["Pod/tried-test"])
+    options = selftest.make_context("selftest", list(container["args"][2:])).params
+    assert options["server"] == ("http://tried-serve:8088" if asked else None)
+    token = [e for e in container["env"] or () if e["name"] == "HOLDFAST_CLI_SERVER_TOKEN"]
+    assert bool(token) == ("testTokenKey" in serve.get("auth", {}))
+
+
+def test_helm_test_checks_the_servers_certificate(render: Render) -> None:
+    (container,) = containers(named(render(CHART, FULL, name="movies"))["Pod/movies-test"])
+    options = selftest.make_context("selftest", list(container["args"][2:])).params
+    assert options["server"] == "https://movies-serve:8088"
+    mounted = [m["mountPath"] for m in container["volumeMounts"]]
+    assert str(options["server_ca"].parent) in mounted
