@@ -52,9 +52,10 @@ def _family(
     return family
 
 
-def metrics_app(cluster: Cluster) -> Callable[[Any, Any, Any], Awaitable[None]]:
-    """What serves them, as ASGI."""
+def metrics_app(cluster: Cluster, *more: Collector) -> Callable[[Any, Any, Any], Awaitable[None]]:
+    """What serves them, and `more`, as ASGI."""
     registry = CollectorRegistry()
-    registry.register(_Standbys(cluster))
+    for collector in (_Standbys(cluster), *more):
+        registry.register(collector)
     app: Callable[[Any, Any, Any], Awaitable[None]] = make_asgi_app(registry)
     return app

@@ -11,6 +11,7 @@ from holdfast.serve.cluster.members import Plan
 from holdfast.serve.cluster.peer import PeerSettings
 from holdfast.serve.console.app import PREFIX, Console
 from holdfast.serve.follow.catalog import Script
+from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.request import App
 from holdfast.serve.http.server import Listen, running
 from holdfast.serve.metrics import metrics_app
@@ -48,6 +49,7 @@ async def answering(
         engine = QueryEngine(serving.catalog, serving.reader, streams=streams)
         stack.push_async_callback(engine.aclose)
         console = await stack.enter_async_context(Console(serving, drivers, runs_of, listen.limits))
-        mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster)}
-        await stack.enter_async_context(running(serving, engine, listen, mounts))
+        meter = Meter()
+        mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster, meter)}
+        await stack.enter_async_context(running(serving, engine, listen, mounts, meter))
         yield node

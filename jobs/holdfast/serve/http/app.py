@@ -18,7 +18,6 @@ from holdfast.serve.http.context import Context
 from holdfast.serve.http.ksql_about import KsqlAbout
 from holdfast.serve.http.ksql_queries import KsqlQueries
 from holdfast.serve.http.ksql_statements import KsqlStatements
-from holdfast.serve.http.rates import Rates
 from holdfast.serve.http.request import App, Receive, Request, Scope, Send
 from holdfast.serve.http.sockets import Sockets
 from holdfast.serve.http.v1 import V1
@@ -44,7 +43,6 @@ class HttpApp:
         self._context = context
         self._mounts = dict(mounts or {})
         self._local_only = local_only
-        self._rates = Rates(context.limits.rate_per_s, context.limits.burst)
         self._sockets = Sockets(context)
         self._public: dict[tuple[str, str], _Handler] = {}
         self._routes: dict[tuple[str, str], _Handler] = {}
@@ -116,10 +114,7 @@ class HttpApp:
         await handler(request, client)
 
     def _client(self, request: Request) -> Client:
-        client = self._context.access.client(request.scope["headers"])
-        who = client.name if client is not ANYONE else str((request.scope.get("client") or [""])[0])
-        self._rates.take(who)
-        return client
+        return self._context.client(request.scope, request.scope["headers"])
 
     def _in_trees(self, method: str, path: str) -> _Handler:
         for wanted, start, end, handler in self._trees:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from holdfast.serve.contract import Serving
-from holdfast.serve.http.access import Access, Client
+from holdfast.serve.http.access import ANYONE, Access, Client
 from holdfast.serve.http.audit import Audit
 from holdfast.serve.http.forms import Form
-from holdfast.serve.http.pump import Ended, Running, pump
-from holdfast.serve.http.request import Limits, Request
+from holdfast.serve.http.meter import Meter
+from holdfast.serve.http.pump import Ended, Running, closed, pump
+from holdfast.serve.http.rates import Rates
+from holdfast.serve.http.request import Limits, Request, Scope
 from holdfast.serve.queries import Answer, Ask, Queries
 
-__all__ = ["Context", "begun"]
+__all__ = ["Context", "Noted"]
+
+
+@dataclass
+class Noted:
+    """What is known of a query when it has ended, for the audit log and the meter."""
+
+    ended: Ended = Ended.FAILED
+    rows: int = 0
+    answer: Answer | None = None
 
 
 @dataclass(frozen=True)
@@ -26,9 +39,48 @@ class Context:
     serving: Serving
     queries: Queries
     access: Access
+    rates: Rates
     audit: Audit
+    meter: Meter
     limits: Limits
     running: Running
+
+    def client(self, scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> Client:
+        """Who asks; one request of theirs is taken.
+
+        Raises:
+            BadRequest: no token that is known.
+            Overloaded: too many requests.
+        """
+        client = self.access.client(headers)
+        who = client.name if client is not ANYONE else str((scope.get("client") or [""])[0])
+        self.rates.take(who)
+        return client
+
+    @contextlib.asynccontextmanager
+    async def noted(self, request: Request, client: Client, sql: str) -> AsyncIterator[Noted]:
+        """Around a query: whatever happens it is written down, and what it read from is closed."""
+        found, error = Noted(), ""
+        try:
+            yield found
+        except asyncio.CancelledError:
+            found.ended = Ended.LEFT
+            raise
+        except Exception as caught:
+            error = type(caught).__name__
+            raise
+        finally:
+            answer = found.answer
+            self.audit.note(
+                request.started_s, who=client.name, statement=sql, rows=found.rows,
+                tables=answer.tables if answer else (), ended=found.ended,
+                **({"error": error} if error else {}),
+            )  # fmt: skip
+            kind = "push" if answer and answer.push else "pull"
+            seconds = time.monotonic() - request.started_s
+            self.meter.ended(kind, error or found.ended, found.rows, seconds)
+            if answer and answer.rows is None:
+                await closed(answer.batches)
 
     async def answer(self, request: Request, client: Client, ask: Ask, form: Form) -> None:
         """Asks, and writes the answer in this form.
@@ -36,29 +88,14 @@ class Context:
         Raises:
             HoldfastError: the query is refused, or fails before its first row.
         """
-        how, rows, error = Ended.FAILED, 0, ""
-        tables: tuple[str, ...] = ()
-        try:
-            answer = await self.asked(client, ask)
-            tables = answer.tables
+        async with self.noted(request, client, ask.sql) as noted:
+            answer = noted.answer = await self.asked(client, ask)
             if answer.rows is not None:
-                rows = len(answer.rows)
+                noted.rows = len(answer.rows)
                 await _at_once(request, answer, form)
-                how = Ended.DONE
+                noted.ended = Ended.DONE
             else:
-                how, rows = await self._streamed(request, answer, form)
-        except asyncio.CancelledError:
-            how = Ended.LEFT
-            raise
-        except Exception as caught:
-            error = type(caught).__name__
-            raise
-        finally:
-            noted = {"error": error} if error else {}
-            self.audit.note(
-                request.started_s, who=client.name, statement=ask.sql, tables=tables, rows=rows,
-                ended=how, **noted,
-            )  # fmt: skip
+                noted.ended, noted.rows = await self._streamed(request, answer, form)
 
     async def asked(self, client: Client, ask: Ask) -> Answer:
         """The answer to a query, with an id, and with its first batch if it is a pull query.
@@ -70,7 +107,7 @@ class Context:
         if not answer.query_id:
             answer.query_id = self.running.new_id("push" if answer.push else "pull")
         if not answer.push and answer.rows is None:
-            answer.batches = await begun(answer.batches)
+            answer.batches = await _begun(answer.batches)
         return answer
 
     async def _streamed(self, request: Request, answer: Answer, form: Form) -> tuple[Ended, int]:
@@ -102,7 +139,7 @@ async def _at_once(request: Request, answer: Answer, form: Form) -> None:
     await request.send({"type": "http.response.body", "body": b""})
 
 
-async def begun(batches: AsyncIterator[pa.RecordBatch]) -> AsyncGenerator[pa.RecordBatch, None]:
+async def _begun(batches: AsyncIterator[pa.RecordBatch]) -> AsyncGenerator[pa.RecordBatch, None]:
     """The same batches; the first of them is there, so what fails at once has failed."""
     first = await anext(batches, None)
     return _all_of(first, batches)
@@ -117,6 +154,4 @@ async def _all_of(
             async for batch in rest:
                 yield batch
     finally:
-        close = getattr(rest, "aclose", None)
-        if close is not None:
-            await close()
+        await closed(rest)

@@ -18,7 +18,7 @@ from holdfast.serve.http.problems import problem
 from holdfast.serve.http.request import Limits
 from holdfast.serve.queries import Answer
 
-__all__ = ["Ended", "Running", "pump"]
+__all__ = ["Ended", "Running", "closed", "pump"]
 
 _log = logging.getLogger(__name__)
 
@@ -197,10 +197,15 @@ class _Batches:
             await asyncio.wait((self._next,))
             if not self._next.cancelled():
                 self._next.exception()  # seen: nobody waits for it any more
-        close = getattr(self._batches, "aclose", None)
-        if close is not None:
-            await close()
+        await closed(self._batches)
 
 
 async def _following(batches: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:
     return await anext(batches, None)
+
+
+async def closed(batches: AsyncIterator[pa.RecordBatch]) -> None:
+    """Ends what the batches are read from, if it has not ended."""
+    close = getattr(batches, "aclose", None)
+    if close is not None:
+        await close()

@@ -25,7 +25,9 @@ from holdfast.serve.http.access import Access
 from holdfast.serve.http.app import HttpApp
 from holdfast.serve.http.audit import Audit
 from holdfast.serve.http.context import Context
+from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.pump import Running
+from holdfast.serve.http.rates import Rates
 from holdfast.serve.http.request import App, Limits
 from holdfast.serve.queries import Queries
 
@@ -103,7 +105,11 @@ class Listen:
 
 @contextlib.asynccontextmanager
 async def running(
-    serving: Serving, queries: Queries, listen: Listen, mounts: Mapping[str, App] | None = None
+    serving: Serving,
+    queries: Queries,
+    listen: Listen,
+    mounts: Mapping[str, App] | None = None,
+    meter: Meter | None = None,
 ) -> AsyncIterator[Context]:
     """The HTTP server, listening; leaving it ends push queries, then the server.
 
@@ -112,6 +118,7 @@ async def running(
         queries: who answers.
         listen: the address; port 0 is not known to it.
         mounts: applications by path prefix (`/console`); they find the `Client` in their scope.
+        meter: counts the queries.
 
     Raises:
         InvalidConfig: the address is taken, or would be open by mistake.
@@ -122,10 +129,13 @@ async def running(
         serving,
         queries,
         Access(listen.tokens, listen.peer_token),
+        Rates(listen.limits.rate_per_s, listen.limits.burst),
         Audit(listen.audit, literals=listen.audit_literals),
+        meter or Meter(),
         listen.limits,
         Running(listen.limits.open_queries),
     )
+    context.meter.open_queries = lambda: len(context.running)
     open_here = listen.local and context.access.open and listen.client_ca is None
     server = _server(HttpApp(context, mounts, local_only=open_here), listen)
     task = asyncio.create_task(server.serve())

@@ -7,6 +7,7 @@ browsers cannot set headers here.  Events come back as messages; closing the soc
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import orjson
 
@@ -21,6 +22,8 @@ from holdfast.serve.http.v1 import ask_of
 from holdfast.serve.queries import Answer, Ask
 
 __all__ = ["Sockets"]
+
+_log = logging.getLogger(__name__)
 
 _NORMAL, _FAILED = 1000, 1011
 
@@ -39,11 +42,13 @@ class Sockets:
         try:
             ask, client = await self._asked(request)
             await self._answer(request, client, ask)
-        except HoldfastError as error:
-            await self._tell(request, orjson.dumps({"error": problem(error)[1]}))
-            await self._close(request, _FAILED)
         except _Left:
             return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            if not isinstance(error, HoldfastError):
+                _log.exception("a socket's query failed")
+            await self._tell(request, orjson.dumps({"error": problem(error)[1]}))
+            await self._close(request, _FAILED)
 
     async def _asked(self, request: Request) -> tuple[Ask, Client]:
         try:
@@ -60,23 +65,15 @@ class Sockets:
         headers = list(request.scope["headers"])
         if isinstance(body.get("authorization"), str):
             headers = [(b"authorization", body["authorization"].encode("utf-8", "replace"))]
-        client = self._context.access.client(headers)
+        client = self._context.client(request.scope, headers)
         return ask_of(body, self._context.limits.timeout_s), client
 
     async def _answer(self, request: Request, client: Client, ask: Ask) -> None:
-        how, rows = Ended.FAILED, 0
-        tables: tuple[str, ...] = ()
-        try:
-            answer = await self._context.asked(client, ask)
-            tables = answer.tables
-            how, rows = await self._carried(request, answer)
-        finally:
-            self._context.audit.note(
-                request.started_s, who=client.name, statement=ask.sql, tables=tables, rows=rows,
-                ended=how,
-            )  # fmt: skip
-        if how not in (Ended.LEFT, Ended.SLOW):
-            await self._close(request, _FAILED if how is Ended.FAILED else _NORMAL)
+        async with self._context.noted(request, client, ask.sql) as noted:
+            answer = noted.answer = await self._context.asked(client, ask)
+            noted.ended, noted.rows = await self._carried(request, answer)
+        if noted.ended not in (Ended.LEFT, Ended.SLOW):
+            await self._close(request, _FAILED if noted.ended is Ended.FAILED else _NORMAL)
 
     async def _carried(self, request: Request, answer: Answer) -> tuple[Ended, int]:
         form = EventsForm(messages=True)

@@ -201,3 +201,25 @@ def test_many_idle_subscribers_each_get_a_change(server: Served) -> None:
 
     found = asyncio.run(all_of_them())
     assert sum(b'["k5",5]' in data for data in found) == count
+
+
+def test_a_web_socket_survives_what_nobody_expected(server: Served) -> None:
+    with connect(_socket_url(server)) as websocket:
+        websocket.send('{"sql":"SELECT CRASH"}')
+        error = json.loads(websocket.recv())["error"]
+        assert error["error_code"] == 50000
+        assert "secret" not in error["message"]
+
+
+def test_no_more_queries_than_may_be_open(tmp_path: Path) -> None:
+    ask = {"sql": "SELECT LIVE"}
+    with (
+        served(tmp_path, limits=Limits(open_queries=1)) as server,
+        plain.stream("POST", f"{server.url}/v1/query", json=ask),
+    ):
+        _until(lambda: server.told.open == 1)
+        found = plain.post(f"{server.url}/v1/query", json=ask)
+        assert (found.status_code, found.json()["reaction"]) == (429, "Overloaded")
+        assert server.told.open == 1  # the other was not begun, or is closed
+        look_up = plain.post(f"{server.url}/v1/query", json={"sql": "SELECT ONE"})
+        assert look_up.status_code == 200

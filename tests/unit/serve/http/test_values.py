@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pytest
 
@@ -11,15 +13,16 @@ from tests.http_world import EVERY_TYPE, TYPED_JSON, TYPED_ROW, batch_of
 
 def test_rows_and_batches_are_written_alike() -> None:
     mapped = [*TYPED_ROW[:8], list(TYPED_ROW[8].items()), TYPED_ROW[9]]
-    nothing = [None] * len(EVERY_TYPE)
+    nothing: list[Any] = [None] * len(EVERY_TYPE)
     from_batch = rows_of(batch_of(EVERY_TYPE, [mapped, nothing]), EVERY_TYPE)
-    from_rows = ready_rows([TYPED_ROW, nothing], EVERY_TYPE)
-    for rows in (from_batch, from_rows):
-        assert orjson.loads(orjson.dumps(rows)) == [TYPED_JSON, nothing]
+    rows: list[list[Any]] = [TYPED_ROW, nothing]
+    from_rows = ready_rows(rows, EVERY_TYPE)
+    for found in (from_batch, from_rows):
+        assert orjson.loads(orjson.dumps(found)) == [TYPED_JSON, nothing]
 
 
 def test_rows_that_are_ready_are_not_copied() -> None:
-    rows = [["a", 1], [None, None]]
+    rows: list[list[Any]] = [["a", 1], [None, None]]
     assert ready_rows(rows, [Column("A", STRING), Column("B", BIGINT)]) is rows
 
 
