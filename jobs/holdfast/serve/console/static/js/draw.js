@@ -220,7 +220,7 @@ function spread(rows, chains) {
   const { before, after } = links(chains);
   const spots = new Map();
   rows.forEach((row, layer) => row.forEach((id, i) => spots.set(id, { layer, across: i })));
-  for (let round = 0; round < 12; round++) {
+  for (let round = 0; round < 60; round++) {
     for (const row of round % 2 ? [...rows].reverse() : rows) {
       const wanted = row.map((id) => {
         const near = [...(before.get(id) ?? []), ...(after.get(id) ?? [])];

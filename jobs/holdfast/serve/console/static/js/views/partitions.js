@@ -46,7 +46,7 @@ function server(member, now) {
 
 const COLUMNS = [
   { name: "Partition", head: true }, { name: "Executor" }, { name: "Rows", n: true }, { name: "Size", n: true },
-  { name: "Changelog end", n: true }, { name: "Last restore of the job", n: true }, { name: "Copies on servers", wide: true },
+  { name: "Changelog end", n: true }, { name: "Its last restore", n: true }, { name: "Copies on servers", wide: true },
 ];
 
 function list(name, all, pace) {
@@ -55,7 +55,7 @@ function list(name, all, pace) {
     const end = Math.max(p.owner?.position ?? 0, ...p.holders.map((h) => h.end));
     return [
       el("span", {}, el("span", { class: "on-phone" }, "Partition "), String(p.partition)),
-      p.owner ? `${p.owner.owner}${p.owner.volume ? `, volume ${p.owner.volume}` : ""}` : el("span", { class: "soft" }, "–"),
+      p.owner ? el("span", { class: "when" }, `${p.owner.owner}${p.owner.volume ? `, volume ${p.owner.volume}` : ""}`) : el("span", { class: "soft" }, "–"),
       count(p.owner?.rows ?? best?.rows), bytes(p.owner?.bytes ?? best?.bytes), count(end),
       p.owner?.restore_records ? `${brief(p.owner.restore_records)} in ${seconds(p.owner.restore_seconds)}` : "–",
       el("div", { class: "copies" }, p.holders.length
