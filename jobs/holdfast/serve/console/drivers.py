@@ -21,6 +21,7 @@ _TIMEOUT_S = 2.0
 _BYTES_MAX = 8 << 20
 _LATENCY = {f"holdfast_{phase}_latency_seconds_{part}": f"{phase}_{part}"
             for phase in ("batch", "commit") for part in ("sum", "count")}  # fmt: skip
+_WANTED = tuple(_LATENCY)
 
 
 @dataclass(frozen=True)
@@ -115,8 +116,12 @@ def _counters(text: bytes) -> dict[str, Counters]:
 
 
 def _samples(text: str) -> Iterable[tuple[str, str, float]]:
-    """(metric, query, value) of what is wanted; a driver's own metrics are always well-formed."""
-    for family in text_string_to_metric_families(text):
+    """(metric, query, value) of what is wanted; a driver's own metrics are always well-formed.
+
+    There is a line for each state partition, too: only those wanted are worth a parser's time.
+    """
+    lines = [line for line in text.split("\n") if line.startswith(_WANTED)]
+    for family in text_string_to_metric_families("\n".join([*lines, ""])):
         for sample in family.samples:
             if sample.name in _LATENCY:
                 yield sample.name, sample.labels.get("query", ""), sample.value
