@@ -16,6 +16,7 @@ from holdfast.client.protocol import (
     ARROW,
     JSON,
     NDJSON,
+    UNLIMITED,
     Changes,
     Options,
     Tries,
@@ -51,7 +52,11 @@ class AsyncClient:
         self._options: Options = options_of(servers, token, timeout_s, retry_s)
         self._line = list(self._options.servers)
         self._http = httpx.AsyncClient(
-            verify=verify, timeout=timeout_s, headers=self._options.headers(), trust_env=False
+            verify=verify,
+            timeout=timeout_s,
+            headers=self._options.headers(),
+            limits=UNLIMITED,
+            trust_env=False,  # query servers are no web sites
         )
 
     async def __aenter__(self) -> Self:

@@ -15,6 +15,7 @@ from holdfast.client.protocol import (
     ARROW,
     JSON,
     NDJSON,
+    UNLIMITED,
     Changes,
     Options,
     Tries,
@@ -55,7 +56,11 @@ class Client:
         self._options: Options = options_of(servers, token, timeout_s, retry_s)
         self._line = list(self._options.servers)
         self._http = httpx.Client(
-            verify=verify, timeout=timeout_s, headers=self._options.headers(), trust_env=False
+            verify=verify,
+            timeout=timeout_s,
+            headers=self._options.headers(),
+            limits=UNLIMITED,
+            trust_env=False,  # query servers are no web sites
         )
 
     def __enter__(self) -> Self:

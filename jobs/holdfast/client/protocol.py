@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import orjson
 import pyarrow as pa
 
@@ -20,6 +21,7 @@ __all__ = [
     "ARROW",
     "JSON",
     "NDJSON",
+    "UNLIMITED",
     "Changes",
     "Options",
     "Tries",
@@ -32,6 +34,8 @@ __all__ = [
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
+# Every push query holds a connection for as long as it goes on.
+UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=32)
 _PAUSE_S, _PAUSE_S_MAX = 0.05, 2.0
 
 

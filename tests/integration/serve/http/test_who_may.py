@@ -194,4 +194,6 @@ def test_tls_and_client_certificates(tmp_path: Path) -> None:
         with pytest.raises(httpx.ConnectError):
             httpx.get(url, trust_env=False)  # nobody trusts this authority
         trusting.load_cert_chain(*mine)
-        assert httpx.get(url, verify=trusting, trust_env=False).status_code == 200
+        with httpx.Client(verify=trusting, trust_env=False, http2=True) as http:
+            found = http.get(url)
+        assert (found.status_code, found.http_version) == (200, "HTTP/2")
