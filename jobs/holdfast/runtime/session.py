@@ -19,6 +19,9 @@ __all__ = ["is_local", "prepare_local", "spark_session"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
+    # On TCP every task of a Python worker waits 40 ms for an acknowledgement that is held back.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "holdfast.runtime.python_daemon",
     "spark.python.worker.reuse": "true",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts
     "spark.speculation": "false",
