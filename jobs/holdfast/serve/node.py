@@ -55,7 +55,7 @@ class Node:
         self.follower = Follower(settings, self.volume, server)
         log = Log(settings.client(), settings.state.delete_retention_ms)
         self.local = LocalReader(self.follower.standby, log, server)
-        self.members = Members(plan, peers, self.follower.standbys, self.catalog.stored)
+        self.members = Members(plan, peers, self.follower.standbys, self.catalog.expected)
         self.reader = ClusterReader(self.local, self.members)
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)

@@ -75,13 +75,14 @@ class Members:
         plan: Plan,
         settings: PeerSettings,
         standbys: Callable[[], Sequence[Standby]],
-        expected: Callable[[], Mapping[str, ServedTable]],
+        expected: Callable[[], Mapping[str, ServedTable] | None],
     ) -> None:
         """Nobody is asked before `run`.
 
         Args:
             standbys: what this server holds.
-            expected: the tables that are served, to know what is still missing here.
+            expected: the tables that are served, to know what is still missing here; None: not
+                known yet.
         """
         self.plan = plan
         self.me = str(plan.me)
@@ -91,6 +92,7 @@ class Members:
         self._seen: dict[str, Member] = {}
         self._states: dict[str, dict[tuple[str, int], PartitionState]] = {}
         self._settings = settings
+        self._ready = False
         for server, address in zip(plan.ids, plan.addresses, strict=True):
             if server != self.me:
                 self._seen[server] = Member(server, address, MemberState.GONE, 0)
@@ -140,17 +142,18 @@ class Members:
         """This server, as it tells others."""
         held = tuple(Holding(s.table.name, s.partition, s.state()) for s in self._standbys())
         address = self.plan.addresses[self.plan.me]
-        state = MemberState.READY if self.is_ready(held) else MemberState.STARTING
+        # A table that comes later is no reason to be asked for none of the others.
+        self._ready = self._ready or self._has_all(held)
+        state = MemberState.READY if self._ready else MemberState.STARTING
         return Member(self.me, address, state, int(time.time() * 1000), held)
 
-    def is_ready(self, held: Sequence[Holding] | None = None) -> bool:
+    def _has_all(self, held: Sequence[Holding]) -> bool:
         """Whether all that this server should hold has been restored."""
-        if held is None:
-            held = self.myself().holdings
+        expected = self._expected()
         done = {(h.table, h.partition) for h in held if not h.state.restoring}
-        return all(
+        return expected is not None and all(
             (table.name, partition) in done
-            for table in self._expected().values()
+            for table in expected.values()
             for partition in range(table.partitions)
             if self.me in self.plan.holders(table.name, partition)
         )

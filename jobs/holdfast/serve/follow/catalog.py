@@ -55,7 +55,7 @@ class ScriptCatalog:
         """
         self._scripts = list(scripts)
         self._planned = self._plan(self._texts())
-        self._topics: dict[str, TopicInfo | None] = {}
+        self._topics: dict[str, TopicInfo | None] | None = None  # None: nobody has looked yet
         self._tables: dict[str, StoredTable] = {}
         self._unserved: dict[str, Unserved] = {}
         self._version = 1
@@ -69,6 +69,10 @@ class ScriptCatalog:
     def stored(self) -> Mapping[str, StoredTable]:
         """The same, for followers."""
         return self._tables
+
+    def expected(self) -> Mapping[str, StoredTable] | None:
+        """The same; None before the first `refresh`."""
+        return self._tables if self._topics is not None else None
 
     def unserved(self) -> Mapping[str, Unserved]:
         """See `Catalog`."""
@@ -93,7 +97,7 @@ class ScriptCatalog:
 
     def topic_id(self, topic: str) -> str:
         """As of the last refresh; empty: there is no such topic."""
-        found = self._topics.get(topic)
+        found = (self._topics or {}).get(topic)
         return found.topic_id if found is not None else ""
 
     def stores(self) -> dict[tuple[str, str], str]:
@@ -147,7 +151,7 @@ class ScriptCatalog:
         tables: dict[str, StoredTable] = {}
         unserved = {each.name: each for each in self._planned.unserved}
         for _, candidate in self._planned.tables:
-            info = self._topics.get(candidate.topic)
+            info = (self._topics or {}).get(candidate.topic)
             if info is None:
                 unserved[candidate.name] = _not_there(candidate)
                 continue

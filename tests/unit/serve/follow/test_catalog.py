@@ -34,7 +34,9 @@ def describe(name: str) -> TopicInfo | None:
 
 def test_a_table_is_served_once_its_topic_is_there() -> None:
     catalog = ScriptCatalog([File(STREAM + COUNTS).script])
+    assert catalog.expected() is None
     catalog.refresh(lambda _: None)
+    assert catalog.expected() == {}
     assert dict(catalog.tables()) == {}
     assert "does not exist yet" in catalog.unserved()["COUNTS"].reason
     catalog.refresh(describe)
