@@ -199,8 +199,10 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.lists(words, min_size=1, max_size=3, unique=True)),
         st.tuples(st.just("remove"), st.lists(words, min_size=1, max_size=2, unique=True)),
-        st.tuples(st.sampled_from(["listen", "breathe", "leave"]), st.just([])),
+        st.tuples(st.sampled_from(["listen", "listen", "breathe", "leave"]), st.just([])),
+        st.tuples(st.just("listen"), st.just([])),
     ),
+    min_size=5,
     max_size=40,
 )
 

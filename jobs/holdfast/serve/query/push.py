@@ -23,12 +23,13 @@ from holdfast.serve.query.changed import Told, changed_rows
 from holdfast.serve.query.iterators import Closing, closing, no_batches
 from holdfast.serve.query.limits import Limits, Options
 from holdfast.serve.query.plans import Plan
-from holdfast.serve.query.tails import Entry, Tail
+from holdfast.serve.query.tails import Entry, Moved, Tail
 from holdfast.serve.query.tokens import read_token, write_token
 
 __all__ = ["Push"]
 
 _Key = tuple[str, str, str]
+_UNTOLD_MAX = 100
 
 
 class Push:
@@ -117,6 +118,7 @@ class Subscription:
         self._answer = answer
         self._left = plan.read.limit
         self._behind: dict[int, CatchUp] = {}
+        self._untold = 0
 
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """A batch for each change that has rows."""
@@ -125,10 +127,15 @@ class Subscription:
                 if partition not in self._positions and self._left != 0:
                     async for batch in self._snapshot(partition):
                         yield batch
+            # `due` are the partitions in which something may have come since `moved` was not set.
+            moved, due = self._tail.moved(), set(self._positions)
             while self._left != 0:
-                moved, idle = self._tail.moved(), True
-                for partition in self._positions:
-                    change, entry = await self._next(partition)
+                idle = True
+                for partition in due:
+                    entry = self._tail.after(partition, self._positions[partition])
+                    change = None if entry is None else entry.change
+                    if partition in self._behind or not self._meets(partition):
+                        change, entry = await self._next(partition)
                     if change is not None and self._left != 0:
                         idle = False
                         batch = await self._made(change, entry)
@@ -136,6 +143,9 @@ class Subscription:
                             yield batch
                 if idle:
                     await self._wait(moved)
+                    due = moved.partitions() or set(self._positions)
+                    due |= set(self._behind)
+                    moved = self._tail.moved()
         finally:
             for behind in self._behind.values():
                 await behind.aclose()
@@ -150,11 +160,14 @@ class Subscription:
                 if change.last or self._left == 0:
                     return
 
+    def _meets(self, partition: int) -> bool:
+        return self._tail.meets(partition, self._positions[partition])
+
     async def _next(self, partition: int) -> tuple[Change | None, Entry | None]:
         """What follows in a partition, if it is there already."""
         position = self._positions[partition]
         behind = self._behind.get(partition)
-        if self._tail.meets(partition, position):
+        if self._meets(partition):
             if behind is not None:
                 await self._behind.pop(partition).aclose()
             entry = self._tail.after(partition, position)
@@ -170,7 +183,7 @@ class Subscription:
             await behind.wait_for_holder()
             return None, None
 
-    async def _wait(self, moved: asyncio.Event) -> None:
+    async def _wait(self, moved: Moved) -> None:
         """Until there may be something: of the tail, or of a partition that is behind."""
         tasks = [b.task for b in self._behind.values()]
         if not tasks:
@@ -196,13 +209,18 @@ class Subscription:
         if self._left is not None and told.count > self._left:
             told, self._left = told.first(self._left), 0  # the token repeats this change
         else:
-            self._reached(change, told.count)
+            self._reached(change, told)
         self._answer.committed_ms = change.committed_ms
         return told.batch()
 
-    def _reached(self, change: Change, count: int) -> None:
+    def _reached(self, change: Change, told: Told) -> None:
         if self._left is not None:
-            self._left -= count
-        if not change.snapshot or change.last:
-            self._positions[change.partition] = change.position
+            self._left -= told.count
+        if change.snapshot and not change.last:
+            return
+        self._positions[change.partition] = change.position
+        self._untold += 1
+        # Most changes are of no interest to most who listen: their tokens may be a little old.
+        if len(told.rows) or change.last or self._untold >= _UNTOLD_MAX:
             self._answer.token = write_token(self._plan.table, self._positions)
+            self._untold = 0

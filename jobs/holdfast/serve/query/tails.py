@@ -20,7 +20,7 @@ from holdfast.serve.query.changed import Told
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.query.iterators import closing
 
-__all__ = ["Entry", "Tail"]
+__all__ = ["Entry", "Moved", "Tail"]
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_S = 0.2  # after a holder went away
@@ -47,7 +47,28 @@ class Entry:
         found = self._results.get(evaluation)
         if found is None:
             found = self._results[evaluation] = asyncio.ensure_future(made())
-        return await asyncio.shield(found)
+        return found.result() if found.done() else await asyncio.shield(found)
+
+
+class Moved(asyncio.Event):
+    """Set with one change of a tail; the next one is told by `next`.
+
+    `partition` is where it was; None: something else has happened, look everywhere.
+    """
+
+    partition: int | None = None
+    next: Moved | None = None
+
+    def partitions(self) -> set[int] | None:
+        """Where changes were since this one was not set yet; None: look everywhere."""
+        found: set[int] = set()
+        at: Moved | None = self
+        while at is not None and at.is_set():
+            if at.partition is None:
+                return None
+            found.add(at.partition)
+            at = at.next
+        return found
 
 
 class _Part:
@@ -104,7 +125,7 @@ class Tail:
         self._bytes_max = bytes_max
         self._parts: dict[int, _Part] = {}
         self._tasks: list[asyncio.Task[None]] = []
-        self._moved = asyncio.Event()
+        self._moved = Moved()
         self._failure: BaseException | None = None
         self.states: dict[int, PartitionState] = {}
         self.subscribers = 0
@@ -151,7 +172,7 @@ class Tail:
         """Whether a subscriber at this position finds all that comes after it here."""
         return self._parts[partition].meets(position)
 
-    def moved(self) -> asyncio.Event:
+    def moved(self) -> Moved:
         """Set with the next change of any partition; ask before looking for changes.
 
         Raises:
@@ -168,7 +189,7 @@ class Tail:
                 changes = self._reader.changes(self._table, partition, since=part.position)
                 async with closing(changes):
                     async for change in changes:
-                        self._add(part, change)
+                        self._add(partition, change)
                         wait_s = _AGAIN_S
             except PositionLost:
                 await self._restart(partition)
@@ -192,12 +213,13 @@ class Tail:
             self._failure = task.exception()
             self._wake()
 
-    def _add(self, part: _Part, change: Change) -> None:
-        if change.position <= part.position:
-            return
-        part.add(change)
-        self._wake()
+    def _add(self, partition: int, change: Change) -> None:
+        part = self._parts[partition]
+        if change.position > part.position:
+            part.add(change)
+            self._wake(partition)
 
-    def _wake(self) -> None:
-        moved, self._moved = self._moved, asyncio.Event()
+    def _wake(self, partition: int | None = None) -> None:
+        moved, self._moved = self._moved, Moved()
+        moved.partition, moved.next = partition, self._moved
         moved.set()

@@ -62,6 +62,25 @@ def test_from_now_on(loop: asyncio.Runner) -> None:
     loop.run(scenario())
 
 
+def test_what_comes_elsewhere_between_two_reads_is_heard(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop(3)
+        answer = await shop.ask()
+        for number in range(5):
+            for name in "abc":  # one in each partition, the others idle meanwhile
+                waiting = asyncio.create_task(take(answer, 1))
+                (tail,) = shop.engine._push._tails.values()
+                while not tail.moved()._waiters:  # noqa: ASYNC110 - it has no event of its own
+                    await asyncio.sleep(0)
+                shop.put(name, number)
+                assert await waiting == [(name, number, True)]
+                shop.put(chr(ord(name) + 1), 100)
+                assert len(await take(answer, 1)) == 1
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
 def test_contents_first_and_then_every_change(loop: asyncio.Runner) -> None:
     async def scenario() -> None:
         shop = Shop()
