@@ -46,6 +46,7 @@ def test_a_short_demo_kills_twice_and_is_valid(tmp_path: Path) -> None:
     assert "holdfast compaction plan" in output
     assert "report: " in output or "no changelog is worth a cleaning" in output
     assert "verdict: valid" in output
+    assert "look-ups while executor and driver were killed: 0 failed, 0 went back" in output
     assert output.count("work went on after") == 3  # twice as it happens, once in the table
     assert "changelog records replayed" in output or "records replayed" in output
     assert "nothing is left running" in output

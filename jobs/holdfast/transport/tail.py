@@ -20,6 +20,8 @@ _DEFAULTS: dict[str, str | int | bool] = {
     "fetch.queue.backoff.ms": 10,
     # Answers come as soon as there is a record; a topic partition that joins waits for the next.
     "fetch.wait.max.ms": 100,
+    # It waits for a broker for as long as it takes; each try is a line in the log.
+    "reconnect.backoff.ms": 1_000,
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 8_192,
 }

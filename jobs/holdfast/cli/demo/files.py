@@ -64,6 +64,10 @@ class DemoFiles:
         return self.home / "produce.log"
 
     @property
+    def serve_log(self) -> Path:
+        return self.home / "serve.log"
+
+    @property
     def state(self) -> Path:
         """The folder of the executors' volumes."""
         return self.home / "state"

@@ -25,6 +25,7 @@ from holdfast.cli.demo.kills import (
 from holdfast.cli.demo.processes import Child, Children
 from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare, results_table
 from holdfast.cli.demo.screen import Bar, Screen
+from holdfast.cli.demo.serving import PULL, PUSH, Served
 from holdfast.cli.demo.watch import Progress, Watch
 from holdfast.cli.inspect_facts import read_values
 from holdfast.cli.options import Job, load_job
@@ -76,11 +77,12 @@ class _Outcome:
     kills: list[Kill] = field(default_factory=list)
     verified: bool = False
     known_values_agree: bool = False
+    reads_held: bool = False
 
     @property
     def good(self) -> bool:
         landed = len(self.kills) == 2 and all(kill.counts for kill in self.kills)
-        return landed and self.verified and self.known_values_agree
+        return landed and self.verified and self.known_values_agree and self.reads_held
 
 
 class Demo:
@@ -95,6 +97,7 @@ class Demo:
         self._deployed = Deployed(options.home)
         self._outcome = _Outcome()
         self._kafka_pid = 0
+        self._served = Served(self._sql, options.home)
 
     def play(self) -> bool:
         """All acts, then a clean stage; True when everything was as it should be.
@@ -148,6 +151,7 @@ class Demo:
         queries = [q for q in job.topology.queries if q.source.topic == _FLIGHTS]
         watch = Watch(self._files, self._observer(job), queries, self._options.flights)
         self._deploy()
+        self._serve()
         producer = self._produce_flights()
         why_dead = self._deployed.why_dead
         with self._screen.bar(watch.total) as bar:
@@ -181,6 +185,13 @@ class Demo:
         properties = ["--set", f"max.offsets.per.trigger={limit}"]
         size = ["--executors", str(_EXECUTORS), "--timeout", f"{_START_S:.0f}"]
         self._command("deploy", APPLICATION_ID, str(self._sql), *properties, *size)
+
+    def _serve(self) -> None:
+        served = self._served
+        self._screen.command(served.arguments, "in the background")
+        served.await_ready(self._children.start(_holdfast(served.arguments), self._files.serve_log))
+        self._screen.say(f"the console: [bold]{served.console}[/bold]")
+        served.read()
 
     def _undeploy(self) -> None:
         if self._options.airflow is not None:
@@ -248,6 +259,7 @@ class Demo:
 
     def _look(self, job: Job) -> None:
         self._screen.title("5. The tables")
+        self._show_reads()
         self._command("inspect", str(self._sql))
         self._command("inspect", "flights_per_carrier", str(self._sql), "--limit", "5")
         expected = EXPECTED + (FLIGHTS_EXPECTED if self._options.limit is None else ())
@@ -255,6 +267,17 @@ class Demo:
         compared = compare(expected, read_values(job.topology.queries, self._observer(job), names))
         self._outcome.known_values_agree = all(agrees for _, _, agrees in compared)
         self._screen.show(results_table(compared))
+
+    def _show_reads(self) -> None:
+        """What the query server answered meanwhile."""
+        reads = self._served.stop()
+        self._outcome.reads_held = reads.good
+        self._screen.line(PUSH, ", ".join(f"{c['CARRIER']}: {c['FLIGHTS']}" for c in reads.changes))
+        self._screen.line(PULL, f"{reads.flights:,}")
+        self._screen.say(
+            f"{reads.asked:,} such look-ups while executor and driver were killed: "
+            f"{reads.failed} failed, {reads.went_back} went back {reads.last_error}"
+        )
 
     def _compact(self) -> None:
         """By commands, or by Airflow's DAG, which gives the same; the job runs meanwhile."""
@@ -318,6 +341,7 @@ class Demo:
         screen.command(["kafka", "start", *home])
         screen.command(["inspect", "flights_per_origin_hour", str(self._sql), *home])
         screen.command(["deploy", APPLICATION_ID, str(self._sql), *home])
+        screen.command(["serve", str(self._sql), *home])
         screen.command(["kafka", "stop", *home])
         word = "[green]exactly once: valid[/green]" if outcome.good else "[red]NOT PROVED[/red]"
         screen.show(f"\n[bold]{word}[/bold]")
