@@ -196,13 +196,20 @@ class Console:
 
     async def _rows(self, asked: _Asked) -> None:
         table = self._table(asked)
-        page = await page_of(
-            self._serving.reader,
-            table,
-            search=[text for text in asked.values("search") if text],
-            cursor="".join(asked.values("cursor")[:1]),
-            limit=asked.number("limit", 50),
-        )
+        try:
+            async with asyncio.timeout(self._limits.timeout_s):
+                page = await page_of(
+                    self._serving.reader,
+                    table,
+                    search=[text for text in asked.values("search") if text],
+                    cursor="".join(asked.values("cursor")[:1]),
+                    limit=asked.number("limit", 50),
+                )
+        except TimeoutError as error:
+            told = (
+                f"looking for rows of {table.name} took longer than {self._limits.timeout_s:g} s."
+            )
+            raise BadRequest(told, status=504, action="search for a whole key") from error
         asked.note("rows of", table.name, len(page.rows))
         await asked.request.json(page.as_json())
 

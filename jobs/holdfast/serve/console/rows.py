@@ -93,8 +93,21 @@ async def page_of(
     if search and not _is_prefix(search, table):
         return await _one_key(reader, table, search)
     prefix = search[0][:-1] if search else None
-    found, partitions, rest = await _scan(reader, table, _places(table, prefix), cursor, limit)
-    return _page(table, found, partitions, rest)
+    places = _places(table, prefix)
+    while True:
+        found, partitions, cursor = await _scan(reader, table, places, cursor, limit)
+        page = _beginning(_page(table, found, partitions, cursor), prefix or "")
+        if page.rows or not cursor:
+            return page
+
+
+def _beginning(page: RowsPage, prefix: str) -> RowsPage:
+    """Only what is asked for: stretches of keys may hold others."""
+    if not prefix:
+        return page
+    pairs = zip(page.rows, page.partitions, strict=True)
+    kept = [(row, partition) for row, partition in pairs if row[0].startswith(prefix)]
+    return RowsPage(page.columns, [r for r, _ in kept], [p for _, p in kept], page.next)
 
 
 def _is_prefix(search: Sequence[str], table: ServedTable) -> bool:

@@ -12,7 +12,7 @@ from holdfast.errors import Refused
 from holdfast.serve.console.rows import RowsPage, page_of
 from holdfast.serve.console.typed import typed
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
-from tests.console_world import World
+from tests.console_world import MemoryTable, World
 
 NAMES = [f"{name}-{i}" for name in ("ann", "bob", "eve") for i in range(9)]
 
@@ -85,6 +85,29 @@ def test_keys_that_begin_alike_are_found_page_by_page(world: World, limit: int) 
         if not cursor:
             break
     assert sorted(seen) == [n for n in NAMES if n.startswith("eve")]
+
+
+class WideTable(MemoryTable):
+    """Its stretches of keys hold more than they must."""
+
+    def key_ranges(self, low: Any, high: Any) -> list[tuple[bytes, bytes | None]] | None:
+        return [(b"", None)]
+
+
+@pytest.mark.parametrize("limit", [1, 5, 50])
+def test_stretches_that_hold_other_keys_give_none_of_them(world: World, limit: int) -> None:
+    known = world.served["PER_CUSTOMER"]
+    world.served["PER_CUSTOMER"] = WideTable(known.name, known.query, known.partitions)
+    seen, cursor = [], ""
+    while True:
+        part = page(world, search=["bob*"], cursor=cursor, limit=limit)
+        assert part.rows or not part.next, "no empty page before the last"
+        assert len(part.partitions) == len(part.rows) <= limit
+        seen += names(part)
+        cursor = part.next
+        if not cursor:
+            break
+    assert sorted(seen) == [n for n in NAMES if n.startswith("bob")]
 
 
 def test_beginnings_cannot_be_found_where_keys_are_not_in_order(world: World) -> None:

@@ -46,7 +46,7 @@ function browse(place, relation, signal, trouble) {
   const body = el("div", { class: "scroll result-scroll", role: "region", "aria-label": `Rows of ${relation.name}`, tabindex: "0" });
   const pager = el("div", { class: "pager" });
   const fields = relation.key.map((c) => el("input", { name: c.name, autocomplete: "off", spellcheck: "false", "data-search": true, placeholder: c.type }));
-  const prefix = relation.key.length === 1 && relation.key[0].type === "STRING" && !relation.window;
+  const prefix = relation.key.length === 1 && relation.key[0].type === "STRING";
   const trail = [""];
   let search = [];
 
