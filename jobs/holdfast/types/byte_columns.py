@@ -14,9 +14,10 @@ __all__ = ["fixed", "joined", "tails"]
 
 def fixed(values: npt.NDArray[Any]) -> pa.Array:
     """The bytes of each element (of any dtype, also a structured one) as a BINARY array."""
+    width = values.dtype.itemsize
+    ends = np.arange(0, (len(values) + 1) * width, width, dtype=np.int32)
     data = pa.py_buffer(np.ascontiguousarray(values).tobytes())
-    width = pa.binary(values.dtype.itemsize)
-    return pa.Array.from_buffers(width, len(values), [None, data]).cast(pa.binary())
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), data])
 
 
 def joined(*parts: pa.Array | bytes) -> list[bytes]:

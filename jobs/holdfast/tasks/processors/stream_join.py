@@ -104,6 +104,8 @@ class StreamJoinProcessor(RowProcessor):
     def _stored(self, arrived: Arrived, side: int, store: StoreView) -> Stored:
         """The side's rows that records of the other side may meet."""
         asking = np.flatnonzero(arrived.side != side)
+        if not len(asking):
+            return Stored.nothing()
         key, time = arrived.key[asking], arrived.time[asking]
         before, after = self._reach[1 - side]
         first = np.full(len(arrived.keys), np.iinfo(np.int64).max)
@@ -187,8 +189,9 @@ class StreamJoinProcessor(RowProcessor):
             keys += row_keys(side, named, arrived.time[own], batch.number[own])
             rows += encode(batch.payload, place[own])
             own = np.flatnonzero(arrived.side[waiting] == side)
-            keys += [settled.of.names[n] for n in settled.added[own].tolist()]
-            rows += encode(batch.payload, place[waiting[own]])
+            if len(own):
+                keys += [settled.of.names[n] for n in settled.added[own].tolist()]
+                rows += encode(batch.payload, place[waiting[own]])
         return keys, rows
 
     def _expired(self, clock: Clock, store: StoreView) -> list[bytes]:

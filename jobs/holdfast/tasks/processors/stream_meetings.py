@@ -81,6 +81,12 @@ class Stored:
     number: Rows
     rows: list[bytes]
 
+    @staticmethod
+    def nothing() -> Stored:
+        """No rows."""
+        none = np.array([], np.int64)
+        return Stored(none, none, none, [])
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -115,12 +121,20 @@ class Meetings:
     time: Rows
     arrival: Rows
 
+    @staticmethod
+    def nothing() -> Meetings:
+        """Nobody meets."""
+        none = np.array([], np.int64)
+        return Meetings(none, none, none, none)
+
 
 def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Meetings:
     """Which rows records meet: of their key, `first <= time <= last` (ms), and there before them.
 
     By cause in the order given, then by time and number.
     """
+    if not len(cause) or not len(rows.key):
+        return Meetings.nothing()
     rows = rows.sorted()
     (times, first, after), width = _ranked(rows.time, first, last + 1)
     # One number per key and time.

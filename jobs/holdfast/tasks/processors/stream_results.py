@@ -79,6 +79,8 @@ class Results:
         cause, key, left, right, time = (
             np.concatenate(columns) for columns in zip(*self._parts, strict=True)
         )
+        if not len(cause):
+            return Emitted([], [], [], [])
         order = np.argsort(cause, kind="stable")
         frame: dict[str, pa.Array] = {}
         sides = zip((pairs.left, pairs.right), self._rows, (left, right), strict=True)
