@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.config.properties import KAFKA_PREFIX
 from holdfast.sql.explain_rows import inputs, records, row_step
 from holdfast.sql.explain_text import columns, count, duration, line, topic
 from holdfast.types.ids import changelog_topic
@@ -38,8 +39,13 @@ def explain(topology: Topology) -> str:
         lines += ["", *records((*topology.insertions, *topology.expectations))]
     if properties:
         lines += ["", "Properties"]
-        lines += [f"  {key} = {value}" for key, value in topology.properties]
+        lines += [f"  {key} = {_shown(key, value)}" for key, value in topology.properties]
     return "\n".join(lines) + "\n"
+
+
+def _shown(key: str, value: str) -> str:
+    """Settings of Kafka clients may be secrets, and plans are shown to who may not know them."""
+    return "(not shown)" if key.startswith(KAFKA_PREFIX) else value
 
 
 def _summary(topology: Topology) -> str:

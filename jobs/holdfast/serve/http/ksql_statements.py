@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from holdfast.config.properties import KAFKA_PREFIX
 from holdfast.config.table import rows as property_rows
 from holdfast.errors import HoldfastError, InvalidStatement
 from holdfast.serve.http.access import Client, check_readable
@@ -166,7 +167,9 @@ class KsqlStatements:
         queries = steps[wanted]
         check_readable(queries[-1].sink.name, client)
         plan = _plan(queries, topology)
-        described = query_description(queries, plan, dict(topology.properties))
+        # A client's settings for Kafka may be secrets.
+        told = {n: v for n, v in topology.properties if not n.startswith(KAFKA_PREFIX)}
+        described = query_description(queries, plan, told)
         return {"@type": "queryDescription", "queryDescription": described}
 
     def _steer(self, statement: Steer, script: Script, client: Client) -> _Entity:
