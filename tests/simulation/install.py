@@ -6,6 +6,7 @@ import atexit
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ def install(
     for name in ("_state_tasks", "_stream_tasks", "_volume", "_processes"):
         patch.setattr(worker, name, getattr(worker, name))  # the fake Spark changes them
     patch.setattr(state_task, "processor_of", _processor)
+    # One of an executor's process; here all executors are in one, and a zombie never lets go.
+    patch.setattr(state_task, "_RESTORING", nullcontext())
     patch.setattr(steps, "_observer", observer)
 
 

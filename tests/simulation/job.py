@@ -7,6 +7,7 @@ starts again from the commit markers after an error, as `runtime.keep_going` has
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from typing import Any, cast
 
 from pyspark.sql import DataFrame
@@ -157,6 +158,19 @@ class Job:
             return True
         self._failures = 0
         return more
+
+    def pause(self) -> None:
+        """Told to hold: a batch that Spark had planned by then is passed over."""
+        assert self.run.hold(), "a batch is in hand"
+        before = self.run.batch_id, dict(self.run.done)
+        with suppress(Retriable):
+            self._batch()
+        assert before == (self.run.batch_id, self.run.done)
+
+    def resume(self) -> None:
+        """Told to go on: from the commit markers, as after a start."""
+        self.run.release()
+        self._prepared = False
 
     def _batch(self) -> bool:
         """One micro-batch; false when there is nothing to read."""

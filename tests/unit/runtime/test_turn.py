@@ -72,3 +72,17 @@ def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     running.join(30)
     with turn.take(lambda: None) as ours:
         assert not ours
+
+
+def test_who_does_not_want_the_turn_any_more_waits_no_longer() -> None:
+    turn, unwanted, order = Turn(), threading.Event(), list[str]()
+
+    def held() -> None:
+        with turn.take(unwanted.set, unwanted.is_set) as ours:
+            order.append(f"held {ours}")
+
+    with turn.take(lambda: None):
+        waiting = _thread(held)
+        waiting.join(30)
+        assert not waiting.is_alive()
+    assert order == ["held False"]
