@@ -19,8 +19,9 @@ __all__ = ["is_local", "prepare_local", "spark_session"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
-    # On TCP every task of a Python worker waits 40 ms for an acknowledgement that is held back.
-    "spark.python.unix.domain.socket.enabled": "true",
+    # Executors talk to their Python workers over Unix sockets: on TCP every task waits 40 ms for an
+    # acknowledgement that is held back.  Not the driver: what plans a read closes too early for it.
+    "spark.executorEnv.PYSPARK_UDS_MODE": "true",
     "spark.python.daemon.module": "holdfast.runtime.python_daemon",
     "spark.python.worker.reuse": "true",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts
@@ -58,6 +59,7 @@ _KUBERNETES = {
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
 }
+_SOCKET_FOLDER_MAX = 60  # characters: a socket's path has 107 at most, its name takes 42
 # Not Spark's zip of PySpark either: Python would compile all of it in each of its processes, where
 # the installed one is compiled already.
 _NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
@@ -108,7 +110,10 @@ def spark_session(
         )
     )
     if local:
-        builder = builder.config("spark.local.dir", str(Path(settings.home, "spark", "tmp")))
+        scratch = str(Path(settings.home, "spark", "tmp").resolve())
+        builder = builder.config("spark.local.dir", scratch)
+        if len(scratch) <= _SOCKET_FOLDER_MAX:  # else they are where Java's temporary files are
+            builder = builder.config("spark.python.unix.domain.socket.dir", scratch)
         for role in Role:
             builder = builder.config(f"spark.{role}.extraClassPath", _class_path())
     session = builder.getOrCreate()
