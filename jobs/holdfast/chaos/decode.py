@@ -32,6 +32,7 @@ _KAFKA_NUMBERS = {
     Base.BIGINT: _LONG,
     Base.DOUBLE: struct.Struct(">d"),
 }
+_HOURS = re.compile(r"[+-]\d\d$")  # a zone in hours alone
 # Java's date patterns in Python's letters; a pattern with any other letter is not known.
 _PATTERN = {
     "yyyy": "%Y", "uuuu": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S",
@@ -211,10 +212,17 @@ def _key_values(data: bytes | None, columns: Sequence[Column], form: Format) -> 
         raise ValueError("keys in DELIMITED format are not known to the judge")
     found = orjson.loads(data)
     if isinstance(found, dict):
-        return [found.get(c.name, found.get(_any_case(found, c.name))) for c in columns]
-    if len(columns) != 1:
+        parts = [found.get(c.name, found.get(_any_case(found, c.name))) for c in columns]
+    elif len(columns) == 1:
+        parts = [found]
+    else:
         raise ValueError("not an object")
-    return [found]
+    return [_exact_part(part, c.type) for part, c in zip(parts, columns, strict=True)]
+
+
+def _exact_part(value: Any, kind: SqlType) -> Any:
+    numeric = isinstance(value, int | float) and not isinstance(value, bool)
+    return Decimal(str(value)) if kind.base is Base.DECIMAL and numeric else value
 
 
 def _kafka_value(data: bytes, base: Base) -> Any:
@@ -320,6 +328,8 @@ def _event_time(source: Source) -> Callable[[Any], int] | None:
     pattern = _strptime(spec.format)
 
     def parse(text: Any) -> int:
+        if pattern.endswith("%z"):
+            text = _HOURS.sub(r"\g<0>00", text)
         found = dt.datetime.strptime(text, pattern)  # noqa: DTZ007 - the next line sets it
         return _since_epoch(found)
 

@@ -141,6 +141,8 @@ class Translator:
             star = bool(args) and isinstance(args[0], exp.Star)
             values = ["*"] if star else [self.sql(args[0])] if args else ["*"]
             rest = [a.sql(dialect="duckdb") for a in args[1:]]
+            if not all(isinstance(a, exp.Literal | exp.Boolean) for a in args[1:]):
+                raise Untranslatable(f"{name} of several columns")
             if name in _ORDERED:
                 return _parse(self._ordered(name, values[0], rest))
             return _parse(_AGGREGATES[name].format(*values, *rest))

@@ -23,7 +23,7 @@ from holdfast.chaos.gather import by_place
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.rebuild import Facts, rebuilt_stream, rebuilt_table
 from holdfast.chaos.relations import Relation, load
-from holdfast.chaos.statement import Parts, SourceName, Untranslatable, split
+from holdfast.chaos.statement import Parts, SourceName, split
 from holdfast.chaos.translate import needed_columns
 from holdfast.chaos.units import Unit
 from holdfast.types.stores import StoreDigest
@@ -106,8 +106,6 @@ class UnitGatherer:
         Raises:
             Untranslatable: the judge cannot recompute the statement.
         """
-        if len(unit.statements) > 1 or unit.insertions:
-            raise Untranslatable("several statements write to this table")
         read = self._queries(unit, snapshot, stores)
         facts = self._facts(unit, unit.statements[0], snapshot, read)
         made = rebuilt_table(facts)
@@ -133,8 +131,6 @@ class UnitGatherer:
         Raises:
             Untranslatable: the judge cannot recompute a statement that writes to it.
         """
-        if unit.insertions:
-            raise Untranslatable("INSERT INTO … VALUES writes to it, too")
         read = self._queries(unit, snapshot, stores)
         made = [
             rebuilt_stream(self._facts(unit, statement, snapshot, read))

@@ -160,7 +160,7 @@ def _sides(
         Side(
             of,
             relation.column("__timestamp"),
-            relation.column("__tombstone"),
+            relation.column("__dead"),
             relation.column("__sure"),
             [(home(key) if home is not None else 0,) for key in of],
         )

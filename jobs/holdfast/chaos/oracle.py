@@ -95,6 +95,7 @@ class Oracle:
             return _unknown(unit, "oracle", f"judging crashed: {type(error).__name__}: {error}")
 
     def _judged(self, unit: Unit) -> TableVerdict:
+        unit.refuse_strange()
         deadline = time.monotonic() + self._options.catch_up_s
         for query in unit.queries:
             lag = self._await(query, deadline)

@@ -26,7 +26,7 @@ from holdfast.chaos.decode import json_form
 from holdfast.chaos.evidence import Key, Match, Row
 from holdfast.chaos.expressions import Translator
 from holdfast.chaos.joining import Joiner
-from holdfast.chaos.recompute import recomputed_rows, run_sql
+from holdfast.chaos.recompute import recomputed_rows, run_sql, stream_record
 from holdfast.chaos.relations import Relation
 from holdfast.chaos.statement import Parts, Untranslatable, WindowClause
 from holdfast.chaos.translate import INPUT, BatchQuery, Outline
@@ -128,10 +128,10 @@ def rebuilt_stream(facts: Facts) -> RebuiltStream:
     if facts.parts.once_within_ms is not None:
         joined, late = _once(facts, joined)
     ordered = not joined.doubt and bool(facts.parts.joins or late is not None)
-    batch = _outline(facts, joined).stream("__sure", "__rank")
+    batch = _outline(facts, joined).stream("__dead", "__sure", "__rank")
     columns = (*facts.sink.key_columns, *facts.sink.value_columns)
     found = sorted(run_sql(batch.sql, {INPUT: joined.data}), key=lambda row: row[-1])
-    rows = [(_as_json(row, columns), row[-2]) for row in found]
+    rows = [(stream_record(batch, columns, row, dead=dead), sure) for *row, dead, sure, _ in found]
     return RebuiltStream(
         ranked=[key for key, sure in rows if sure],
         possible=Counter(key for key, _ in rows),
@@ -157,11 +157,11 @@ def _joined(facts: Facts) -> Relation:
     current = facts.relations[0]
     for clause, right in zip(facts.parts.joins, facts.relations[1:], strict=True):
         current = joiner.join(current, right, clause)
-    if current.kind == "STREAM":  # a record without a value gives nothing
-        dead = current.column("__tombstone")
-        once = facts.parts.once_within_ms is not None
-        if any(dead) and not (once and facts.parts.select.args.get("where") is None):
-            return current.at([row for row, gone in enumerate(dead) if not gone])
+    whole = not facts.parts.joins and facts.parts.select.args.get("where") is None
+    grouped = facts.parts.select.args.get("group") is not None
+    if current.kind == "STREAM" and (grouped or not whole):  # else it passes as it is
+        dead = current.column("__dead")
+        return current.at([row for row, gone in enumerate(dead) if not gone])
     return current
 
 
@@ -177,6 +177,7 @@ def _outline(facts: Facts, joined: Relation, *, prepared: bool = False) -> Outli
         stars=tuple(stars),
         carried=bounds if joined.kind == "STREAM" or not several else (),
         prepared=prepared,
+        own_key=tuple(name.split(".", 1)[1] for name in joined.key if "." in name),
     )
 
 
@@ -284,7 +285,7 @@ class _Grouped:
     def _groups_ever(self) -> set[Key]:
         """Every group that a change of the table was in."""
         rows = self.joined.at(
-            [r for r, dead in enumerate(self.joined.column("__tombstone")) if not dead]
+            [r for r, dead in enumerate(self.joined.column("__dead")) if not dead]
         )
         rows = rows.at(_passing(self.facts, rows))
         keys = rows.values(*_outline(self.facts, rows).groups)

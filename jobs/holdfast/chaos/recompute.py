@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.chaos.decode import InputDecoder, json_form
 from holdfast.chaos.evidence import Key, Row
@@ -25,6 +26,7 @@ __all__ = [
     "recompute_table",
     "recomputed_rows",
     "run_sql",
+    "stream_record",
 ]
 
 _CHUNK_ROWS = 50_000
@@ -32,13 +34,14 @@ _CHOICES_MAX = 200  # of one window
 
 
 class InputTable:
-    """The decoded input of one query, as Arrow chunks."""
+    """The decoded input of one query, as Arrow chunks; `__dead` tells records without a value."""
 
     def __init__(self, decoder: InputDecoder) -> None:
         self._decoder = decoder
         fields = [
             pa.field("__partition", pa.int32()),
             pa.field("__offset", pa.int64()),
+            pa.field("__dead", pa.bool_()),
             pa.field("__timestamp", pa.int64()),
         ]
         fields += [pa.field(c.name, arrow_type(c.type)) for c in decoder.columns]
@@ -50,13 +53,14 @@ class InputTable:
     def add(
         self, partition: int, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int
     ) -> None:
-        """One input record; a stream has no use for a null value."""
+        """One input record."""
         self.records += 1
         if value is None:
-            return
-        row = self._decoder.row(key, value, timestamp_ms)
+            row = self._decoder.tombstone(key, timestamp_ms)
+        else:
+            row = self._decoder.row(key, value, timestamp_ms)
         if row is not None:
-            self._rows.append((partition, offset, *row))
+            self._rows.append((partition, offset, value is None, *row))
         if len(self._rows) >= _CHUNK_ROWS:
             self._flush()
 
@@ -96,7 +100,9 @@ class Recomputed:
 def recompute_table(batch: BatchQuery, sink: Sink, table: InputTable) -> Recomputed:
     """The rows the table must hold."""
     data = table.table()
-    newest = max(data["__timestamp"].to_pylist(), default=-1)
+    living = data.filter(pc.invert(data["__dead"]))
+    newest = pc.max(living["__timestamp"]).as_py()
+    newest = -1 if newest is None else newest
     return recomputed_rows(run_sql(batch.sql, {INPUT: data}), batch, sink, newest)
 
 
@@ -171,8 +177,21 @@ def recompute_stream(
 ) -> Counter[Key]:
     """How often each output record must be there; `columns` are the sink's, keys first."""
     found = run_sql(batch.sql, {INPUT: table.table()})
-    kinds = [c.type for c in columns]
-    return Counter(tuple(map(json_form, row, kinds)) for row in found)
+    return Counter(stream_record(batch, columns, row, dead=dead) for *row, dead in found)
+
+
+def stream_record(
+    batch: BatchQuery, columns: Sequence[Column], row: Sequence[Any], *, dead: bool
+) -> Key:
+    """A record of a stream's sink, of what DuckDB gave for the sink's `columns`, keys first.
+
+    A record without a value passes as it is, with what its own key says.
+    """
+    values = tuple(json_form(v, c.type) for v, c in zip(row, columns, strict=True))
+    if not dead:
+        return values
+    keys = zip(values, batch.dead_keys, strict=False)
+    return (*(v if kept else None for v, kept in keys), *[None] * len(batch.values))
 
 
 def run_sql(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:

@@ -23,8 +23,7 @@ def rehearse(unit: Unit) -> None:
         Untranslatable: the judge does not know one of them, or a format.
     """
     sink = unit.sink
-    if unit.insertions:
-        raise Untranslatable("INSERT INTO … VALUES writes to it, too")
+    unit.refuse_strange()
     SinkDecoder(
         sink.key_columns, sink.value_columns, (sink.key_format, sink.value_format), windowed=False
     )

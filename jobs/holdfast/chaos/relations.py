@@ -4,7 +4,7 @@ Columns of a source are called `OWNER.NAME`, so that a join can have both sides'
 
     __timestamp   event time in ms
     __partition, __offset   where a source's record is; of joined rows their number
-    __tombstone   a record without a value
+    __dead   a record without a value
     __sure        the row is there in whatever order the records came
     __rank        its place in the order in which its state partition made it
 """
@@ -123,7 +123,7 @@ class Relation:
 
     def final(self) -> Relation:
         """A table's rows in the end: the last change of each key that is not its deletion."""
-        dead = self.column("__tombstone")
+        dead = self.column("__dead")
         last = {key: row for row, key in enumerate(self.row_keys())}
         return self.at([row for row in last.values() if not dead[row]])
 
@@ -149,7 +149,7 @@ class Relation:
             "__timestamp": pa.array(found.times, pa.int64()),
             "__partition": pa.array([0] * count, pa.int32()),
             "__offset": pa.array(range(count), pa.int64()),
-            "__tombstone": pa.array([False] * count, pa.bool_()),
+            "__dead": pa.array([False] * count, pa.bool_()),
             "__sure": pa.array(found.sure, pa.bool_()),
             "__rank": pa.array(range(count), pa.int64()),
         }
@@ -203,7 +203,7 @@ def _relation(
 ) -> Relation:
     bounds = tuple(f"{owner}.{name}" for name in _BOUNDS) if source.window else ()
     fields = [pa.field("__partition", pa.int32()), pa.field("__offset", pa.int64())]
-    fields += [pa.field("__tombstone", pa.bool_())]
+    fields += [pa.field("__dead", pa.bool_())]
     fields += [pa.field(name, pa.int64()) for name in bounds]
     fields += [pa.field("__timestamp", pa.int64())]
     fields += [pa.field(f"{owner}.{c.name}", arrow_type(c.type)) for c in columns]

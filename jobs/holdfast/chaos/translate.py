@@ -10,6 +10,7 @@ from sqlglot import exp
 from holdfast.chaos.evidence import Match
 from holdfast.chaos.expressions import Scope, Translator
 from holdfast.chaos.statement import Parts, Untranslatable, WindowClause, resolved, split
+from holdfast.types.schema import BIGINT
 from holdfast.types.topology import (
     AggregateStep,
     Emit,
@@ -47,6 +48,7 @@ class BatchQuery:
         growing: value columns every update increases; `never_shrinking`: none decreases.
         having: whether groups may be kept out.
         bounds: how many of the window's bounds are in the key.
+        dead_keys: which parts of the key a record without a value has: those of its own key alone.
     """
 
     sql: str
@@ -59,6 +61,7 @@ class BatchQuery:
     having: bool = False
     first_sql: str = ""
     bounds: int = 0
+    dead_keys: tuple[bool, ...] = ()
 
 
 def _refuse_steps(query: Query) -> None:
@@ -104,8 +107,9 @@ def translate(query: Query, partitions: Sequence[int]) -> BatchQuery:
         needed=needed_columns(parts, source),
         stars=tuple(("", c.name, c.name) for c in source.columns),
         carried=tuple(c.name for c in source.key_columns),
+        own_key=tuple(c.name for c in source.key_columns),
     )
-    return outline.stream() if parts.select.args.get("group") is None else outline.table()
+    return outline.stream("__dead") if parts.select.args.get("group") is None else outline.table()
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ class Outline:
         stars: what a star stands for: owner, name in the result, name as a statement may write it.
         carried: columns that are in a stream's result though nobody names them, as written.
         prepared: WHERE has been applied, and every row has its window.
+        own_key: the columns of a record's own key, as written.
     """
 
     sink: Sink
@@ -126,6 +131,7 @@ class Outline:
     stars: tuple[tuple[str, str, str], ...] = ()
     carried: tuple[str, ...] = ()
     prepared: bool = False
+    own_key: tuple[str, ...] = ()
 
     def table(self) -> BatchQuery:
         """One row per group, see `BatchQuery`."""
@@ -177,9 +183,28 @@ class Outline:
         columns = [self.translator.sql(node) for node in nodes if node is not None]
         select = ", ".join(f"{sql} AS c{i}" for i, sql in enumerate([*columns, *extra]))
         return BatchQuery(
-            sql=f"SELECT {select} FROM ({self._rows()})",
+            sql=self._timed(f"SELECT {select} FROM ({self._rows()})", wanted, extra),
             needed=self.needed,
             values=tuple(c.name for c in sink.value_columns),
+            dead_keys=self._dead_keys(),
+        )
+
+    def _timed(self, sql: str, columns: Sequence[str], extra: Sequence[str]) -> str:
+        """Without records whose TIMESTAMP column holds no time: they are not written."""
+        stamp = self.sink.timestamp
+        column = next((c for c in self.sink.columns if stamp and c.name == stamp.column), None)
+        if column is None or column.type != BIGINT or "__dead" not in extra:
+            return sql
+        dead = len(columns) + extra.index("__dead")
+        return f"SELECT * FROM ({sql}) WHERE c{dead} OR c{columns.index(column.name)} >= 0"
+
+    def _dead_keys(self) -> tuple[bool, ...]:
+        if not self.parts.partition_by:
+            return (True,) * len(self.sink.key_columns)
+        own = {written.rpartition(".")[2] for written in self.own_key}
+        return tuple(
+            {resolved(column.this) for column in node.find_all(exp.Column)} <= own
+            for node in self.parts.partition_by
         )
 
     def empty(self, batch: BatchQuery) -> str:
@@ -237,7 +262,9 @@ class Outline:
         if self.prepared:
             return f"SELECT * FROM {INPUT}"
         where = self.parts.select.args.get("where")
-        condition = self.translator.sql(where.this) if where else "TRUE"
+        condition = f"({self.translator.sql(where.this)}) AND NOT __dead" if where else "TRUE"
+        if self.parts.select.args.get("group") is not None:
+            condition += " AND NOT __dead"
         window = self.parts.window
         if window is None:
             return f"SELECT * FROM {INPUT} WHERE {condition}"

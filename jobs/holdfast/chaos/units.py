@@ -4,6 +4,7 @@ that write to one sink.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from holdfast.types.topology import (
 
 __all__ = ["Unit", "units"]
 
+_LIMIT = re.compile(r"functions\.collect_\w+\.limit$")
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -31,11 +34,32 @@ class Unit:
             write internal topics.
         named: every stream and table that statements may name.
         insertions: whether INSERT INTO … VALUES writes to the sink, too.
+        properties: what SET has set for the file.
     """
 
     statements: tuple[tuple[Query, ...], ...]
     named: dict[str, Source]
     insertions: bool = False
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def refuse_strange(self) -> None:
+        """Refuse what no recomputation here knows of.
+
+        Raises:
+            Untranslatable: the sink has other writers, values stand alone in their records, or a
+                property changes what functions do.
+        """
+        bare = [r for r in (self.sink, *self.named.values()) if not r.wrap_single]
+        used = {self.sink.topic, *(s.topic for q in self.queries for s in q.sources)}
+        if any(relation.topic in used for relation in bare):
+            raise Untranslatable("values that stand alone in their records (WRAP_SINGLE_VALUE)")
+        if self.insertions:
+            raise Untranslatable("INSERT INTO … VALUES writes to it, too")
+        if len(self.statements) > 1 and self.sink.kind == "TABLE":
+            raise Untranslatable("several statements write to this table")
+        limit = next((name for name, _ in self.properties if _LIMIT.search(name)), "")
+        if limit and any("COLLECT_" in q.statement.upper() for q in self.queries):
+            raise Untranslatable(f"the property {limit}")
 
     @property
     def sink(self) -> Sink:
@@ -79,7 +103,7 @@ def units(topology: Topology) -> Iterator[Unit]:
             steps = []
     inserted = {insertion.source.topic for insertion in topology.insertions}
     for topic, statements in by_sink.items():
-        yield Unit(tuple(statements), named, topic in inserted)
+        yield Unit(tuple(statements), named, topic in inserted, topology.properties)
 
 
 def _is_plain(query: Query) -> bool:

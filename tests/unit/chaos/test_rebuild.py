@@ -184,13 +184,17 @@ def test_a_table_function_makes_rows_side_by_side() -> None:
     [
         ("CREATE TABLE s AS SELECT f, COLLECT_LIST(ROUND(x)) AS n FROM t GROUP BY f;", "ROUND"),
         (
-            ("CREATE STREAM s AS SELECT a.k, GEO_DISTANCE(v, w, v, w) AS g FROM a "
-            "JOIN b WITHIN 1 HOUR ON a.k = b.k;"),
+            (
+                "CREATE STREAM s AS SELECT a.k, GEO_DISTANCE(v, w, v, w) AS g FROM a "
+                "JOIN b WITHIN 1 HOUR ON a.k = b.k;"
+            ),
             "GEO_DISTANCE",
         ),
         (
-            ("CREATE TABLE s AS SELECT x, LATEST_BY_OFFSET(v) AS n FROM a "
-            "JOIN t ON a.k = t.k GROUP BY x;"),
+            (
+                "CREATE TABLE s AS SELECT x, LATEST_BY_OFFSET(v) AS n FROM a "
+                "JOIN t ON a.k = t.k GROUP BY x;"
+            ),
             "whose order nothing tells",
         ),
     ],

@@ -180,7 +180,7 @@ def test_tombstones_and_undecodable_records_are_in_no_group() -> None:
     batch = translate(asked, [0])
     table = load(batch, records)
     assert table.records == 5
-    assert table.table().num_rows == 1
+    assert table.table()["__dead"].to_pylist() == [False, True]
 
 
 def test_a_count_says_which_columns_only_grow() -> None:
@@ -206,6 +206,25 @@ def test_a_stateless_statement_makes_one_record_of_each_that_passes() -> None:
     table = load(batch, of("seats", 1, 1, 0))
     rows = recompute_stream(batch, asked.sink.value_columns, table)
     assert rows == Counter({("AA", 2): 2})
+
+
+@pytest.mark.parametrize(
+    ("select", "expected"),
+    [
+        ("SELECT id, seats FROM flights", [("id", 1), ("id", None)]),
+        ("SELECT id, seats FROM flights WHERE seats IS NULL OR seats > 0", [("id", 1)]),
+        ("SELECT carrier, seats FROM flights PARTITION BY carrier", [("AA", 1), (None, None)]),
+    ],
+)
+def test_a_record_without_a_value_passes_where_there_is_no_where(
+    select: str, expected: list[Any]
+) -> None:
+    by = "ID" if "id" in select else "CARRIER"
+    asked = query(select, [by], ["SEATS"])
+    batch = translate(asked, [0])
+    table = load(batch, [flight("AA", seats=1), None])
+    columns = (*asked.sink.key_columns, *asked.sink.value_columns)
+    assert recompute_stream(batch, columns, table) == Counter(expected)
 
 
 @pytest.mark.parametrize(
