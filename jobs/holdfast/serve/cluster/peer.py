@@ -22,6 +22,8 @@ _CONNECT_S = 1.0
 _ANSWER_S = 5.0  # of a look-up; another holder is asked after that
 _SILENT_S = 15.0  # of a stream: it says at least every few seconds that it lives
 _TOGETHER_MAX = 500  # look-ups of one request
+# Also what an answer of another version raises when it is read.
+_BROKEN = (httpx.HTTPError, httpx.StreamError, OSError, ValueError, KeyError, TypeError)
 _SENDING_MAX = 4  # such requests at a time
 
 
@@ -99,11 +101,11 @@ class Peer:
                 with self._asking():
                     content = wire.pack([question.fields for question in questions])
                     answer = await self._http.post("/internal/get", content=content)
-                    answers = self._read(answer)
+                    for question, fields in zip(questions, self._read(answer), strict=True):
+                        _settle(question.answer, fields)
             except HoldfastError as error:
-                answers = [wire.from_error(error)] * len(questions)
-            for question, fields in zip(questions, answers, strict=True):
-                _settle(question.answer, fields)
+                for question in questions:
+                    _settle(question.answer, wire.from_error(error))
 
     async def scan(
         self,
@@ -157,7 +159,7 @@ class Peer:
     def _asking(self) -> Generator[None, None, None]:
         try:
             yield
-        except (httpx.HTTPError, httpx.StreamError, ValueError, KeyError, TypeError) as error:
+        except _BROKEN as error:
             raise self._silent(str(error) or type(error).__name__) from error
 
     def _silent(self, why: str) -> NoHolder:
