@@ -75,6 +75,11 @@ def altered(script: Script, catalog: Catalog, statement: AlterSource) -> Source:
         InvalidStatement: it is not declared, made by a query, or has the column already.
     """
     name, kind = statement.name, statement.kind.lower()
+    if name.text not in catalog:
+        raise script.invalid(
+            name.at, f"Source {name.text} does not exist.",
+            action=did_you_mean(name.text, catalog.names()),
+        )  # fmt: skip
     found = catalog.source(name)
     if found.kind != statement.kind:
         raise script.invalid(
@@ -145,9 +150,10 @@ def check_source(script: Script, catalog: Catalog, statement: AssertSource) -> N
     found = catalog.source(statement.name)
     if found.kind != statement.kind:
         raise script.invalid(
-            statement.at, f"Expected {statement.name.text} to be a {statement.kind}, but it is a "
-            f"{found.kind}",
-        )  # fmt: skip
+            statement.at,
+            f"Expected type does not match actual for source {found.name}. "
+            f"Expected: {statement.kind}; actual: {found.kind}",
+        )
     wanted = [(c.name.text, c.type, "KEY" in c.constraint) for c in statement.columns]
     keys = {c.name for c in found.key_columns}
     actual = [(c.name, c.type, c.name in keys) for c in found.columns]
