@@ -64,6 +64,7 @@ class HttpApp:
             ("GET", "/v1/query"): ours.query_events,
             ("POST", "/close-query"): queries.close_query,
             ("POST", "/ksql"): statements.statements,
+            ("POST", "/inserts-stream"): statements.insert,
             ("GET", "/info"): about.info,
             ("GET", "/clusterStatus"): about.cluster,
             ("GET", "/status"): about.status,
@@ -96,7 +97,7 @@ class HttpApp:
 
     async def _http(self, request: Request) -> None:
         scope = request.scope
-        route = (scope["method"], scope["path"])
+        route = _route(scope)
         handler = self._routes.get(route)
         if handler is None and route in self._public:
             await self._public[route](request, ANYONE)
@@ -180,6 +181,14 @@ class HttpApp:
             await request.respond(b"", status=307, headers={"location": "/console/"})
             return
         await request.json({"server": "holdfast", "openapi": "/openapi.json"})
+
+
+def _route(scope: Scope) -> tuple[str, str]:
+    """HEAD is GET (the server leaves the body out), and a last slash says nothing."""
+    method, path = scope["method"], scope["path"]
+    if len(path) > 1 and path[-1] == "/":
+        path = path.rstrip("/") or "/"
+    return "GET" if method == "HEAD" else method, path
 
 
 @lru_cache(maxsize=256)

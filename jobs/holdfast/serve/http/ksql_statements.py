@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.config.properties import KAFKA_PREFIX
 from holdfast.config.table import rows as property_rows
-from holdfast.errors import HoldfastError, InvalidStatement
+from holdfast.errors import BadRequest, HoldfastError, InvalidStatement
 from holdfast.serve.http.access import Client, check_readable
 from holdfast.serve.http.context import Context
 from holdfast.serve.http.entities import (
@@ -88,6 +88,10 @@ class KsqlStatements:
                 found.append({**entity, "statementText": one, "warnings": []})
         self._context.audit.note(request.started_s, who=client.name, statement=text, ended="done")
         await request.json(found)
+
+    async def insert(self, request: Request, client: Client) -> None:
+        """POST /inserts-stream, which ksqlDB has and a server that only reads has not."""
+        raise BadRequest("rows are not inserted here.", action=_HOW_TO_CHANGE)
 
     def _one(self, text: str, known: Definitions, client: Client) -> _Entity | None:
         script = Script(text)

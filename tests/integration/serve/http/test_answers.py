@@ -213,6 +213,14 @@ def test_paths_and_methods_that_are_not(http: httpx.Client) -> None:
     assert http.get("/query-stream").status_code == 405
     assert "POST" in http.get("/query-stream").json()["message"]
     assert http.post("/status/stream/X/create").status_code == 404
+    assert "Kafka producer" in http.post("/inserts-stream", content=b"{}").json()["message"]
+
+
+def test_heads_and_last_slashes(http: httpx.Client) -> None:
+    found = http.head("/healthcheck")
+    assert (found.status_code, found.content) == (200, b"")
+    assert http.get("/info/").json() == http.get("/info").json()
+    assert http.get("//").status_code == 200
 
 
 def test_every_path_of_the_openapi_document_is_there(http: httpx.Client) -> None:
