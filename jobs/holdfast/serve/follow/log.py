@@ -55,7 +55,7 @@ class Log:
             whole = transactions.add(chunk)
             if whole is not None and len(whole):
                 return whole
-        return Chunk([], [], [], [], end)
+        return transactions.rest(end)
 
     def _refuse_old(self, chunk: Chunk, start: int) -> None:
         """Tombstones may be gone by now, and nobody could tell."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.state.changelog import MARKER_KEY
 from holdfast.transport.reader import Chunk
 
@@ -35,6 +37,11 @@ class Transactions:
         rest = chunk.part(last + 1, len(chunk), chunk.position)
         self._kept = [rest] if len(rest) else []
         return whole
+
+    def rest(self, position: int) -> Chunk:
+        """What is kept, where a transaction is known to end: its marker has been compacted away."""
+        kept, self._kept = self._kept, []
+        return replace(_joined([*kept, Chunk([], [], [], [], position)]), position=position)
 
 
 def _last_marker(chunk: Chunk) -> int:

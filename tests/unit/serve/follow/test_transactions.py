@@ -37,6 +37,15 @@ def test_what_comes_out_ends_in_a_marker(sizes: list[int], cuts: list[int], tail
     assert transactions.open == (tail > 0)
 
 
+def test_what_has_lost_its_marker_is_given_out_where_it_must_end() -> None:
+    transactions = Transactions(has_markers=True)
+    assert transactions.add(chunk([b"\x01a", b"\x01b"], 5)) is None
+    assert transactions.add(chunk([b"\x01c"], 9)) is None
+    rest = transactions.rest(20)
+    assert (rest.offsets, rest.position) == ([5, 6, 9], 20)
+    assert (len(transactions.rest(30)), transactions.open) == (0, False)
+
+
 def test_without_markers_everything_is_given_out_at_once() -> None:
     transactions = Transactions(has_markers=False)
     part = chunk([b"a", b"b"], 5)
