@@ -115,7 +115,7 @@ class HttpApp:
         await handler(request, client)
 
     def _client(self, request: Request) -> Client:
-        return self._context.client(request.scope, request.scope["headers"])
+        return self._context.client(request, request.scope["headers"])
 
     def _in_trees(self, method: str, path: str) -> _Handler:
         for wanted, start, end, handler in self._trees:

@@ -21,6 +21,7 @@ _log = logging.getLogger(__name__)
 
 _LITERAL = re.compile(r"'(?:[^']|'')*'?|(?<![\w`\"])[0-9][\w.]*")
 _FLUSH_S = 0.5
+_STATEMENT_MAX = 4_000  # characters
 _LINES_MAX = 100_000  # waiting to be written; a disk that does not keep up loses lines, and says so
 
 
@@ -49,8 +50,10 @@ class Audit:
         if len(self._lines) >= _LINES_MAX:
             self._lost += 1
             return
-        if not self._literals and "statement" in fields:
-            fields["statement"] = without_literals(str(fields["statement"]))
+        statement = fields.get("statement")
+        if statement is not None:
+            plain = statement if self._literals else without_literals(statement)
+            fields["statement"] = plain[:_STATEMENT_MAX]
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
         ms = round((time.monotonic() - started_s) * 1000, 3)
         self._lines.append(orjson.dumps({"at": at, **fields, "ms": ms}, default=str) + b"\n")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from holdfast.errors import BadRequest
 from holdfast.serve.contract import Serving
 from holdfast.serve.http.access import ANYONE, Access, Client
 from holdfast.serve.http.audit import Audit
@@ -17,7 +18,7 @@ from holdfast.serve.http.forms import Form
 from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.pump import Ended, Running, closed, pump
 from holdfast.serve.http.rates import Rates
-from holdfast.serve.http.request import Limits, Request, Scope
+from holdfast.serve.http.request import Limits, Request
 from holdfast.serve.queries import Answer, Ask, Queries
 
 __all__ = ["Context", "Noted"]
@@ -45,16 +46,22 @@ class Context:
     limits: Limits
     running: Running
 
-    def client(self, scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> Client:
+    def client(self, request: Request, headers: Iterable[tuple[bytes, bytes]]) -> Client:
         """Who asks; one request of theirs is taken.
 
         Raises:
             BadRequest: no token that is known.
             Overloaded: too many requests.
         """
-        client = self.access.client(headers)
-        who = client.name if client is not ANYONE else str((scope.get("client") or [""])[0])
-        self.rates.take(who)
+        try:
+            client = self.access.client(headers)
+        except BadRequest as error:
+            place = {"path": request.scope["path"], "from": request.address}
+            self.audit.note(
+                request.started_s, who="", ended=Ended.FAILED, error=error.fact, **place
+            )
+            raise
+        self.rates.take(client.name if client is not ANYONE else request.address)
         return client
 
     @contextlib.asynccontextmanager
@@ -72,8 +79,8 @@ class Context:
         finally:
             answer = found.answer
             self.audit.note(
-                request.started_s, who=client.name, statement=sql, rows=found.rows,
-                tables=answer.tables if answer else (), ended=found.ended,
+                request.started_s, who=client.name, **{"from": request.address}, statement=sql,
+                tables=answer.tables if answer else (), rows=found.rows, ended=found.ended,
                 **({"error": error} if error else {}),
             )  # fmt: skip
             kind = "push" if answer and answer.push else "pull"

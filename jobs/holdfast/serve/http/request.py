@@ -67,6 +67,11 @@ class Request:
         return ""
 
     @property
+    def address(self) -> str:
+        """Where it comes from; empty when that is not known."""
+        return str((self.scope.get("client") or [""])[0])
+
+    @property
     def http2(self) -> bool:
         return str(self.scope.get("http_version", "")).startswith("2")
 

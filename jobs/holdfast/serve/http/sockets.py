@@ -65,7 +65,7 @@ class Sockets:
         headers = list(request.scope["headers"])
         if isinstance(body.get("authorization"), str):
             headers = [(b"authorization", body["authorization"].encode("utf-8", "replace"))]
-        client = self._context.client(request.scope, headers)
+        client = self._context.client(request, headers)
         return ask_of(body, self._context.limits.timeout_s), client
 
     async def _answer(self, request: Request, client: Client, ask: Ask) -> None:

@@ -116,6 +116,7 @@ def test_the_audit_log_tells_who_asked_what_but_no_secret(
     server: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     _ask(server, _bearer("t-all"))
+    _ask(server, _bearer("guessed"))
     _ask(server, _bearer("t-none"))
     path = Path(str(server.listen.audit))
     deadline = time.monotonic() + 20
@@ -128,8 +129,14 @@ def test_the_audit_log_tells_who_asked_what_but_no_secret(
     assert mine["statement"] == "SELECT ONE WHERE NAME = ? AND COUNT > ?"
     assert (mine["rows"], mine["tables"]) == (1, ["PER_CUSTOMER"])
     assert mine["ms"] > 0
+    assert mine["from"] == "127.0.0.1"
     assert [line for line in lines if line["who"] == "none"][-1]["error"] == "NotAllowed"
-    for secret in ("t-all", "t-none", "private", token_hash("t-all")):
+    stranger = next(line for line in reversed(lines) if line["who"] == "")
+    assert (stranger["path"], stranger["error"]) == (
+        "/v1/query",
+        "the request's token is not known here.",
+    )
+    for secret in ("guessed", "t-all", "t-none", "private", token_hash("t-all")):
         assert secret not in text
         assert secret not in caplog.text
 
