@@ -31,6 +31,12 @@ _FIXED = {
     "spark.sql.caseSensitive": "true",  # names are resolved by the planner
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a doubled key must not fail the job
     "spark.sql.session.timeZone": "UTC",
+    # Spark's checkpoint is scratch (ADR 2).  By default each of its files has two checksum files,
+    # and each write starts half a dozen processes (readlink, chmod).
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager",
     "spark.sql.streaming.metricsEnabled": "true",
     "spark.sql.streaming.pollingDelay": "20ms",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
