@@ -182,8 +182,9 @@ def test_rows_of_another_statement_are_not_read_and_not_thrown_away(job: TableJo
         async with server(job) as node:
             table = await level(node)
             statements, topology = job.sql, job.topology
-            job.sql = job.sql.replace("COUNT(*) AS n", "SUM(amount) AS n")
-            job.topology = compile_text(job.sql)
+            changed_sql = statements.replace("COUNT(*) AS n", "SUM(amount) AS n")
+            # The text is looked at first, so it changes last.
+            job.topology, job.sql = compile_text(changed_sql), changed_sql
             await until(lambda: node.catalog.version == 2)
             changed = node.catalog.tables()["COUNTS"]
 
@@ -196,7 +197,7 @@ def test_rows_of_another_statement_are_not_read_and_not_thrown_away(job: TableJo
 
             await until(refused)
             assert changed != table
-            job.sql, job.topology = statements, topology
+            job.topology, job.sql = topology, statements
             await until(lambda: node.catalog.version == 3)
             assert await contents(node, await level(node)) == {"a": 2, "b": 1}
 
