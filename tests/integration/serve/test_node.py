@@ -22,6 +22,7 @@ from holdfast.serve.follow.local import Terms
 from holdfast.serve.node import Node, opened
 from holdfast.sql import compile_text
 from holdfast.transport.admin import Admin
+from holdfast.transport.reader import PartitionReader
 from holdfast.transport.topic_settings import TopicSettings
 from tests.table_job import TableJob, settings_of
 
@@ -254,6 +255,48 @@ def test_a_reader_that_was_away_is_told_what_it_missed(job: TableJob) -> None:
                         if change.position >= after[partition]:
                             break
             assert told == {"k1": 3, "k2": 2, "k3": 2, "k4": 2, "new1": 1, "new2": 1}
+
+    asyncio.run(run())
+
+
+def test_a_compacted_changelog_tells_the_last_of_each_key(job: TableJob) -> None:
+    async def run() -> None:
+        before = job.commit({"a": 1, "b": 1, "c": 1})
+        client = job.settings.client()
+        cleaned = {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+        TopicSettings(client).alter(job.changelog, cleaned)
+        for _ in range(10):
+            job.commit({"a": 1, "b": 1})
+            await asyncio.sleep(0.02)
+        readers = [PartitionReader(client, job.changelog, p) for p in range(2)]
+
+        def records() -> int:
+            chunks = (c for r in readers for c in r.read(0, r.bounds()[1]))
+            return sum(map(len, chunks))
+
+        written = records()
+
+        async def is_cleaned() -> bool:
+            job.commit({"a": 1, "b": 1})  # an append closes a segment whose time is over
+            return await asyncio.to_thread(records) < written
+
+        await until(is_cleaned)
+        for reader in readers:
+            reader.close()
+        async with server(job) as node:
+            table = await level(node)
+            assert await contents(node, table) == dict(job.written)
+            after = {p: s.position for p, s in (await node.reader.positions(table)).items()}
+            told: dict[str, int | None] = {}
+            for partition in range(2):
+                changes = node.reader.changes(table, partition, since=before[partition])
+                async with aclosing(changes), asyncio.timeout(WAIT_S):
+                    async for change in changes:
+                        told |= values(table, change.keys, change.rows)
+                        if told.items() >= {k: job.written[k] for k in told}.items():
+                            break
+                    assert change.position <= after[partition]
+            assert told == {"a": job.written["a"], "b": job.written["b"]}
 
     asyncio.run(run())
 
