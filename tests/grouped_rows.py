@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from holdfast.tasks.keys import split_windowed
 from holdfast.tasks.processors.aggregate_state import HAS_NEW, HAS_OLD, WINDOW
-from holdfast.tasks.processors.base import KEY, NO_TIME, Changes
+from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.topology import (
@@ -80,6 +80,10 @@ class Grouped:
         self.order: list[int] = []
         self._offset = 0
         self._read: dict[tuple[str, tuple[int, int] | None], list[Any] | None] = {}
+
+    def use(self, processor: Processor) -> None:
+        """Another processor of the same query."""
+        self._processor = processor
 
     def feed(self, records: Sequence[Record]) -> list[Change]:
         """A batch of records, in the order of their offsets."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.tasks.processors.session import SessionProcessor
 from holdfast.types.topology import Emit, Window, WindowKind
 from tests.grouped_rows import Grouped, Record, query_of
 
@@ -88,6 +89,30 @@ def test_batches_of_one_record_are_records(records: list[Record]) -> None:
         assert batches.rows == single.rows
     assert batches.table() == single.table()
     assert batches.dropped_late == single.dropped_late
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b", "ab"]), st.integers(0, 9), st.integers(-4, 14))),
+    _CUTS,
+    st.sampled_from([0, 3, 20]),
+    st.sampled_from([0, 1, 100]),
+)
+def test_final_sessions_of_a_batch_are_those_of_its_records(
+    steps: list[Record], cuts: set[int], grace_ms: int, more_ms: int
+) -> None:
+    kept_ms = GAP + grace_ms + more_ms
+    window = Window(WindowKind.SESSION, GAP, GAP, grace_ms, kept_ms)
+    query = query_of(window, Emit.FINAL, lists=False)
+    times = [100 + time for time in accumulate(step for _, _, step in steps)]
+    records = [(k, v, max(t, 0)) for (k, v, _), t in zip(steps, times, strict=True)]
+    columns, single = Grouped(query), Grouped(query)
+    single.use(SessionProcessor(query))
+    edges = sorted({0, *(c for c in cuts if c < len(records)), len(records)})
+    for start, end in pairwise(edges):
+        assert columns.feed(records[start:end]) == single.feed(records[start:end])
+        assert columns.order == single.order
+        assert columns.rows == single.rows
+    assert columns.dropped_late == single.dropped_late
 
 
 @given(_RECORDS, _CUTS)

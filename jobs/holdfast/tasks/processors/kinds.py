@@ -9,9 +9,17 @@ from holdfast.tasks.processors.base import Processor
 from holdfast.tasks.processors.joins import row_processor
 from holdfast.tasks.processors.session import SessionProcessor
 from holdfast.tasks.processors.session_batch import SessionBatchProcessor
+from holdfast.tasks.processors.session_final import SessionFinalProcessor
 from holdfast.types.topology import AggregateStep, Emit, Query, WindowKind
 
 __all__ = ["processor_of"]
+
+
+_SESSIONS: dict[Emit, type[SessionProcessor]] = {
+    Emit.BATCH: SessionBatchProcessor,
+    Emit.RECORD: SessionProcessor,
+    Emit.FINAL: SessionFinalProcessor,
+}
 
 
 def processor_of(query: Query) -> Processor:
@@ -23,8 +31,7 @@ def processor_of(query: Query) -> Processor:
     if isinstance(query.step, AggregateStep):
         window = query.step.window
         if window is not None and window.kind is WindowKind.SESSION:
-            batch = query.step.emit is Emit.BATCH
-            return SessionBatchProcessor(query) if batch else SessionProcessor(query)
+            return _SESSIONS[query.step.emit](query)
         if not by_record(query.step):
             return AggregateProcessor(query)
         return RecordAggregateProcessor(query)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -16,9 +18,24 @@ from holdfast.tasks.processors.session import SessionProcessor
 from holdfast.tasks.processors.session_clusters import Clusters
 from holdfast.types.topology import TIMESTAMP, AggregateStep, Query
 
-__all__ = ["SessionBatchProcessor"]
+__all__ = ["Merged", "SessionBatchProcessor"]
 
 Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A batch's records with keys, in order, and the sessions that they are in.
+
+    Attributes:
+        before: the states of `clusters.stored`.
+        after: the states of `clusters`.
+    """
+
+    records: pa.Table
+    clusters: Clusters
+    before: Columns
+    after: Columns
 
 
 class SessionBatchProcessor(SessionProcessor):
@@ -37,8 +54,8 @@ class SessionBatchProcessor(SessionProcessor):
         clusters = Clusters.of_batch(keyed, self._window, stream_time_ms, store)
         live = keyed.filter(pa.array(clusters.of >= 0))
         _, _, before = self._state.codec.decode(clusters.stored.rows)
-        after = self._after(clusters, before, live)
-        sink, causes = self._sink(clusters, before, after)
+        merged = Merged(keyed, clusters, before, self._after(clusters, before, live))
+        sink, causes = self._told(merged, stream_time_ms, store)
         keys, stays = clusters.state_keys, clusters.stays
         gone = [clusters.stored.names[n] for n in np.flatnonzero(~stays).tolist()]
         none: list[bytes | None] = [None] * len(gone)
@@ -46,7 +63,7 @@ class SessionBatchProcessor(SessionProcessor):
         newest = pc.max(keyed[TIMESTAMP]).as_py()
         return Changes(
             keys=keys + gone,
-            rows=[*self._state.codec.encode(clusters.ends, after), *none],
+            rows=[*self._state.codec.encode(clusters.ends, merged.after), *none],
             created=[keys[n] for n in np.flatnonzero(is_new).tolist()],
             removed=len(gone),
             sink_keys=list(sink.keys),
@@ -102,16 +119,16 @@ class SessionBatchProcessor(SessionProcessor):
             }
         )
 
-    def _sink(self, clusters: Clusters, before: Columns, after: Columns) -> tuple[SinkRows, Rows]:
+    def _told(self, merged: Merged, stream_time_ms: int, store: StoreView) -> tuple[SinkRows, Rows]:
         """Tombstones of sessions that are in others now, and the rows of those; causes."""
-        stored = clusters.stored
+        clusters, stored = merged.clusters, merged.clusters.stored
         key = np.concatenate([stored.key, clusters.key])
         starts = np.concatenate([stored.starts, clusters.starts])
         ends = np.concatenate([stored.ends, clusters.ends])
-        whole = [pa.concat_arrays(pair) for pair in zip(before, after, strict=True)]
-        finished = self._state.finish(whole)
+        pairs = zip(merged.before, merged.after, strict=True)
+        finished = self._state.finish([pa.concat_arrays(pair) for pair in pairs])
         passes = self._results.passes(_frame(clusters.keys, key, starts, ends), finished)
-        nodes, alive, causes = _told(clusters, passes)
+        nodes, alive, causes = _changes(clusters, passes)
         at = pa.array(nodes)
         frame = _frame(clusters.keys, key[nodes], starts[nodes], ends[nodes])
         shown = {name: array.take(at) for name, array in finished.items()}
@@ -122,7 +139,7 @@ def _frame(keys: pa.Array, key: Rows, starts: Rows, ends: Rows) -> Frame:
     return Frame(keys.take(pa.array(key)).to_pylist(), starts.tolist(), ends.tolist())
 
 
-def _told(
+def _changes(
     clusters: Clusters, passes: npt.NDArray[np.bool_]
 ) -> tuple[Rows, npt.NDArray[np.bool_], Rows]:
     """Which rows are told in which order, whether they are there, and the records that caused it.
