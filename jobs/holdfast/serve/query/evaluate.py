@@ -43,17 +43,13 @@ class Interrupt:
         with self._lock:
             self._connection = None
 
-    @property
-    def computing(self) -> bool:
-        """Whether there is something to interrupt."""
-        return self._connection is not None
-
-    def ask(self) -> None:
-        """Interrupt what runs."""
+    def ask(self) -> bool:
+        """Interrupts what runs.  Ask again while it says True: DuckDB hears it once it computes."""
         with self._lock:
             self._asked = True
             if self._connection is not None:
                 self._connection.interrupt()
+            return self._connection is not None
 
 
 class Evaluation:

@@ -23,6 +23,7 @@ from holdfast.serve.query.together import Together, plain_rows
 __all__ = ["Pull"]
 
 T = TypeVar("T")
+_INSIST_S = 0.05
 _FEW = 500  # rows that are decoded at once, on the loop
 _INSTANT = 64  # of these the loop is not held long enough for another thread to be worth it
 
@@ -171,11 +172,16 @@ class Pull:
             async with asyncio.timeout_at(deadline):
                 return await loop.run_in_executor(self._pool, work, interrupt)
         except TimeoutError:
-            interrupt.ask()
+            _end(interrupt)
             raise _timed_out() from None
         except asyncio.CancelledError:
-            interrupt.ask()
+            _end(interrupt)
             raise
+
+
+def _end(interrupt: Interrupt) -> None:
+    if interrupt.ask():
+        asyncio.get_running_loop().call_later(_INSIST_S, _end, interrupt)
 
 
 async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -132,12 +134,19 @@ def test_one_that_fails_takes_no_other_with_it(loop: asyncio.Runner, goods: Shop
 def test_what_nobody_waits_for_is_not_computed() -> None:
     endless = OutputColumn(Column("X", BIGINT), None, "(SELECT count(*) FROM range(1000000000000))")
     read = Read(Source("T", "TABLE", "t", (), ()), False, (endless,), None, EVERYTHING)
-    evaluation, interrupt = Evaluation(read, filtered=True), Interrupt()
+    evaluation, interrupt, begun = Evaluation(read, filtered=True), Interrupt(), threading.Event()
+    begin = interrupt.begin
+
+    def begin_and_tell(connection: duckdb.DuckDBPyConnection) -> None:
+        begin(connection)
+        begun.set()
+
+    interrupt.begin = begin_and_tell  # type: ignore[method-assign]
     with ThreadPoolExecutor(1) as pool:
         computing = pool.submit(evaluation.over, pa.table({"N": [1]}), interrupt)
-        while not interrupt.computing:
-            pass
-        interrupt.ask()
+        begun.wait()
+        while not wait([computing], timeout=0.01).done:
+            interrupt.ask()
         with pytest.raises(QueryTimedOut, match="nobody waits"):
             computing.result()
         with pytest.raises(QueryTimedOut):
