@@ -162,3 +162,17 @@ def test_cases_in_sql(tmp_path: Path) -> None:
     assert "B;" in second.statements
     with pytest.raises(InvalidTestCase, match="has no line '--@test: NAME'"):
         list(cases_at(tmp_path / "statements_only.sql"))
+
+
+def test_a_case_in_sql_runs_scripts(tmp_path: Path) -> None:
+    folder = tmp_path / "cases"
+    folder.mkdir()
+    (tmp_path / "above.sql").write_text("CREATE A;")
+    (folder / "beside.sql").write_text("CREATE B;")
+    file = folder / "cases.sql"
+    file.write_text("--@test: x\nRUN SCRIPT '/above.sql';\n run script 'beside.sql';\nC;\n")
+    (case,) = cases_at(file)
+    assert case.statements.split() == ["CREATE", "A;", "CREATE", "B;", "C;"]
+    file.write_text("--@test: x\nRUN SCRIPT 'gone.sql';\n")
+    with pytest.raises(InvalidTestCase, match=r"runs the script gone\.sql, which is not there"):
+        list(cases_at(file))
