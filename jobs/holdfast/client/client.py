@@ -109,7 +109,8 @@ class Client:
         Args:
             sql: one SELECT with EMIT CHANGES.
             resume: go on after this token of an earlier iteration.
-            properties: such as `auto.offset.reset`: `earliest` gives the table's contents first.
+            properties: such as `auto.offset.reset`: `earliest` gives the table's contents first, a
+                state partition at a time (one is held in memory until it is whole).
             state: its `token` resumes after the rows given so far; within a batch of rows that
                 changed together, after the batch before.
 

@@ -222,7 +222,9 @@ class Changes:
     token: str = ""
     ended: bool = False
     given: int = 0
-    _waiting: list[Any] = field(default_factory=list)
+    _waiting: list[str] = field(default_factory=list)
+    _gone: set[int] = field(default_factory=set)
+    _told: int = 0  # how many of those that wait were before the last line about them
 
     def connected(self) -> None:
         """A connection begins: what the last one left unfinished is forgotten.
@@ -230,7 +232,7 @@ class Changes:
         Raises:
             PositionLost: rows were given, but nothing tells where to go on.
         """
-        self._waiting.clear()
+        self._taken()
         if self.given and not self.token:
             raise PositionLost(
                 f"the connection was lost after {self.given:,} rows, before the server told how to "
@@ -256,11 +258,14 @@ class Changes:
             self.columns = tuple(c["name"] for c in told["columns"])
             self.types = tuple(c["type"] for c in told["columns"])
             return
-        rows = self._ready(frozenset(told.get("gone", ())))
-        yield from rows[:-1]
-        self.token = told.get("resume") or self.token
-        self.ended = "end" in told
-        yield from rows[-1:]
+        self._gone.update(self._told + index for index in told.get("gone", ()))
+        self._told = len(self._waiting)
+        if "resume" in told or "end" in told:
+            rows = self._ready()
+            yield from rows[:-1]
+            self.token = told.get("resume") or self.token
+            self.ended = "end" in told
+            yield from rows[-1:]
 
     def check_end(self) -> None:
         """The connection was closed as it should be.
@@ -271,12 +276,17 @@ class Changes:
         if not self.ended:
             raise Retriable("the server closed the connection before the query's end.")
 
-    def _ready(self, gone: frozenset[int]) -> Sequence[Row]:
-        lines, self._waiting = self._waiting, []
+    def _ready(self) -> list[Row]:
         decode = decoder(self.types)
         names = {name: index for index, name in enumerate(self.columns)}
+        lines, gone = self._taken()
         self.given += len(lines)
         return [
             Row(names, decode(loads(line, self.types)), gone=index in gone)
             for index, line in enumerate(lines)
         ]
+
+    def _taken(self) -> tuple[list[str], set[int]]:
+        taken = self._waiting, self._gone
+        self._waiting, self._gone, self._told = [], set(), 0
+        return taken

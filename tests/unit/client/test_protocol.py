@@ -34,6 +34,14 @@ def test_rows_wait_for_the_token_that_resumes_after_them() -> None:
     assert [(r["A"], r.gone) for r in rows] == [(2, False), (3, True)]
     with pytest.raises(Retriable, match="before the query's end"):
         changes.check_end()
+    assert list(changes.line("[4]")) == []
+    assert list(changes.line("[5]")) == []
+    assert list(changes.line('{"gone":[0]}')) == []  # a part that cannot be resumed behind
+    assert list(changes.line("[6]")) == []
+    assert list(changes.line("[7]")) == []
+    rows = list(changes.line('{"resume":"t7","gone":[1]}'))
+    assert [(r["A"], r.gone) for r in rows] == [(4, True), (5, False), (6, False), (7, True)]
+    assert changes.token == "t7"
     assert list(changes.line('{"end":true}')) == []
     changes.check_end()
 

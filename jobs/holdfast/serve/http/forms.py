@@ -54,7 +54,7 @@ def ready(answer: Answer, batch: pa.RecordBatch | None) -> _Rows:
     return rows_of(batch, answer.columns)
 
 
-def _gone(batch: pa.RecordBatch | None) -> dict[str, list[int]]:
+def _gone(batch: pa.RecordBatch | None) -> dict[str, Any]:
     """Which rows of a push query's batch tell that a row has left its result."""
     gone = gone_rows(batch) if batch is not None else []
     return {"gone": gone} if gone else {}
@@ -223,20 +223,28 @@ class ObjectForm(Chunked):
 class LinesForm(Chunked):
     """Our NDJSON: a line that describes, a line per row (an array), and what is known after them.
 
-    Lines that are objects have `columns`, `resume` (of a push query, after each batch; with `gone`,
-    the places of those rows of the batch that have left the result), `end` or `error`; empty lines
-    show that the query lives.
+    Lines that are objects have `columns`, `resume`, `gone`, `end` or `error`; empty lines show that
+    the query lives.  `resume` comes when a push query can go on behind all rows so far: within a
+    table's contents that is after each partition.  `gone` are the places of those rows since the
+    last such line that have left the result.
     """
 
     kind = NDJSON
 
+    def __init__(self) -> None:
+        self._token = ""
+
     def head(self, answer: Answer) -> bytes:
+        self._token = answer.token
         return orjson.dumps(described(answer)) + b"\n"
 
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
         lines = [orjson.dumps(row) for row in ready(answer, batch)]
-        if answer.push:
-            lines.append(orjson.dumps({"resume": answer.token, **_gone(batch)}))
+        told: dict[str, Any] = _gone(batch)
+        if answer.push and answer.token != self._token:
+            self._token = told["resume"] = answer.token
+        if told:
+            lines.append(orjson.dumps(told))
         return [b"\n".join(lines) + b"\n"] if lines else []
 
     def beat(self) -> bytes:

@@ -155,6 +155,9 @@ class Subscription:
         async with closing(changes):
             async for change in changes:
                 batch = await self._made(change, None)
+                if batch is None and change.last:
+                    # Without rows, but the token resumes behind the contents now.
+                    batch = pa.RecordBatch.from_pylist([], self._plan.evaluation.schema)
                 if batch is not None:
                     yield batch
                 if change.last or self._left == 0:
