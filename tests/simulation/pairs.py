@@ -1,23 +1,19 @@
-"""A join of two streams in the simulation: what Spark makes of its input, and what must come."""
+"""A join of two streams in the simulation: what Spark makes of its input."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
-from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.sql.plan import compile_text
 from holdfast.tasks.processors.base import row_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import Query, Topology
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.statements import Record, decode
+from tests.simulation.statements import Record
 
-__all__ = ["PAIRS", "judged_pairs", "pair_rows", "pairs_topology"]
+__all__ = ["PAIRS", "pair_rows", "pairs_topology"]
 
 PAIRS = "pairs"
 _SQL = """
@@ -62,31 +58,3 @@ def _encoded(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> bytes:
     arrays = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     return bytes(batch.serialize().to_pybytes())
-
-
-def judged_pairs(topology: Topology, kafka: FakeKafka) -> JobVerdict:
-    """Every pair is in the sink, once."""
-    query = topology.queries[0]
-    left, right = (_visible(kafka, source.topic) for source in query.sources)
-    expected = Counter((a.key, a.value, b.value) for a in left for b in right if a.key == b.key)
-    actual: Counter[tuple[Any, ...]] = Counter()
-    for log in kafka.topics[query.sink.topic].logs:
-        for entry in log.visible(0, log.stable_end, 1 << 30):
-            row = orjson.loads(entry.value or b"{}")
-            actual[(entry.key or b"").decode(), row["V"], row["W"]] += 1
-    findings = _findings(expected - actual, "missing") + _findings(actual - expected, "too many")
-    table = TableVerdict(query.sink.name, findings, len(left) + len(right), actual.total())
-    return JobVerdict("app", (table,), 0.0)
-
-
-def _visible(kafka: FakeKafka, topic: str) -> list[Record]:
-    found = []
-    for p, log in enumerate(kafka.topics[topic].logs):
-        found += decode(p, log.visible(0, log.stable_end, 1 << 30))
-    return [record for record in found if record.key is not None]
-
-
-def _findings(wrong: Counter[tuple[Any, ...]], what: str) -> tuple[Finding, ...]:
-    if not wrong:
-        return ()
-    return (Finding("pairs", Verdict.INVALID, f"{wrong.total()} pairs are {what}: {wrong}"),)

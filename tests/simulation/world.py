@@ -27,7 +27,7 @@ from tests.simulation.faults import Fault, Injector, schedule
 from tests.simulation.install import install
 from tests.simulation.job import Job, install_frames, settings_of
 from tests.simulation.judge import judged, opened_wrong, store_faults
-from tests.simulation.pairs import PAIRS, judged_pairs, pairs_topology
+from tests.simulation.pairs import PAIRS, pairs_topology
 
 __all__ = ["History", "Mutate", "Outcome", "World", "history_of", "simulate", "unchanged"]
 
@@ -137,8 +137,6 @@ class World:
         return Outcome(failure, verdict, self._injector.visits, self._injector.hits)
 
     def _judged(self) -> JobVerdict:
-        if self._history.statement == PAIRS:
-            return judged_pairs(self._topology, self._kafka)
         return judged(self._topology, self._spark.alive)
 
     def _live(self) -> None:

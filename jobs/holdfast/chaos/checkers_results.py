@@ -92,7 +92,7 @@ def out_of_order(stream: StreamEvidence) -> Finding:
     if stream.order is None:
         return Finding(name, Verdict.VALID, "the order in which they were made is not known")
     places: defaultdict[Key, deque[int]] = defaultdict(deque)
-    for place, record in enumerate(stream.order):
+    for place, record in stream.order:
         places[record].append(place)
     last: dict[Key, tuple[int, Key]] = {}
     bad = []

@@ -237,7 +237,7 @@ class StreamEvidence:
         undetermined: why there are others, in words.
         count: how many records there are in whatever order; None: it depends on it.
         written: the sink's records, each key's in their order.
-        order: `expected` in the order in which it was made; None: it is not known.
+        order: `expected`, each behind the number of the record that made it; None: nobody knows.
         keys: how many columns of a record are its key.
         late: records that must have been dropped as late; None: nobody recomputed it.
         states: what each query of the statement keeps.
@@ -255,7 +255,7 @@ class StreamEvidence:
     undetermined: str = ""
     count: int | None = None
     written: Sequence[Key] = ()
-    order: Sequence[Key] | None = None
+    order: Sequence[tuple[int, Key]] | None = None
     keys: int = 0
     dropped_late: int | None = 0
     late: int | None = None

@@ -138,7 +138,7 @@ class UnitGatherer:
         ]
         written = list(self._written(unit, snapshot))
         alone = len(made) == 1
-        expected = Counter(key for each in made for key in each.ranked)
+        expected = Counter(key for each in made for _, key in each.ranked)
         possible: Counter[Key] = Counter()
         for each in made:
             possible += each.possible

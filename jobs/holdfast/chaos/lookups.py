@@ -35,7 +35,8 @@ def found_in_order(
     stream, table = sides
     tables: dict[int, _Table] = {}
     found: list[Found] = []
-    for home, side, row in order:
+    ranks: list[int] = []
+    for rank, (home, side, row) in enumerate(order):
         rows = tables.setdefault(home, _Table(table, history_ms))
         if side == 1:
             rows.change(row)
@@ -44,7 +45,8 @@ def found_in_order(
             match = rows.at(key, time) if key is not None else None
             if match is not None or outer:
                 found.append((row, match, time, True))
-    return Joined.of(found)
+                ranks.append(rank)
+    return Joined.of(found, ranks=ranks)
 
 
 @dataclass

@@ -81,9 +81,11 @@ def in_order(
     """The results in their order; `order`: (state partition, side, row) of every record."""
     homes: dict[int, _Home] = {}
     found: list[Found] = []
-    for home, side, row in order:
+    ranks: list[int] = []
+    for rank, (home, side, row) in enumerate(order):
         found += homes.setdefault(home, _Home(rules, sides)).take(side, row)
-    return Joined.of(found)
+        ranks += [rank] * (len(found) - len(ranks))
+    return Joined.of(found, ranks=ranks)
 
 
 @dataclass

@@ -87,15 +87,15 @@ class RebuiltStream:
     """A stream's records, as key and value columns.
 
     Attributes:
-        ranked: those that are there in whatever order the input came, in the order in which they
-            were written where that is known.
+        ranked: those that are there in whatever order the input came, each behind the number of
+            the record that made it, where the order is known.
         possible: those that some order makes.
         doubt: why there are such, in words.
         ordered: whether the order is known.
         count: how many records there are in whatever order; None: it depends on it.
     """
 
-    ranked: list[Key]
+    ranked: list[tuple[int, Key]]
     possible: Counter[Key]
     doubt: str = ""
     ordered: bool = False
@@ -127,16 +127,19 @@ def rebuilt_stream(facts: Facts) -> RebuiltStream:
     joined, late = _joined(facts), None
     if facts.parts.once_within_ms is not None:
         joined, late = _once(facts, joined)
-    ordered = not joined.doubt and bool(facts.parts.joins or late is not None)
+    ordered = late is not None or (joined.ordered and len(facts.parts.joins) == 1)
     batch = _outline(facts, joined).stream("__dead", "__sure", "__rank")
     columns = (*facts.sink.key_columns, *facts.sink.value_columns)
     found = sorted(run_sql(batch.sql, {INPUT: joined.data}), key=lambda row: row[-1])
-    rows = [(stream_record(batch, columns, row, dead=dead), sure) for *row, dead, sure, _ in found]
+    rows = [
+        (rank, stream_record(batch, columns, row, dead=dead), sure)
+        for *row, dead, sure, rank in found
+    ]
     return RebuiltStream(
-        ranked=[key for key, sure in rows if sure],
-        possible=Counter(key for key, _ in rows),
+        ranked=[(rank, key) for rank, key, sure in rows if sure],
+        possible=Counter(key for _, key, _ in rows),
         doubt=joined.doubt,
-        ordered=ordered and len(facts.parts.joins) <= 1,
+        ordered=ordered,
         late=late,
         count=joined.count if _one_to_one(facts.parts) else None,
     )

@@ -6,7 +6,7 @@ Columns of a source are called `OWNER.NAME`, so that a join can have both sides'
     __partition, __offset   where a source's record is; of joined rows their number
     __dead   a record without a value
     __sure        the row is there in whatever order the records came
-    __rank        its place in the order in which its state partition made it
+    __rank        the number of the record that made it, in the order in which records came
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Joined:
         sure: whether a result is there in whatever order the records came.
         doubt: why some are not, in words.
         count: how many results there are in whatever order; None: it depends on it.
+        ranks: which record made each, by the order of the records; empty where that is not known.
     """
 
     left: Sequence[int | None]
@@ -53,12 +54,18 @@ class Joined:
     sure: Sequence[bool]
     doubt: str = ""
     count: int | None = None
+    ranks: Sequence[int] = ()
 
     @staticmethod
-    def of(found: Sequence[Found], doubt: str = "", count: int | None = None) -> Joined:
+    def of(
+        found: Sequence[Found],
+        doubt: str = "",
+        count: int | None = None,
+        ranks: Sequence[int] = (),
+    ) -> Joined:
         """Of one tuple per result: left row, right row, time, whether it is sure."""
         left, right, times, sure = zip(*found, strict=True) if found else ((), (), (), ())
-        return Joined(left, right, times, sure, doubt, count if doubt else len(found))
+        return Joined(left, right, times, sure, doubt, count if doubt else len(found), ranks)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,7 @@ class Relation:
         topic: of a source; empty of joined rows, whose order nothing tells.
         doubt: why some rows may be there or not, in words.
         count: how many rows there are in whatever order; None: it depends on it.
+        ordered: whether `__rank` is known of joined rows.
     """
 
     kind: str
@@ -86,6 +94,7 @@ class Relation:
     topic: str = ""
     doubt: str = ""
     count: int | None = None
+    ordered: bool = False
 
     def scope(self, partitions: Sequence[int] = ()) -> Scope:
         """What names mean; `partitions` of the topic, where its offsets order the rows."""
@@ -151,7 +160,7 @@ class Relation:
             "__offset": pa.array(range(count), pa.int64()),
             "__dead": pa.array([False] * count, pa.bool_()),
             "__sure": pa.array(found.sure, pa.bool_()),
-            "__rank": pa.array(range(count), pa.int64()),
+            "__rank": pa.array(found.ranks or range(count), pa.int64()),
         }
         columns = _merged(self.columns, right.columns)
         places = _merged(self.places, right.places)
@@ -173,6 +182,7 @@ class Relation:
             stars=(*self.stars, *right.stars),
             doubt="; ".join(filter(None, (self.doubt, right.doubt, found.doubt))),
             count=found.count,
+            ordered=len(found.ranks) == count,
         )
 
 

@@ -48,9 +48,9 @@ def command(
     as_json: bool,
     junit: Path | None,
 ) -> None:
-    """Recompute every table of SQL_FILE from its input topic and compare.
+    """Recompute every table and stream of SQL_FILE from its input topics and compare.
 
-    None of the engine's code takes part: the statements run as batch queries in DuckDB. Waits
+    None of the engine's code takes part: the statements run over all of their input at once. Waits
     until the job has caught up and no transaction is open, so nothing may be written to its
     input meanwhile. Where the job runs on this machine its stores are compared as well. Exits
     with 0 (valid), 1 (invalid) or 3 (unknown: not everything could be judged).

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.chaos.arrivals import Batches
+from holdfast.chaos.evidence import Key
 from holdfast.chaos.observe import Record
 from holdfast.chaos.rebuild import (
     Facts,
@@ -22,7 +23,7 @@ from holdfast.chaos.translate import needed_columns
 from holdfast.chaos.units import Unit, units
 from holdfast.sql import compile_text
 
-__all__ = ["SOURCES", "In", "facts", "stream_of", "table_of", "unit_of"]
+__all__ = ["SOURCES", "In", "facts", "stream_of", "sure", "table_of", "unit_of"]
 
 SOURCES = """
 CREATE STREAM a (k VARCHAR KEY, v BIGINT, l ARRAY<BIGINT>, m ARRAY<VARCHAR>)
@@ -78,6 +79,11 @@ def table_of(statements: str, **known: Any) -> RebuiltTable:
 
 def stream_of(statements: str, **known: Any) -> RebuiltStream:
     return rebuilt_stream(facts(statements, **known))
+
+
+def sure(found: RebuiltStream) -> list[Key]:
+    """The records that are there in whatever order, as they were made."""
+    return [key for _, key in found.ranked]
 
 
 def _records(given: Sequence[In]) -> list[Record]:

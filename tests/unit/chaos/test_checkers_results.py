@@ -29,15 +29,20 @@ from tests.unit.chaos.judging import LEVEL, folded, history, stores
 A: Key = ("k", 1, 10)
 B: Key = ("k", 2, None)
 C: Key = ("x", 3, 30)
+D: Key = ("k", 2, 20)
 # A session's key ends in its start and its end.
 FIRST, MERGED = ("k", 0, 4), ("k", 0, 9)
 ROW, WHOLE = {"N": 1}, {"N": 3}
 SESSIONS = [(FIRST, ROW), (FIRST, None), (MERGED, WHOLE)]
 
 
+# One record made B and D.
+ORDER = [(1, A), (2, B), (2, D), (3, C)]
+
+
 def stream(*written: Key, **known: Any) -> StreamEvidence:
-    """A join that must give A, B, then C."""
-    facts: dict[str, Any] = {"expected": Counter([A, B, C]), "order": [A, B, C], "keys": 1}
+    """A join that must give A, then B and D, then C."""
+    facts: dict[str, Any] = {"expected": Counter([A, B, C, D]), "order": ORDER, "keys": 1}
     facts |= {"progress": LEVEL} | known
     return StreamEvidence("S", 8, Counter(written), written=written, **facts)
 
@@ -50,7 +55,7 @@ def table(*updates: Any, **known: Any) -> TableEvidence:
 
 def test_right_histories_are_valid() -> None:
     for finding in (
-        *judge(stream(A, C, B), RESULT_STREAM_CHECKERS),
+        *judge(stream(A, C, D, B), RESULT_STREAM_CHECKERS),
         *judge(table(), RESULT_CHECKERS),
         *judge(table((MERGED, WHOLE)), FINAL_CHECKERS),
     ):
@@ -60,10 +65,10 @@ def test_right_histories_are_valid() -> None:
 @pytest.mark.parametrize(
     ("checker", "evidence"),
     [
-        (lost_records, stream(A, B)),
-        (duplicated_records, stream(A, B, B, C)),
-        (phantom_records, stream(A, B, C, ("k", 1, 99))),
-        (out_of_order, stream(B, A, C)),
+        (lost_records, stream(A, B, D)),
+        (duplicated_records, stream(A, B, B, D, C)),
+        (phantom_records, stream(A, B, D, C, ("k", 1, 99))),
+        (out_of_order, stream(B, A, D, C)),
     ],
 )
 def test_a_wrong_join_is_invalid(
@@ -151,8 +156,10 @@ def test_how_many_there_are_may_be_known_all_the_same() -> None:
 def test_order_is_each_key_s_own_and_only_where_it_is_known() -> None:
     assert out_of_order(stream(C, A, B)).verdict is Verdict.VALID
     assert out_of_order(stream(B, A, order=None)).verdict is Verdict.VALID
-    no_key = [(None, 1), (None, 2)]
-    assert out_of_order(stream(*no_key[::-1], order=no_key)).verdict is Verdict.VALID
+    no_key: list[Key] = [(None, 1), (None, 2)]
+    assert (
+        out_of_order(stream(*no_key[::-1], order=list(enumerate(no_key)))).verdict is Verdict.VALID
+    )
 
 
 def test_a_group_that_all_rows_have_left_may_be_there() -> None:
