@@ -127,3 +127,11 @@ def test_helm_test_checks_the_servers_certificate(render: Render) -> None:
     assert options["server"] == "https://movies-serve:8088"
     mounted = [m["mountPath"] for m in container["volumeMounts"]]
     assert str(options["server_ca"].parent) in mounted
+
+
+def test_prometheus_shows_a_token_where_one_is_asked_for(render: Render) -> None:
+    monitor = named(render(CHART, FULL, name="movies"))["PodMonitor/movies-serve"]["spec"]
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    assert endpoint["authorization"]["credentials"] == {"name": "readers", "key": "test"}
+    assert endpoint["scheme"] == "https"
+    assert monitor["selector"]["matchLabels"]["app.kubernetes.io/component"] == "serve"
