@@ -302,7 +302,9 @@ def _offset(message: Message) -> int:
 
 
 def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    found = message.headers() or []
+    found = message.headers()
+    if not found:
+        return []
     pairs = found.items() if isinstance(found, dict) else found
     return [(name, v.encode() if isinstance(v, str) else v) for name, v in pairs]
 
