@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.serve.contract import Catalog, Reader
 from holdfast.serve.queries import Answer, Ask
-from holdfast.serve.query.limits import Limits, options_of
-from holdfast.serve.query.plans import NotOpenError, Plans
+from holdfast.serve.query.access import Access
+from holdfast.serve.query.limits import Limits, Options, options_of
+from holdfast.serve.query.plans import TEXT_MAX, NotOpenError, Plan, Plans
 from holdfast.serve.query.pull import Pull
 from holdfast.serve.query.push import Push
 from holdfast.serve.query.streams import Streams
@@ -47,17 +49,25 @@ class QueryEngine:
         """See `Queries.ask`."""
         options = options_of(ask.properties)
         try:
-            plan, access = self._plans.find(ask.sql, options, ask.may_read)
+            plan, access = await self._find(ask, options)
         except NotOpenError as unknown:
             assert self._streams is not None
             await self._streams.open(unknown.source)
-            plan, access = self._plans.find(ask.sql, options, ask.may_read)
+            plan, access = await self._find(ask, options)
         pull, push = self._pull, self._push
         if plan.stream and self._of_streams is not None:
             pull, push = self._of_streams
         if access is None:
             return await push.start(plan, ask, options)
         return await pull.run(plan, access, ask, options)
+
+    async def _find(self, ask: Ask, options: Options) -> tuple[Plan, Access | None]:
+        if len(ask.sql) <= TEXT_MAX:
+            return self._plans.find(ask.sql, options, ask.may_read)
+        # A megabyte of SQL takes seconds; it is not kept either.
+        return await asyncio.get_running_loop().run_in_executor(
+            self._pool, self._plans.find, ask.sql, options, ask.may_read
+        )
 
     async def aclose(self) -> None:
         """Stops what push queries share, and the threads.  Running queries end with an error."""

@@ -21,12 +21,12 @@ from holdfast.sql.statements import Name
 from holdfast.types.schema import Base
 from holdfast.types.sources import Source
 
-__all__ = ["NotOpenError", "Plan", "Plans"]
+__all__ = ["TEXT_MAX", "NotOpenError", "Plan", "Plans"]
 
 K = TypeVar("K")
 V = TypeVar("V")
 _KEPT_MAX = 1_000
-_TEXT_MAX = 4_096  # longer ones are not kept
+TEXT_MAX = 4_096  # characters of statements whose plans are kept
 _WHOLE = (Base.INTEGER, Base.BIGINT)
 
 
@@ -160,7 +160,7 @@ class Plans:
     def _keep(
         self, sql: str, options: Options, plan: Plan, parts: tuple[Template, Literals] | None
     ) -> None:
-        if len(sql) > _TEXT_MAX:
+        if len(sql) > TEXT_MAX:
             return
         _put(self._by_text, (sql, options), plan)
         slots = None if parts is None else _slots(sql, plan)

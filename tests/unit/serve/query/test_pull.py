@@ -224,3 +224,18 @@ def test_columns_that_differ_in_case_are_not_mixed_up(loop: asyncio.Runner) -> N
     assert loop.run(shop.rows("SELECT n, `n` AS m FROM twins WHERE id = 'a'")) == [(1, 2)]
     with pytest.raises(Unsupported, match="differ only in case"):
         loop.run(shop.rows("SELECT n + 1 FROM twins WHERE id = 'a'"))
+
+
+def test_a_long_statement_holds_nobody_up(loop: asyncio.Runner, goods: Shop) -> None:
+    keys = ", ".join(f"'{number}'" for number in range(9_000))
+
+    async def scenario() -> None:
+        long = asyncio.create_task(goods.rows(f"SELECT id FROM goods WHERE id IN ('ant', {keys})"))
+        turns = 0
+        while not long.done():
+            assert await goods.rows("SELECT n FROM goods WHERE id = 'bee'") == [(1,)]
+            turns += 1
+        assert await long == [("ant",)]
+        assert turns > 1
+
+    loop.run(scenario())
