@@ -257,6 +257,7 @@ class Changes:
         if "columns" in told:
             self.columns = tuple(c["name"] for c in told["columns"])
             self.types = tuple(c["type"] for c in told["columns"])
+            self.token = told.get("resume") or self.token  # where the query began
             return
         self._gone.update(self._told + index for index in told.get("gone", ()))
         self._told = len(self._waiting)

@@ -71,3 +71,11 @@ def test_servers_are_tried_in_turn_until_time_is_over() -> None:
         tries.failed(OSError("gone"))
     tries.went_well()
     assert tries.failed(OSError()) >= 0
+
+
+def test_a_query_that_was_lost_before_its_first_change_goes_on_from_where_it_began() -> None:
+    changes = Changes()
+    assert list(changes.line('{"columns":[],"resume":"t0"}')) == []
+    assert list(changes.line("[1]")) == []
+    changes.connected()
+    assert changes.token == "t0"

@@ -76,7 +76,8 @@ def partitions(states: Mapping[int, PartitionState]) -> dict[str, Any]:
 def described(answer: Answer) -> dict[str, Any]:
     """What stands above the rows in our own forms."""
     columns = [{"name": c.name, "type": str(c.type)} for c in answer.columns]
-    return {"query_id": answer.query_id, "columns": columns}
+    resume = {"resume": answer.token} if answer.push and answer.token else {}
+    return {"query_id": answer.query_id, "columns": columns, **resume}
 
 
 class Form(Protocol):
@@ -260,13 +261,15 @@ class LinesForm(Chunked):
 class EventsForm(Chunked):
     """Our events, `columns`, `rows`, `end` and `error`: objects in Server-Sent Events or messages.
 
-    An event's id is the token that resumes after it, so a browser's EventSource resumes by itself.
+    An event's id is the token that resumes after it, so a browser's EventSource resumes by itself;
+    one without is of contents that are not whole yet, see `LinesForm`.
     """
 
     kind = EVENTS
 
     def __init__(self, *, messages: bool = False) -> None:
         self._messages = messages
+        self._token = ""
 
     def _event(self, name: str, value: Mapping[str, Any], token: str = "") -> bytes:
         body = orjson.dumps(value)
@@ -276,14 +279,17 @@ class EventsForm(Chunked):
         return b"event: " + name.encode() + b"\n" + place + b"data: " + body + b"\n\n"
 
     def head(self, answer: Answer) -> bytes:
-        return self._event("columns", described(answer))
+        self._token = answer.token
+        return self._event("columns", described(answer), answer.token)
 
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
         rows = ready(answer, batch)
-        if not rows and not answer.token:
+        new = answer.token if answer.token != self._token else ""
+        if not rows and not new:
             return []
-        value = {"rows": rows, **({"resume": answer.token} if answer.token else {}), **_gone(batch)}
-        return [self._event("rows", value, answer.token)]
+        self._token = answer.token
+        value = {"rows": rows, **({"resume": new} if new else {}), **_gone(batch)}
+        return [self._event("rows", value, new)]
 
     def beat(self) -> bytes:
         return b'{"beat":true}' if self._messages else b": \n\n"
