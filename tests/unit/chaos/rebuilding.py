@@ -23,7 +23,7 @@ from holdfast.chaos.translate import needed_columns
 from holdfast.chaos.units import Unit, units
 from holdfast.sql import compile_text
 
-__all__ = ["SOURCES", "In", "facts", "stream_of", "sure", "table_of", "unit_of"]
+__all__ = ["SOURCES", "In", "facts", "facts_of", "stream_of", "sure", "table_of", "unit_of"]
 
 SOURCES = """
 CREATE STREAM a (k VARCHAR KEY, v BIGINT, l ARRAY<BIGINT>, m ARRAY<VARCHAR>)
@@ -60,17 +60,27 @@ def facts(
     dropped_late: int | None = 0,
 ) -> Facts:
     """Of records by topic, all in one batch; `broken`: the markers do not tell their order."""
-    unit = unit_of(statements)
+    given = {topic: _records(each) for topic, each in records.items()}
+    return facts_of(unit_of(statements), given, Batches(broken=broken), dropped_late)
+
+
+def facts_of(
+    unit: Unit,
+    records: Mapping[str, Sequence[Record]],
+    batches: Batches,
+    dropped_late: int | None,
+) -> Facts:
+    """Of one statement, whose every query has had these batches in one state partition."""
     queries = unit.statements[0]
     parts = split(queries[-1].statement)
     relations = []
     for name in (parts.source, *(join.right for join in parts.joins)):
         source = unit.source(name)
         needed = needed_columns(parts, source, *(join.on for join in parts.joins))
-        relations.append(load(name.owner, source, needed, _records(records[source.topic]))[0])
+        relations.append(load(name.owner, source, needed, records[source.topic])[0])
     ids = [query.id for query in queries]
-    batches, partitions = {i: Batches(broken=broken) for i in ids}, dict.fromkeys(ids, 1)
-    return Facts(parts, queries, relations, batches, partitions, dropped_late)
+    of_query, partitions = dict.fromkeys(ids, batches), dict.fromkeys(ids, 1)
+    return Facts(parts, queries, relations, of_query, partitions, dropped_late)
 
 
 def table_of(statements: str, **known: Any) -> RebuiltTable:
