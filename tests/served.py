@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from holdfast.errors import PositionLost, StoreBehind
+from holdfast.errors import NoHolder, PositionLost, StoreBehind
 from holdfast.serve.contract import (
     EVERY_WINDOW,
     Change,
@@ -75,7 +75,7 @@ class DictReader:
     """Keeps the contract of `Reader`: each partition is one history of transactions.
 
     A transaction takes as many offsets as it has rows, and one for its commit marker.
-    `reads` counts what was asked for.
+    `reads` counts what was asked for; so many `failures` are left to readers of changes.
     """
 
     def __init__(self, table: StoredTable, *, batch: int = 1000) -> None:
@@ -86,6 +86,7 @@ class DictReader:
         self.reads = {"get": 0, "scan": 0, "snapshot": 0, "since": 0}
         self.scanned: list[tuple[int, bytes, bytes | None]] = []
         self.pause: asyncio.Event | None = None
+        self.failures = 0
 
     def commit(self, rows: Mapping[bytes, bytes | None], partition: int | None = None) -> None:
         """One transaction per partition; keys are stored keys."""
@@ -202,6 +203,9 @@ class DictReader:
             for change in self._contents(partition):
                 yield change
         while True:
+            if self.failures:
+                self.failures -= 1
+                raise NoHolder("whoever was read from is gone")
             if position < part.kept_from:
                 raise PositionLost(f"position {position} is gone")
             moved = self._moved

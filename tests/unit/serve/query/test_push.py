@@ -209,6 +209,43 @@ def test_who_is_slow_reads_the_changelog_and_hurts_nobody(loop: asyncio.Runner) 
     loop.run(scenario())
 
 
+@pytest.mark.parametrize("tail_bytes", [0, 1 << 20])
+def test_holders_that_go_away_leave_no_gap(loop: asyncio.Runner, tail_bytes: int) -> None:
+    async def scenario() -> None:
+        shop = Shop(1, Limits(tail_bytes_max=tail_bytes))
+        answer = await shop.ask()
+        for n in range(6):
+            shop.reader.failures = n % 3
+            shop.put("a", n)
+            shop.put("b", n)
+            assert await take(answer, 2) == [("a", n, True), ("b", n, True)]
+        assert shop.reader.failures == 0
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_a_tail_whose_place_is_lost_goes_on_from_now(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop(1)
+        first = await shop.ask()
+        shop.put("a", 1)
+        shop.reader.forget()
+        with pytest.raises(PositionLost):
+            await take(first, 1)
+        second = await shop.ask()
+        (tail,) = shop.engine._push._tails.values()
+        while tail.position(0) < 2:
+            await tail.moved().wait()
+        third = await shop.ask()
+        shop.put("a", 2)
+        assert await take(third, 1) == [("a", 2, True)]
+        await second.batches.aclose()  # type: ignore[attr-defined]
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
 def test_what_the_changelog_has_lost_is_said(loop: asyncio.Runner) -> None:
     async def scenario() -> None:
         shop = Shop(1)
