@@ -301,6 +301,10 @@ class _Grouped:
         if window is not None and (window.session or facts.parts.final):
             rows, late = self._windowed()
             prepared = True
+        elif window is not None and facts.dropped_late != 0:
+            raise Untranslatable(
+                f"{facts.dropped_late} late records were dropped from windows over joined rows"
+            )
         outline = _outline(facts, rows, prepared=prepared)
         batch = outline.table()
         made = recomputed_rows(run_sql(batch.sql, {INPUT: rows.data}), batch, facts.sink, -1)

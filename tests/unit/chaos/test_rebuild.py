@@ -123,6 +123,16 @@ def test_a_group_over_a_join_counts_its_rows() -> None:
         table_of(select, records=late, broken="gone")
 
 
+def test_windows_over_a_join_are_judged_where_nothing_came_too_late() -> None:
+    select = (
+        "CREATE TABLE s AS SELECT w, COUNT(*) AS n FROM a JOIN b WITHIN 10 MILLISECONDS "
+        "ON a.k = b.k WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY w EMIT CHANGES;"
+    )
+    assert table_of(select, records=TWO).rows == {(8, 0): {"N": 1}}
+    with pytest.raises(Untranslatable, match="3 late records"):
+        table_of(select, records=TWO, dropped_late=3)
+
+
 SESSION = (
     "CREATE TABLE s AS SELECT k, COUNT(*) AS n, SUM(v) AS v, WINDOWEND AS e FROM a "
     "WINDOW SESSION (10 MILLISECONDS, GRACE PERIOD 5 MILLISECONDS) {}GROUP BY k EMIT {};"
