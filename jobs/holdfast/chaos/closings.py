@@ -22,6 +22,7 @@ from holdfast.chaos.statement import WindowClause
 
 __all__ = [
     "Windowed",
+    "alone_within",
     "once_within",
     "sessions_in_batches",
     "sessions_in_order",
@@ -236,3 +237,19 @@ def once_within(
         known.insert(bisect_right(known, time), time)
         passed.append(row)
     return passed, late
+
+
+def alone_within(within_ms: int, keys: Sequence[Key | None], times: Sequence[int]) -> list[bool]:
+    """Which records have no other one of their key so near: they pass whatever the order."""
+    of_key: defaultdict[Key, list[int]] = defaultdict(list)
+    for key, time in zip(keys, times, strict=True):
+        if key is not None:
+            of_key[key].append(time)
+    for known in of_key.values():
+        known.sort()
+    found = []
+    for key, time in zip(keys, times, strict=True):
+        known = of_key[key] if key is not None else []
+        near = bisect_left(known, time + within_ms) - bisect_right(known, time - within_ms)
+        found.append(near == 1)
+    return found

@@ -17,6 +17,7 @@ from sqlglot import exp
 from holdfast.chaos.arrivals import Batches, Lane, home_of
 from holdfast.chaos.closings import (
     Windowed,
+    alone_within,
     once_within,
     sessions_in_batches,
     sessions_in_order,
@@ -170,18 +171,24 @@ def _joined(facts: Facts) -> Relation:
 
 def _outline(facts: Facts, joined: Relation, *, prepared: bool = False) -> Outline:
     several = bool(facts.parts.joins)
-    stars = [(of, name if several else written.split(".", 1)[1], written)
-             for of, name, written in joined.stars]  # fmt: skip
-    bounds = () if several else tuple(name for name, _, _ in stars)
+    stars = tuple(
+        (of, name if several else _plain(written), written) for of, name, written in joined.stars
+    )
+    key = tuple(_plain(name) for name in joined.key if "." in name)
     return Outline(
         sink=facts.sink,
         parts=facts.parts,
         translator=Translator(joined.scope(_ordering(joined))),
-        stars=tuple(stars),
-        carried=bounds if joined.kind == "STREAM" or not several else (),
+        stars=stars,
+        carried=() if several else key,
         prepared=prepared,
-        own_key=tuple(name.split(".", 1)[1] for name in joined.key if "." in name),
+        own_key=key,
     )
+
+
+def _plain(name: str) -> str:
+    """Without its owner."""
+    return name.split(".", 1)[1]
 
 
 def _ordering(joined: Relation) -> list[int]:
@@ -214,16 +221,24 @@ def _once(facts: Facts, joined: Relation) -> tuple[Relation, int | None]:
     by = [Translator(passing.scope()).sql(node) for node in facts.parts.partition_by]
     found = passing.evaluated(*(by or [f'"{name}"' for name in passing.key]))
     keys = [None if None in key else tuple(key) for key in found]
-    lane = _lane(facts, passing, keys)
+    times, lane = passing.column("__timestamp"), _lane(facts, passing, keys)
     if lane is None:
-        raise Untranslatable("which of two records of a key came first is not known: "
-                             + _why(facts))  # fmt: skip
-    times = passing.column("__timestamp")
+        return _maybe_once(facts, passing, keys, times), None
     kept, late = once_within(within_ms, keys, times, _order(lane))
-    ranked = passing.at(kept)
-    ranks = pa.array(range(len(kept)), pa.int64())
-    data = ranked.data.set_column(ranked.data.column_names.index("__rank"), "__rank", ranks)
-    return replace(ranked, data=data), late
+    return passing.at(kept).with_column("__rank", range(len(kept))), late
+
+
+def _maybe_once(
+    facts: Facts, passing: Relation, keys: Sequence[Key | None], times: Sequence[int]
+) -> Relation:
+    """Without the order any record of a key may be the first; one that is alone passes surely."""
+    assert facts.parts.once_within_ms is not None
+    alone = alone_within(facts.parts.once_within_ms, keys, times)
+    sure = [each and facts.dropped_late == 0 for each in alone]
+    there = [row for row, key in enumerate(keys) if key is not None]
+    doubt = f"which of the records of a key came first is not known: {_why(facts)}"
+    found = passing.with_column("__sure", sure).at(there)
+    return found if all(sure[row] for row in there) else replace(found, doubt=doubt)
 
 
 def _passing(facts: Facts, joined: Relation) -> list[int]:

@@ -130,6 +130,12 @@ class Relation:
         """Only these rows, in this order."""
         return replace(self, data=self.data.take(pa.array(rows, pa.int64())))
 
+    def with_column(self, name: str, values: Iterable[Any]) -> Relation:
+        """The same with other values in one of its DuckDB columns."""
+        place = self.data.column_names.index(name)
+        column = pa.array(list(values), self.data.schema.field(place).type)
+        return replace(self, data=self.data.set_column(place, name, column))
+
     def final(self) -> Relation:
         """A table's rows in the end: the last change of each key that is not its deletion."""
         dead = self.column("__dead")

@@ -185,8 +185,14 @@ def test_duplicates_are_taken_out() -> None:
     found = stream_of(text, records={"a": records})
     assert sure(found) == [(1, "a"), (1, "d")]
     assert found.ordered
-    with pytest.raises(Untranslatable, match="gone"):
-        stream_of(text, records={"a": records}, broken="gone")
+    lonely = [*records, In("e", {"v": 2}, 7)]
+    unknown = stream_of(text, records={"a": lonely}, broken="gone")
+    assert sure(unknown) == [(2, "e")]
+    assert unknown.possible == Counter([(1, "a"), (1, "b"), (1, "d"), (2, "e")])
+    assert "gone" in unknown.doubt
+    assert not unknown.ordered
+    late = stream_of(text, records={"a": lonely}, broken="gone", dropped_late=1)
+    assert sure(late) == []
 
 
 def test_a_table_function_makes_rows_side_by_side() -> None:
