@@ -21,7 +21,7 @@ from holdfast.serve.follow.catalog import Script, ScriptCatalog
 from holdfast.serve.follow.follower import Follower, Key, Store, Wanted
 from holdfast.serve.follow.local import LocalReader
 from holdfast.serve.follow.log import Log
-from holdfast.state.volume import Volume, claim_ordinal
+from holdfast.state.volume import claim_ordinal
 from holdfast.transport.admin import Admin
 
 __all__ = ["Node", "opened"]
@@ -47,9 +47,7 @@ class Node:
         """
         self.settings = settings
         self.catalog = ScriptCatalog(scripts)
-        self.volume: Volume | None = None
-        if settings.state.backend != "memory":
-            self.volume = claim_ordinal(Path(settings.home, "serve"), plan.me, _CLAIM_S)
+        self.volume = claim_ordinal(Path(settings.home, "serve"), plan.me, _CLAIM_S)
         server = str(plan.me)
         self._admin = Admin(settings.client())
         self.follower = Follower(settings, self.volume, server)
@@ -83,8 +81,7 @@ class Node:
             self._watcher.join()
         self.follower.close()
         self.local.close()
-        if self.volume is not None:
-            self.volume.release()
+        self.volume.release()
 
     # -- the watcher's thread ------------------------------------------------------------------
 

@@ -136,7 +136,7 @@ class TableStore:
     def read_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], StorePosition | None]:
         """The row of each state key, and the position that all of them are of.
 
-        May be called while another thread writes.
+        May be called while another thread writes, if the backend is RocksDB.
         """
         *rows, position = self._store.get_many([*(_DATA + key for key in keys), POSITION_KEY])
         return rows, read_position(position)
@@ -146,7 +146,7 @@ class TableStore:
     ) -> tuple[list[list[tuple[bytes, bytes]]], StorePosition | None]:
         """`scan_many`, and the position that all of them are of.
 
-        May be called while another thread writes.
+        May be called while another thread writes, if the backend is RocksDB.
         """
         wanted = [(_DATA + start, _DATA + end) for start, end in ranges]
         *found, at = self._store.scan_many([*wanted, (POSITION_KEY, POSITION_KEY + b"\0")])

@@ -1,10 +1,10 @@
-"""What a standby promises its readers, on every backend: rows and position of one moment."""
+"""What a standby promises its readers, on RocksDB: rows and position of one moment."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,17 +17,11 @@ from holdfast.serve.follow.subscription import Ended, Subscription
 from holdfast.serve.tables import StoredTable, candidates
 from holdfast.sql import compile_text
 from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker, data_key
-from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore
-from holdfast.state.store import KeyValueStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange
 
-BACKENDS: dict[str, Callable[[Path], KeyValueStore]] = {
-    "memory": lambda _: MemoryStore(),
-    "rocksdb": lambda path: RocksDbStore(path / "store", RocksDbSettings()),
-}
 KEYS = [f"k{i:02}".encode() for i in range(40)]
 SQL = """
 CREATE STREAM s (id STRING KEY, a BIGINT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1);
@@ -40,11 +34,9 @@ def table() -> StoredTable:
     return candidates(compile_text(SQL), "app").tables[0].made(1)
 
 
-@pytest.fixture(params=BACKENDS)
-def standby(
-    request: pytest.FixtureRequest, table: StoredTable, tmp_path: Path
-) -> Iterator[Standby]:
-    store = TableStore(BACKENDS[request.param](tmp_path), windowed=False)
+@pytest.fixture
+def standby(table: StoredTable, tmp_path: Path) -> Iterator[Standby]:
+    store = TableStore(RocksDbStore(tmp_path / "store", RocksDbSettings()), windowed=False)
     store.load([], [], position=StorePosition("id", 0, 0, ""), marker=None)
     store.count_rows()
     standby = Standby(table, 0, store, "7")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import SimpleQueue
 
@@ -68,12 +68,12 @@ class Follower:
     """Owns the standbys, their stores and the threads; `assign` from one thread only."""
 
     def __init__(
-        self, settings: Settings, volume: Volume | None, server: str, *, restores: int = 2
+        self, settings: Settings, volume: Volume, server: str, *, restores: int = 2
     ) -> None:
         """Nothing is opened before `assign`.
 
         Args:
-            settings: Kafka's and RocksDB's; `state.backend` memory needs no volume.
+            settings: Kafka's and RocksDB's; the job may keep its own stores in another backend.
             server: this server's id.
             restores: how many stores are restored at a time.
         """
@@ -149,7 +149,9 @@ class Follower:
 
     def _open(self, want: Wanted) -> TableStore:
         windowed = want.table.has_time_index
-        return open_table_store(self._settings.state, self._volume, *want.store, windowed=windowed)
+        # The only one whose readers need not wait for a writer, nor see half of what it writes.
+        state = replace(self._settings.state, backend="rocksdb")
+        return open_table_store(state, self._volume, *want.store, windowed=windowed)
 
     def _drop(self, key: Key, held: _Held) -> None:
         held.gone.set()
@@ -167,8 +169,6 @@ class Follower:
         held.standby.store.close()
 
     def _sweep(self, kept: Callable[[Store], bool]) -> None:
-        if self._volume is None:
-            return
         held = {h.wanted.store for h in self._held.values()}
         for store in self._volume.stores():
             if store not in held and not kept(store):
