@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from holdfast.errors import NoHolder, PositionLost, StoreBehind
+from holdfast.errors import HoldfastError, NoHolder, PositionLost, StoreBehind
 from holdfast.serve.contract import (
     EVERY_WINDOW,
     Change,
@@ -87,6 +87,7 @@ class DictReader:
         self.scanned: list[tuple[int, bytes, bytes | None]] = []
         self.pause: asyncio.Event | None = None
         self.failures = 0
+        self.failure: HoldfastError = NoHolder("whoever was read from is gone")
 
     def commit(self, rows: Mapping[bytes, bytes | None], partition: int | None = None) -> None:
         """One transaction per partition; keys are stored keys."""
@@ -205,7 +206,7 @@ class DictReader:
         while True:
             if self.failures:
                 self.failures -= 1
-                raise NoHolder("whoever was read from is gone")
+                raise self.failure
             if position < part.kept_from:
                 raise PositionLost(f"position {position} is gone")
             moved = self._moved

@@ -73,7 +73,7 @@ class Push:
     async def _join(self, table: ServedTable) -> Tail:
         async with self._starting:
             tail = self._tails.get(_key(table))
-            if tail is None:
+            if tail is None or tail.failed:
                 tail = Tail(self._reader, table, self._limits.tail_bytes_max)
                 await tail.start()
                 self._tails[_key(table)] = tail
@@ -82,9 +82,10 @@ class Push:
 
     def _leave(self, table: ServedTable, tail: Tail) -> None:
         tail.subscribers -= 1
-        if tail.subscribers == 0 and self._tails.get(_key(table)) is tail:
-            del self._tails[_key(table)]
+        if tail.subscribers == 0:
             tail.stop()
+            if self._tails.get(_key(table)) is tail:
+                del self._tails[_key(table)]
 
     async def aclose(self) -> None:
         """Stops all tails."""

@@ -172,6 +172,11 @@ class Tail:
         """Whether a subscriber at this position finds all that comes after it here."""
         return self._parts[partition].meets(position)
 
+    @property
+    def failed(self) -> bool:
+        """Whether it does not follow any more."""
+        return self._failure is not None
+
     def moved(self) -> Moved:
         """Set with the next change of any partition; ask before looking for changes.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import PositionLost, Refused
+from holdfast.errors import PositionLost, Refused, StoreCorrupted
 from holdfast.serve.queries import Answer, Ask, gone_rows
 from holdfast.serve.query import Limits, QueryEngine
 from tests.served import DictCatalog, DictReader, stored_json
@@ -220,6 +220,21 @@ def test_holders_that_go_away_leave_no_gap(loop: asyncio.Runner, tail_bytes: int
             shop.put("b", n)
             assert await take(answer, 2) == [("a", n, True), ("b", n, True)]
         assert shop.reader.failures == 0
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_what_cannot_be_followed_is_told_and_followed_anew(loop: asyncio.Runner) -> None:
+    async def scenario() -> None:
+        shop = Shop(1)
+        shop.reader.failures, shop.reader.failure = 1, StoreCorrupted("a row cannot be read")
+        answer = await shop.ask()
+        with pytest.raises(StoreCorrupted):
+            await take(answer, 1)
+        again = await shop.ask()
+        shop.put("a", 1)
+        assert await take(again, 1) == [("a", 1, True)]
         await shop.engine.aclose()
 
     loop.run(scenario())
