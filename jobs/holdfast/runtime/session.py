@@ -22,6 +22,10 @@ _FIXED = {
     # Executors talk to their Python workers over Unix sockets: on TCP every task waits 40 ms for an
     # acknowledgement that is held back.  Not the driver: what plans a read closes too early for it.
     "spark.executorEnv.PYSPARK_UDS_MODE": "true",
+    # What a batch took goes back to the system after it: a third of the Python workers' memory.
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "2",
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "1048576",
     "spark.python.daemon.module": "holdfast.runtime.python_daemon",
     "spark.python.worker.reuse": "true",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts
@@ -71,6 +75,12 @@ _SOCKET_FOLDER_MAX = 60  # characters: a socket's path has 107 at most, its name
 _NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
 # Given as a system property: spark-submit would refuse a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
+# Java would begin with a 64th of the machine's memory and give none of it back.
+_SMALL_HEAP = (
+    "-XX:+UseSerialGC -Xms96m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+)
+# Where a JVM plans, schedules or moves bytes the second compiler only takes cores.
+_ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
 def spark_session(
@@ -95,12 +105,8 @@ def spark_session(
     on_kubernetes = master.startswith("k8s://")
     for name, value in (_FIXED | (_KUBERNETES if on_kubernetes else {})).items():
         builder = builder.config(name, value)
-    log4j = files("holdfast.runtime") / "log4j2.properties"
-    logging = f"-Dlog4j2.configurationFile=file:{log4j}"
-    requested = f" {_NO_EXECUTORS}" if on_kubernetes else ""
-    # Where a JVM plans, schedules or moves bytes the second compiler only takes cores.
-    first = " -XX:TieredStopAtLevel=1"
-    classes = {role: f" {archive(role)}" if local else "" for role in Role}
+    requested = _NO_EXECUTORS if on_kubernetes else ""
+    classes = {role: archive(role) if local else "" for role in Role}
     builder = (
         builder.config("spark.locality.wait", f"{placement.locality_wait_ms}ms")
         .config("spark.executor.memory", f"{memory}m")
@@ -108,11 +114,11 @@ def spark_session(
         .config("spark.deploy.maxExecutorRetries", "-1")
         .config(
             "spark.driver.extraJavaOptions",
-            f"{logging} -XX:+UseSerialGC{first}{requested}{classes[Role.DRIVER]}",
+            _java_options(_ONE_COMPILER, requested, classes[Role.DRIVER]),
         )
         .config(
             "spark.executor.extraJavaOptions",
-            f"{logging} -XX:+UseSerialGC{first if packed else ''}{classes[Role.EXECUTOR]}",
+            _java_options(_ONE_COMPILER if packed else "", classes[Role.EXECUTOR]),
         )
     )
     if local:
@@ -125,6 +131,11 @@ def spark_session(
     session = builder.getOrCreate()
     no_installed_sources(session)
     return session
+
+
+def _java_options(*more: str) -> str:
+    log4j = files("holdfast.runtime") / "log4j2.properties"
+    return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", _SMALL_HEAP, *filter(None, more)])
 
 
 def is_local(settings: Settings) -> bool:
