@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from holdfast.types.steps import Step
 
 _POLL_S = 0.02
+# What Spark's Python workers are forked from: PySpark's own daemon, or a job's.
+_DAEMONS = frozenset({"pyspark.daemon", "holdfast.runtime.python_daemon"})
 
 
 def _executor() -> str:
@@ -76,7 +78,7 @@ class _Hook:
 
 def _install() -> None:
     folder, mutant = os.environ.get("CHAOS_HOOK_DIR"), os.environ.get("CHAOS_MUTANT")
-    if "pyspark.daemon" not in sys.orig_argv:
+    if _DAEMONS.isdisjoint(sys.orig_argv):
         return
     if mutant:
         from tests.chaos.mutants import apply

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.chaos.hook_files import HookFiles
+from holdfast.runtime.session import _FIXED
 from holdfast.types.steps import Step
 
 ROOT = Path(__file__).parents[3]
@@ -120,3 +121,8 @@ def test_without_the_variable_nothing_is_hooked() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert ran.stdout == "None\n"
+
+
+def test_the_hook_knows_the_daemon_that_a_job_forks_its_workers_from() -> None:
+    daemon = _FIXED["spark.python.daemon.module"]
+    assert f'"{daemon}"' in (ROOT / "tests" / "chaos" / "hook" / "sitecustomize.py").read_text()
