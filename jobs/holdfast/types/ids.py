@@ -59,7 +59,7 @@ def insertions_transactional_id(application_id: str) -> str:
 
 def orders_topic(application_id: str) -> str:
     """Where a job keeps what its queries were told (PAUSE, TERMINATE), and what they do."""
-    return f"{application_id}-orders"
+    return f"{application_id}-control"
 
 
 def consumer_group(application_id: str, query_id: str) -> str:
