@@ -21,11 +21,13 @@ WAIT_S = 780.0  # a slow machine is slow, not wrong
 pytestmark = pytest.mark.timeout(900)
 
 
-def _chaos(home: Path, *asked: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """`holdfast chaos run` of the example, with a Kafka and a deployment of its own."""
+def _chaos(
+    home: Path, *asked: str, statements: str = "chaos.sql", **more: str
+) -> subprocess.CompletedProcess[str]:
+    """`holdfast chaos run` of an example, with a Kafka and a deployment of its own."""
     environment = {**os.environ, "CHAOS_HOOK_DIR": str(home / "hook"), **more}
     environment["PYTHONPATH"] = os.pathsep.join([str(HOOK), environment["PYTHONPATH"]])
-    example = str(ROOT / "jobs" / "examples" / "chaos.sql")
+    example = str(ROOT / "jobs" / "examples" / statements)
     command = [sys.executable, "-m", "holdfast.cli.main", "chaos", "run", "chaos", example]
     return subprocess.run(
         [*command, "--own", "--home", str(home), "--run", RUN, *asked],
@@ -63,6 +65,23 @@ def test_faults_at_chosen_moments_change_no_table(tmp_path: Path) -> None:
     assert str(folder / "report.html") in ran.stdout
     assert _of_the_job(tmp_path) == []
     assert not (tmp_path / "kafka").exists()
+
+
+def test_joins_sessions_and_final_results_are_judged_exactly(tmp_path: Path) -> None:
+    """Some records are two days late: which of them are dropped follows from the commit markers."""
+    ran = _chaos(
+        tmp_path,
+        *("--seed", "6", "--rounds", "2", "--rate", "100", "--late", "0.01", "--faults", "kill"),
+        *("--components", "driver,executor", "--moments", "produced,committed"),
+        statements="chaos_joins.sql",
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    verdict = json.loads((tmp_path / "chaos" / RUN / "verdict.json").read_text())
+    assert verdict["verdict"] == "valid"
+    facts = {f["checker"]: f["fact"] for t in verdict["job"]["tables"] for f in t["findings"]}
+    assert len(verdict["job"]["tables"]) == 5
+    assert facts["undetermined_records"] == "the input alone says which records there are"
+    assert _of_the_job(tmp_path) == []
 
 
 def _broken_as_asked(folder: Path) -> None:
