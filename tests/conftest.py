@@ -122,9 +122,12 @@ def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
+    from holdfast.runtime.class_archive import Role, archive_options
+
     builder = SparkSession.builder.master("local[2]").appName("holdfast-tests")
     conf: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": archive_options(Role.DRIVER),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.ansi.enabled": "false",
