@@ -98,10 +98,8 @@ def _clock(clock: Mapping[str, float]) -> str:
         seconds, count = clock.get(f"{phase}_sum", 0.0), clock.get(f"{phase}_count", 0.0)
         mean = seconds / count if count else 0.0
         lines.append(f"| {phase}, all state partitions | {seconds / batches:.3f} | {mean:.3f} |")
-    busy = sum(clock.get(f"{phase}_sum", 0.0) for phase in _PHASES) / batches / EXECUTORS
-    rest = clock["batch_sum"] / batches - busy
-    lines.append(f"| the rest: ingest, shuffle, scheduling, waiting | {rest:.3f} | |")
-    return "\n".join(lines) + f"\n\n{batches:.0f} batches, {EXECUTORS} executors.\n"
+    note = f"{batches:.0f} batches, {EXECUTORS} executors, each with some state partitions at a time."
+    return "\n".join(lines) + f"\n\n{note}\n"
 
 
 def _pairs(values: Mapping[str, float]) -> str:

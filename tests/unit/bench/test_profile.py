@@ -77,7 +77,6 @@ def test_the_tables_are_per_million_records() -> None:
     assert "| executors: state worker | state: merge | 2.00 | 33.3% |" in text
     assert "| whole batch (driver) | 2.000 | |" in text
     assert "| get, all state partitions | 0.500 | 0.062 |" in text
-    assert "| the rest: ingest, shuffle, scheduling, waiting | 1.750 | |" in text
     assert "| driver: JVM | 512.0 |" in text
     assert "dust" not in text
 
