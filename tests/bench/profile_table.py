@@ -98,7 +98,7 @@ def _clock(clock: Mapping[str, float]) -> str:
         seconds, count = clock.get(f"{phase}_sum", 0.0), clock.get(f"{phase}_count", 0.0)
         mean = seconds / count if count else 0.0
         lines.append(f"| {phase}, all state partitions | {seconds / batches:.3f} | {mean:.3f} |")
-    note = f"{batches:.0f} batches, {EXECUTORS} executors, each with some state partitions at a time."
+    note = f"{batches:.0f} batches, {EXECUTORS} executors, each at some state partitions at a time."
     return "\n".join(lines) + f"\n\n{note}\n"
 
 
