@@ -1,15 +1,17 @@
-"""Metrics of a query server's standbys and peers, for Prometheus."""
+"""Metrics of a query server's standbys and peers, for Prometheus: of what its reader may read."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, make_asgi_app
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from holdfast.serve.contract import Cluster, Member, MemberState, PartitionState
+from holdfast.serve.http.access import ANYONE, Client
+from holdfast.serve.http.app import CLIENT
+from holdfast.serve.http.request import App, Receive, Scope, Send
 
 __all__ = ["metrics_app"]
 
@@ -28,34 +30,38 @@ _GAUGES: dict[str, tuple[str, Callable[[PartitionState], float]]] = {
 class _Standbys(Collector):
     """Asks when it is asked."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, client: Client) -> None:
         self._cluster = cluster
+        self._client = client
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """One family per number, with a sample per partition or server."""
         members = self._cluster.members()
         mine = next(m for m in members if m.server_id == self._cluster.me)
         for name, (text, value) in _GAUGES.items():
-            yield _family(name, text, value, mine)
+            yield self._family(name, text, value, mine)
         up = GaugeMetricFamily("holdfast_serve_peer_up", "1: the server answers", labels=["server"])
         for member in members:
             up.add_metric([member.server_id], member.state is not MemberState.GONE)
         yield up
 
+    def _family(
+        self, name: str, text: str, value: Callable[[PartitionState], float], member: Member
+    ) -> GaugeMetricFamily:
+        family = GaugeMetricFamily(f"holdfast_serve_store_{name}", text, labels=_PARTITION)
+        for held in member.holdings:
+            if self._client.may_read(held.table):
+                family.add_metric([held.table, str(held.partition)], value(held.state))
+        return family
 
-def _family(
-    name: str, text: str, value: Callable[[PartitionState], float], member: Member
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(f"holdfast_serve_store_{name}", text, labels=_PARTITION)
-    for held in member.holdings:
-        family.add_metric([held.table, str(held.partition)], value(held.state))
-    return family
 
-
-def metrics_app(cluster: Cluster, *more: Collector) -> Callable[[Any, Any, Any], Awaitable[None]]:
+def metrics_app(cluster: Cluster, *more: Collector) -> App:
     """What serves them, and `more`, as ASGI."""
-    registry = CollectorRegistry()
-    for collector in (_Standbys(cluster), *more):
-        registry.register(collector)
-    app: Callable[[Any, Any, Any], Awaitable[None]] = make_asgi_app(registry)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        registry = CollectorRegistry()
+        for collector in (_Standbys(cluster, scope.get(CLIENT, ANYONE)), *more):
+            registry.register(collector)
+        await make_asgi_app(registry)(scope, receive, send)
+
     return app

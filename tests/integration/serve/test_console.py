@@ -349,7 +349,12 @@ def test_with_tokens_the_page_asks_for_one_and_shows_only_what_it_may(
             "PER_CITY"
         ]
         page.open(f"{server.url}/console/#/rows/PER_CUSTOMER")
-        says(page, "You may not read it.")
+        says(page, "or you may not read it.")
+        page.open(f"{server.url}/console/#/tables/PER_CITY")
+        says(page, "What it means")
+        assert "placed" not in page.run("document.querySelector('main').textContent").lower()
+        page.open(f"{server.url}/console/#/chaos")
+        says(page, "may not read every one")
         assert "guest-token" not in page.run("document.cookie + JSON.stringify({...localStorage})")
     lines = audit.read_text()
     assert '"console: rows of PER_CITY"' in lines

@@ -6,7 +6,7 @@ Counters are kept as they were told; rates are made when they are asked for.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -64,15 +64,18 @@ class Activity:
     def add(self, sample: Sample) -> None:
         self._samples.append(sample)
 
-    def since(self, after_ms: int = 0) -> dict[str, Any]:
+    def since(
+        self, after_ms: int = 0, sees: Callable[[str], bool] = lambda _: True
+    ) -> dict[str, Any]:
         """Series, one value per moment after `after_ms`; None where nothing is known.
 
+        `sees`: whether a table's name or a query's id is one to be told of.
         Per query: records/s, source lag, mean seconds of a batch and of a commit that ended
         since the moment before.  Per table: changelog offsets/s and lag.
         """
         pairs = [(a, b) for a, b in pairwise(self._samples) if b.at_ms > after_ms]
-        queries = _names(b.queries for _, b in pairs)
-        tables = _names(b.tables for _, b in pairs)
+        queries = [n for n in _names(b.queries for _, b in pairs) if sees(n.rpartition("/")[2])]
+        tables = list(filter(sees, _names(b.tables for _, b in pairs)))
         return {
             "at_ms": [b.at_ms for _, b in pairs],
             "queries": {name: _query_series(name, pairs) for name in queries},

@@ -9,10 +9,10 @@
 /console/api/activity?after=MS  series since then
 /console/api/tables/NAME/rows?search=…&cursor=…&limit=…
 /console/api/tables/NAME/changes                    server-sent events
-/console/api/query              POST {"sql"}: a line of JSON per part of the answer
 /console/api/RUNS[/RUN[/report.html]]               RUNS: compaction or chaos
 
-SQL goes to /v1/query, as from any other client.
+SQL goes to /v1/query, as from any other client.  What a client may not read is left
+out; runs, which tell of all tables of a home, are for those who may read every table.
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from holdfast.serve.console.files import INDEX, PAGE_POLICY, REPORT_POLICY, stat
 from holdfast.serve.console.live import live_changes
 from holdfast.serve.console.rows import page_of
 from holdfast.serve.contract import ServedTable, Serving
-from holdfast.serve.http.access import ANYONE, Client
+from holdfast.serve.http.access import ANYONE, Client, check_readable
 from holdfast.serve.http.app import AUDIT, CLIENT
 from holdfast.serve.http.audit import Audit
 from holdfast.serve.http.request import Limits, Receive, Request, Scope, Send
+from holdfast.serve.visible import Visible, visible
 
 __all__ = ["PREFIX", "Console"]
 
@@ -64,6 +65,10 @@ class _Asked:
     def client(self) -> Client:
         client: Client = self.request.scope.get(CLIENT, ANYONE)
         return client
+
+    def sees(self, serving: Serving) -> Visible:
+        """What the client may know of the statements."""
+        return visible(serving.catalog.topology(), self.client.may_read)
 
     def values(self, name: str) -> list[str]:
         """The values of a parameter."""
@@ -178,21 +183,28 @@ class Console:
         raise _nothing_at(scope["path"])
 
     async def _overview(self, asked: _Asked) -> None:
-        told = facts.overview(self._serving, self._told, asked.client.may_read)
-        await asked.request.json(told)
+        seen = asked.sees(self._serving)
+        await asked.request.json(facts.overview(self._serving, self._told, seen))
 
     async def _topology(self, asked: _Asked) -> None:
-        await asked.request.json(facts.graph(self._serving, self._told))
+        seen = asked.sees(self._serving)
+        await asked.request.json(facts.graph(self._serving, self._told, seen))
 
     async def _relation(self, asked: _Asked) -> None:
-        await asked.request.json(facts.relation(self._serving, self._told, asked.names[0]))
+        name, seen = asked.names[0], asked.sees(self._serving)
+        if name not in seen.names:
+            check_readable(name, asked.client)
+        await asked.request.json(facts.relation(self._serving, self._told, name, seen))
 
     async def _partitions(self, asked: _Asked) -> None:
-        table = "".join(asked.values("table")[:1])
-        await asked.request.json(facts.partitions(self._serving, self._told, table))
+        table, seen = "".join(asked.values("table")[:1]), asked.sees(self._serving)
+        await asked.request.json(facts.partitions(self._serving, self._told, seen, table))
 
     async def _series(self, asked: _Asked) -> None:
-        await asked.request.json(self._activity.since(asked.number("after", 0)))
+        seen = asked.sees(self._serving)
+        known = seen.names | facts.known_queries(self._serving, seen)
+        told = self._activity.since(asked.number("after", 0), known.__contains__)
+        await asked.request.json(told)
 
     async def _rows(self, asked: _Asked) -> None:
         table = self._table(asked)
@@ -220,8 +232,7 @@ class Console:
 
     def _table(self, asked: _Asked) -> ServedTable:
         name = asked.names[0]
-        if not asked.client.may_read(name):
-            raise NotAllowed(f"You may not read {name}.", action="ask who keeps the tokens")
+        check_readable(name, asked.client)
         table = self._serving.catalog.tables().get(name)
         if table is None:
             told = self._serving.catalog.unserved().get(name)
@@ -229,15 +240,18 @@ class Console:
         return table
 
     async def _runs(self, asked: _Asked) -> None:
+        _check_runs(asked.client)
         read = {"compaction": runs.compaction_runs, "chaos": runs.chaos_runs}[asked.names[0]]
         await asked.request.json(await asyncio.to_thread(read, self._homes))
 
     async def _run(self, asked: _Asked) -> None:
+        _check_runs(asked.client)
         kind, name = asked.names
         read = {"compaction": runs.compaction_run, "chaos": runs.chaos_run}[kind]
         await asked.request.json(await asyncio.to_thread(read, self._homes, name))
 
     async def _report(self, asked: _Asked) -> None:
+        _check_runs(asked.client)
         kind, name = asked.names
         body = await asyncio.to_thread(runs.report_of, self._homes, kind, name)
         policy = {"content-security-policy": REPORT_POLICY}
@@ -245,6 +259,14 @@ class Console:
 
 
 _Handler = Callable[[_Asked], Awaitable[None]]
+
+
+def _check_runs(client: Client) -> None:
+    if not client.reads_all:
+        raise NotAllowed(
+            f"Runs tell of every table, and {client.name} may not read every one.",
+            action="ask who keeps the server's tokens for one that reads `*`",
+        )
 
 
 def _nothing_at(path: str) -> BadRequest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,19 +13,17 @@ from holdfast.serve.console.drivers import Driver
 from holdfast.serve.console.graph import graph_of
 from holdfast.serve.console.rows import columns_json
 from holdfast.serve.contract import Member, MemberState, PartitionState, ServedTable, Serving
+from holdfast.serve.visible import Visible
 from holdfast.sql.explain import explain
 from holdfast.types.ids import changelog_topic
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Topology
 
-__all__ = ["MayRead", "graph", "overview", "partitions", "related", "relation"]
-
-MayRead = Callable[[str], bool]
-"""Whether who asks may read the table of this name."""
+__all__ = ["graph", "known_queries", "overview", "partitions", "related", "relation"]
 
 
-def overview(serving: Serving, drivers: Sequence[Driver], may_read: MayRead) -> dict[str, Any]:
-    """The server, its peers, the jobs, and every stream and table of the script."""
+def overview(serving: Serving, drivers: Sequence[Driver], seen: Visible) -> dict[str, Any]:
+    """The server, its peers, the jobs, and every stream and table that is seen."""
     members = serving.cluster.members()
     return {
         "server": {
@@ -36,14 +34,14 @@ def overview(serving: Serving, drivers: Sequence[Driver], may_read: MayRead) -> 
             "now_ms": int(time.time() * 1000),
             "catalog_version": serving.catalog.version,
         },
-        "members": [_member(member, serving.cluster.me) for member in members],
-        "jobs": [_job(driver) for driver in drivers],
-        "relations": _relations(serving, drivers, members, may_read),
+        "members": [_member(member, serving.cluster.me, seen) for member in members],
+        "jobs": list(_jobs(drivers, seen)),
+        "relations": _relations(serving, drivers, members, seen),
     }
 
 
-def _member(member: Member, me: str) -> dict[str, Any]:
-    states = [held.state for held in member.holdings]
+def _member(member: Member, me: str, seen: Visible) -> dict[str, Any]:
+    states = [held.state for held in member.holdings if held.table in seen.names]
     return {
         "id": member.server_id,
         "address": member.address,
@@ -56,6 +54,15 @@ def _member(member: Member, me: str) -> dict[str, Any]:
         "bytes": sum(s.bytes for s in states),
         "lag": sum(s.lag for s in states),
     }
+
+
+def _jobs(drivers: Iterable[Driver], seen: Visible) -> Iterator[dict[str, Any]]:
+    """Those that write what is seen; in full where nothing else is written."""
+    for driver in drivers:
+        written = [seen.sees(str(told.get("sink"))) for told in driver.queries.values()]
+        if any(written):
+            hidden = {} if all(written) else {"reason": "", "lag": None}
+            yield _job(driver) | hidden
 
 
 def _job(driver: Driver) -> dict[str, Any]:
@@ -74,7 +81,7 @@ def _job(driver: Driver) -> dict[str, Any]:
 
 
 def _relations(
-    serving: Serving, drivers: Sequence[Driver], members: Sequence[Member], may_read: MayRead
+    serving: Serving, drivers: Sequence[Driver], members: Sequence[Member], seen: Visible
 ) -> list[dict[str, Any]]:
     """Declared sources first, then what queries write, in the script's order."""
     topology, tables = serving.catalog.topology(), serving.catalog.tables()
@@ -84,11 +91,9 @@ def _relations(
     queries = {query.sink.name: query for query in topology.queries}
     names = dict.fromkeys([*(s.name for s in topology.sources), *queries])
     found = []
-    for name in names:
-        line: dict[str, Any] = {"name": name, "served": name in tables and may_read(name)}
+    for name in (name for name in names if name in seen.names):
+        line: dict[str, Any] = {"name": name, "served": name in tables}
         line["reason"] = unserved[name].reason if name in unserved else ""
-        if name in tables and not may_read(name):
-            line["reason"] = "You may not read it."
         line |= _shape(topology, queries.get(name), name)
         if name in queries:
             line |= _progress(told.get(queries[name].id, {}))
@@ -179,10 +184,16 @@ def _stored(table: ServedTable, best: _Best) -> dict[str, Any]:
     }
 
 
-def graph(serving: Serving, drivers: Iterable[Driver]) -> dict[str, Any]:
-    """The topology of all jobs, as `graph_of` has it."""
+def graph(serving: Serving, drivers: Iterable[Driver], seen: Visible) -> dict[str, Any]:
+    """The topology of all jobs as far as it is seen, as `graph_of` has it."""
+    changelogs = _changelogs(serving, drivers)
+    return asdict(graph_of(seen.topology.queries, changelogs, seen.results))
+
+
+def known_queries(serving: Serving, seen: Visible) -> set[str]:
+    """The ids of the queries that write what is seen."""
     queries = serving.catalog.topology().queries
-    return asdict(graph_of(queries, _changelogs(serving, drivers)))
+    return {query.id for query in queries if query.sink.name in seen.names}
 
 
 def _changelogs(serving: Serving, drivers: Iterable[Driver]) -> dict[str, str]:
@@ -196,16 +207,21 @@ def _changelogs(serving: Serving, drivers: Iterable[Driver]) -> dict[str, str]:
     }
 
 
-def relation(serving: Serving, drivers: Iterable[Driver], name: str) -> dict[str, Any]:
+def relation(
+    serving: Serving, drivers: Iterable[Driver], name: str, seen: Visible
+) -> dict[str, Any]:
     """The statement of a stream or table, and what `holdfast explain` says of its query.
 
     Raises:
         Refused: there is none of that name.
     """
-    topology = serving.catalog.topology()
+    topology = seen.topology
     query = topology.query(name)
-    if query is None and all(s.name != name for s in topology.sources):
+    if name not in seen.names:
         raise Refused(f"There is no stream or table {name}.", action="see the list of tables")
+    if any(sink.name == name for sink in seen.results):
+        why = "It is written from streams or tables that you may not read."
+        return {"name": name, "statement": "", "explain": why}
     if query is None:
         only = tuple(s for s in topology.sources if s.name == name)
         return {"name": name, "statement": "", "explain": explain(Topology((), only))}
@@ -219,15 +235,15 @@ def relation(serving: Serving, drivers: Iterable[Driver], name: str) -> dict[str
 
 
 def partitions(
-    serving: Serving, drivers: Sequence[Driver], wanted: str = ""
+    serving: Serving, drivers: Sequence[Driver], seen: Visible, wanted: str = ""
 ) -> list[dict[str, Any]]:
-    """Partitions of the table `wanted`, or of all: the executor that keeps each, and the servers
-    that hold it.
+    """Partitions of the table `wanted`, or of all that are seen: the executor that keeps each, and
+    the servers that hold it.
     """
     told = _told_by_query(serving, drivers)
     holders = _holders(serving.cluster.members())
     found = []
-    tables = serving.catalog.tables()
+    tables = {n: t for n, t in serving.catalog.tables().items() if n in seen.names}
     for table in [tables[wanted]] if wanted in tables else tables.values():
         owners = {
             one.get("partition"): one

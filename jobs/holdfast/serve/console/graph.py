@@ -71,9 +71,16 @@ class Graph:
     edges: tuple[Edge, ...]
 
 
-def graph_of(queries: Iterable[Query], changelogs: Mapping[str, str]) -> Graph:
-    """The graph of all `queries`; `changelogs` by the id of each that has state."""
+def graph_of(
+    queries: Iterable[Query], changelogs: Mapping[str, str], alone: Iterable[Sink] = ()
+) -> Graph:
+    """The graph of all `queries`; `changelogs` by the id of each that has state.
+
+    `alone`: results that are drawn without what they are made of.
+    """
     drawing = _Drawing(changelogs)
+    for sink in alone:
+        drawing.nodes[f"relation:{sink.name}"] = _relation(sink)
     for query in queries:
         drawing.add(query)
     return Graph(tuple(drawing.nodes.values()), tuple(drawing.edges))

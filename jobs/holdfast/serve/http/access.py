@@ -51,6 +51,11 @@ class Client:
                 self._known[table] = known
         return known
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether it may read every table there is, or ever will be."""
+        return "*" in self.read
+
 
 ANYONE = Client("anonymous", ("*",), peer=True)
 

@@ -19,6 +19,7 @@ from holdfast.serve.http.entities import (
 from holdfast.serve.http.ksql_queries import properties_of, statement_of
 from holdfast.serve.http.problems import BAD_STATEMENT, QUERY_ENDPOINT
 from holdfast.serve.http.request import Request
+from holdfast.serve.visible import visible
 from holdfast.sql import compile_text, explain
 from holdfast.sql.clauses import Name
 from holdfast.sql.function_docs import reference
@@ -27,9 +28,12 @@ from holdfast.sql.plan_changes import known_id
 from holdfast.sql.relations import relations
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
+    CreateAs,
+    CreateSource,
     Define,
     Describe,
     Explain,
+    InsertSelect,
     Print,
     SelectQuery,
     SetProperty,
@@ -111,15 +115,18 @@ class KsqlStatements:
         found = relations(self._context.serving.catalog.topology())
         return {name: one for name, one in found.items() if client.may_read(name)}
 
+    def _topology(self, client: Client) -> Topology:
+        """The statements that it may know."""
+        return visible(self._context.serving.catalog.topology(), client.may_read).topology
+
     def _show(self, statement: Show, script: Script, client: Client) -> _Entity:
-        topology = self._context.serving.catalog.topology()
+        topology = self._topology(client)
         what = statement.what
         if what in ("STREAMS", "TABLES"):
             found = [s for s in self._visible(client).values() if f"{s.kind}S" == what]
             return _sources(statement, sorted(found, key=_name), topology)
         if what == "QUERIES":
-            seen = self._visible(client)
-            shown = [q for q in topology.queries if q.sink.name in seen]
+            shown = [q for q in topology.queries if not q.sink.internal]
             return {"@type": "queries", "queries": [running_query(q) for q in shown]}
         if what == "TOPICS":
             return {"@type": "kafka_topics", "topics": _topics(self._visible(client).values())}
@@ -128,7 +135,7 @@ class KsqlStatements:
         return _SAME_FOR_ALL[what]()
 
     def _describe(self, statement: Describe, script: Script, client: Client) -> _Entity:
-        topology = self._context.serving.catalog.topology()
+        topology = self._topology(client)
         name = statement.name
         if name is None:
             shown = [s for s in self._visible(client).values() if f"{s.kind}S" == statement.kind]
@@ -146,15 +153,19 @@ class KsqlStatements:
     def _explain(self, statement: Explain, script: Script, client: Client) -> _Entity:
         if statement.query is not None:
             return self._explained(statement.query, script, client)
-        catalog = self._context.serving.catalog
         if isinstance(statement.statement, SelectQuery):
-            return self._of_select(statement.statement, catalog.topology(), client)
+            return self._of_select(statement.statement, client)
+        if not isinstance(statement.statement, CreateSource | CreateAs | InsertSelect):
+            raise _refused(statement.statement or statement, script)
+        for name in _named(statement.statement):
+            check_readable(name, client)
+        catalog = self._context.serving.catalog
         of = script.text[statement.at :].split(None, 1)[1]
-        planned = compile_text(f"{catalog.script()}\n{of}")
+        planned = visible(compile_text(f"{catalog.script()}\n{of}"), client.may_read).topology
         return {"@type": "executionPlan", "executionPlan": explain(planned)}
 
-    def _of_select(self, asked: SelectQuery, topology: Topology, client: Client) -> _Entity:
-        name = asked.select.source.text
+    def _of_select(self, asked: SelectQuery, client: Client) -> _Entity:
+        topology, name = self._topology(client), asked.select.source.text
         check_readable(name, client)
         writers = [q for q in topology.queries if q.sink.name == name]
         plan = f"query servers read {name} from their own stores"
@@ -163,13 +174,12 @@ class KsqlStatements:
         return {"@type": "executionPlan", "executionPlan": plan}
 
     def _explained(self, name: Name, script: Script, client: Client) -> _Entity:
-        topology = self._context.serving.catalog.topology()
+        topology = self._topology(client)
         steps = statements(topology.queries)
         wanted = known_id(name.text, steps)
         if wanted is None:
             raise script.unknown(name.at, "query", name.text.lower(), steps)
         queries = steps[wanted]
-        check_readable(queries[-1].sink.name, client)
         plan = _plan(queries, topology)
         # A client's settings for Kafka may be secrets.
         told = {n: v for n, v in topology.properties if not n.startswith(KAFKA_PREFIX)}
@@ -187,6 +197,15 @@ class KsqlStatements:
 
 def _name(of: Source | Sink) -> str:
     return of.name
+
+
+def _named(statement: CreateSource | CreateAs | InsertSelect) -> list[str]:
+    """The streams and tables that a statement names."""
+    target = statement.target if isinstance(statement, InsertSelect) else statement.name
+    if isinstance(statement, CreateSource):
+        return [target.text]
+    select = statement.select
+    return [n.text for n in (target, select.source, *(j.source for j in select.joins))]
 
 
 def _plan(queries: Sequence[Query], topology: Topology) -> str:

@@ -25,6 +25,8 @@ from holdfast.serve.http.forms import (
 from holdfast.serve.http.ksql_queries import accepted, properties_of, statement_of
 from holdfast.serve.http.request import Request
 from holdfast.serve.queries import Ask
+from holdfast.serve.visible import Visible, visible
+from holdfast.types.topology import Topology
 
 __all__ = ["V1", "ask_of"]
 
@@ -68,7 +70,9 @@ class V1:
     async def tables(self, request: Request, client: Client) -> None:
         """GET /v1/tables: those the client may read, and what cannot be read, with the reason."""
         catalog = self._context.serving.catalog
-        found = [_about(t) for n, t in sorted(catalog.tables().items()) if client.may_read(n)]
+        known = self._seen(client).topology
+        served = sorted(catalog.tables().items())
+        found = [_about(t, known) for n, t in served if client.may_read(n)]
         rest = [
             {"name": u.name, "kind": u.kind, "reason": u.reason}
             for n, u in sorted(catalog.unserved().items())
@@ -78,13 +82,17 @@ class V1:
 
     async def table(self, request: Request, client: Client) -> None:
         """GET /v1/tables/NAME."""
-        await request.json(_about(self._table(request, client, 3)))
+        table = self._table(request, client, 3)
+        await request.json(_about(table, self._seen(client).topology))
 
     async def positions(self, request: Request, client: Client) -> None:
         """GET /v1/tables/NAME/positions: of each state partition, from its best holder."""
         table = self._table(request, client, 3)
         states = await self._context.serving.reader.positions(table)
         await request.json({"table": table.name, "partitions": partitions(states)})
+
+    def _seen(self, client: Client) -> Visible:
+        return visible(self._context.serving.catalog.topology(), client.may_read)
 
     def _table(self, request: Request, client: Client, at: int) -> ServedTable:
         name = unquote(request.scope["path"].split("/")[at])
@@ -104,7 +112,7 @@ class V1:
                 "address": m.address,
                 "state": m.state.value,
                 "seen_ms": m.seen_ms,
-                "partitions": len(m.holdings),
+                "partitions": sum(client.may_read(h.table) for h in m.holdings),
             }
             for m in cluster.members()
         ]
@@ -123,7 +131,8 @@ class V1:
         await request.respond(b"{}", headers={"set-cookie": gone})
 
 
-def _about(table: ServedTable) -> dict[str, Any]:
+def _about(table: ServedTable, known: Topology) -> dict[str, Any]:
+    """A table; its statement only where the caller may know all that it names."""
     return {
         "name": table.name,
         "query": table.query_id,
@@ -135,7 +144,7 @@ def _about(table: ServedTable) -> dict[str, Any]:
         "window": {"kind": table.window.value, "size_ms": table.window_size_ms}
         if table.window
         else None,
-        "statement": table.statement,
+        "statement": table.statement if known.query(table.name) else "",
     }
 
 

@@ -119,7 +119,7 @@ class Plans:
         script, query = parse_read(sql)
         name = query.select.source
         self._check(name.text, may_read)
-        table, stream = self._table(script, name)
+        table, stream = self._table(script, name, may_read)
         read = plan_read(script, query, _source(table))
         _refuse_same_folded(script, read, table)
         if read.push:
@@ -130,7 +130,9 @@ class Plans:
         exact = isinstance(access, Lookup) and access.exact
         return Plan(read, table, Evaluation(read, filtered=exact), access, stream)
 
-    def _table(self, script: Script, name: Name) -> tuple[ServedTable, bool]:
+    def _table(
+        self, script: Script, name: Name, may_read: Callable[[str], bool]
+    ) -> tuple[ServedTable, bool]:
         """The table or stream of a name, and whether it is a stream."""
         tables = self._catalog.tables()
         found = tables.get(name.text)
@@ -145,10 +147,11 @@ class Plans:
         unserved = self._catalog.unserved().get(name.text)
         if unserved is not None:
             raise script.unsupported(name.at, f"{name.text} cannot be read: {unserved.reason}")
+        known = sorted(filter(may_read, tables))
         raise script.invalid(
             name.at,
             f"{name.text} does not exist.",
-            action=did_you_mean(name.text, tables) or f"known are: {', '.join(sorted(tables))}",
+            action=did_you_mean(name.text, known) or f"known are: {', '.join(known)}",
         )
 
     def _stream(self, name: str) -> Source | None:

@@ -255,15 +255,47 @@ def test_what_does_not_fit_is_refused_with_the_reason(asking: Asking, path: str,
     assert says in answer.json["message"]
 
 
-def test_who_may_not_read_a_table_sees_that_it_is_there_and_no_row(asking: Asking) -> None:
+def test_who_may_not_read_a_table_sees_nothing_of_it(asking: Asking) -> None:
     for path in ("rows", "changes", "rows?search=k1"):
         assert asking.get(f"/console/api/tables/PER_CUSTOMER/{path}", client=GUEST).status == 403
     assert asking.get("/console/api/tables/PER_CITY/rows", client=GUEST).status == 200
-    told = asking.get("/console/api/overview", client=GUEST).json["relations"]
-    assert {r["name"]: r["served"] for r in told if r["query"]} == {
-        "PER_CUSTOMER": False, "PER_PRODUCT_MINUTE": False, "PLACED": False, "PER_CITY": True,
-        "LARGE_ORDERS": False,
+    for path in ("overview", "topology", "relations/PER_CITY", "partitions", "activity",
+                 "partitions?table=PER_CUSTOMER"):  # fmt: skip
+        told = asking.get(f"/console/api/{path}", client=GUEST).body.decode().upper()
+        assert "PER_CITY" in told, path
+        for hidden in ("PER_CUSTOMER", "PER_PRODUCT", "PLACED", "LARGE_ORDERS", "CUSTOMERS"):
+            assert hidden not in told, path
+    for name in ("PER_CUSTOMER", "ORDERS", "NOTHING"):
+        answer = asking.get(f"/console/api/relations/{name}", client=GUEST)
+        assert (answer.status, f"may not read {name}." in answer.json["message"]) == (403, True)
+
+
+def test_sums_over_tables_are_those_of_what_is_seen(asking: Asking) -> None:
+    told = asking.get("/console/api/overview", client=GUEST).json
+    all_told = asking.get("/console/api/overview").json
+    (relation,) = told["relations"]
+    assert told["members"][0]["partitions"] == relation["partitions"]
+    assert told["members"][0]["partitions"] < all_told["members"][0]["partitions"]
+    assert [(j["reason"], j["lag"]) for j in told["jobs"]] == [("", None)]
+    assert all_told["jobs"][0]["lag"] is not None
+
+
+def test_a_statement_is_seen_by_who_may_read_all_that_it_names(asking: Asking) -> None:
+    both = Client("both", ("ORDERS", "PER_CUSTOMER", "PER_CITY"))
+    told = asking.get("/console/api/relations/PER_CUSTOMER", client=both).json
+    assert told["statement"].startswith("CREATE TABLE per_customer")
+    nodes = asking.get("/console/api/topology", client=both).json["nodes"]
+    assert {n["title"] for n in nodes if n["kind"] in ("table", "stream")} == {
+        "ORDERS", "PER_CUSTOMER", "PER_CITY",
     }  # fmt: skip
+    alone = asking.get("/console/api/relations/PER_CITY", client=both).json
+    assert (alone["statement"], "may not read" in alone["explain"]) == ("", True)
+
+
+def test_runs_are_for_who_may_read_every_table(asking: Asking) -> None:
+    for kind, run in (("chaos", CHAOS_RUN), ("compaction", PLAN_RUN)):
+        for path in (kind, f"{kind}/{run}", f"{kind}/{run}/report.html"):
+            assert asking.get(f"/console/api/{path}", client=GUEST).status == 403
 
 
 def test_runs_and_their_reports(asking: Asking) -> None:

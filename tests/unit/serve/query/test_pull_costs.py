@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.errors import (
     InvalidConfig,
+    InvalidStatement,
     NotAllowed,
     QueryTimedOut,
     QueryTooLarge,
@@ -74,6 +75,12 @@ def test_permission_comes_first(loop: asyncio.Runner, goods: Shop) -> None:
         loop.run(goods.rows(sql))
         with pytest.raises(NotAllowed):
             loop.run(goods.rows(sql, may_read=lambda _: False))
+
+
+def test_names_that_may_not_be_read_are_not_suggested(loop: asyncio.Runner, goods: Shop) -> None:
+    with pytest.raises(InvalidStatement) as found:
+        loop.run(goods.rows("SELECT * FROM good", may_read=lambda name: name != "GOODS"))
+    assert "GOODS" not in str(found.value)
 
 
 @pytest.mark.parametrize(

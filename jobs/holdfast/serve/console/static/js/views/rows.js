@@ -22,7 +22,7 @@ export default async function rows(root, [name, mode], { signal, trouble }) {
   const place = el("div", { class: "panel" });
   fill(root, head(relation ?? { name, key: [] }, served, live), place);
   if (!relation?.served) {
-    place.append(empty(`${name} cannot be read`, relation?.reason ?? "There is no such table."));
+    place.append(empty(`${name} cannot be read`, relation?.reason ?? "There is no such table, or you may not read it."));
   } else if (live) {
     follow(place, relation, signal);
   } else {
