@@ -137,7 +137,7 @@ def command(
     given = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     jobs = [_script(path, config, overrides, home) for path in scripts]
     settings = _settings(jobs)
-    listen, peers = _listen(given), _peer_settings(given)
+    listen, peers = _listen(given, settings), _peer_settings(given)
     listen.check()
     asyncio.run(_run([script for script, _ in jobs], settings, given, listen, peers))
 
@@ -167,7 +167,7 @@ def _settings(jobs: list[tuple[Script, Settings]]) -> Settings:
     return first
 
 
-def _listen(given: _Options) -> Listen:
+def _listen(given: _Options, settings: Settings) -> Listen:
     from holdfast.serve.http.request import Limits
     from holdfast.serve.http.server import Listen
 
@@ -184,7 +184,7 @@ def _listen(given: _Options) -> Listen:
         client_ca=given.client_ca,
         insecure=given.insecure,
         audit=given.audit,
-        limits=Limits(rate_per_s=given.rate_limit),
+        limits=Limits.of(settings.serve, given.rate_limit),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from holdfast.config import values
 from holdfast.config.property import Property
+from holdfast.config.serve_properties import SERVE_PROPERTIES
 from holdfast.config.settings import Settings
 from holdfast.config.statement_properties import STATEMENT_PROPERTIES
 
@@ -289,7 +290,7 @@ def _placement() -> tuple[Property, ...]:
     )
 
 
-_OF_SETTINGS = (*_job(), *_ingest(), *_state(), *_rocksdb(), *_placement())
+_OF_SETTINGS = (*_job(), *_ingest(), *_state(), *_rocksdb(), *_placement(), *SERVE_PROPERTIES)
 PROPERTIES: dict[str, Property] = {p.name: p for p in (*_OF_SETTINGS, *STATEMENT_PROPERTIES)}
 
 _DEFAULTS = Settings(application_id="")

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["IngestSettings", "PlacementSettings", "RocksDbSettings", "Settings", "StateSettings"]
+__all__ = [
+    "IngestSettings",
+    "PlacementSettings",
+    "RocksDbSettings",
+    "ServeSettings",
+    "Settings",
+    "StateSettings",
+]
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,36 @@ class PlacementSettings:
 
 
 @dataclass(frozen=True)
+class ServeSettings:
+    """What queries may cost a query server; the same for every query.
+
+    Attributes:
+        timeout_ms: of a pull query.
+        keys_max: keys that one statement may look up.
+        rows_max: rows of one answer to a pull query.
+        bytes_max: what an aggregation over a scan may hold at a time, in bytes of Arrow.
+        threads: that decode and evaluate; they bound how many queries compute at a time.
+        open_queries: answers under way, all clients together; push queries are.
+        tail_bytes_max: recent changes kept for the subscribers of one partition, in bytes; who is
+            further behind reads the changelog again.
+        send_ms: for a client to take what was sent; a slower one is cut off.
+        heartbeat_ms: after so long without a row a push query shows that it lives.
+        request_bytes: of a request's body.
+    """
+
+    timeout_ms: int = 30_000
+    keys_max: int = 10_000
+    rows_max: int = 1_000_000
+    bytes_max: int = 256 << 20
+    threads: int = 2
+    open_queries: int = 10_000
+    tail_bytes_max: int = 4 << 20
+    send_ms: int = 30_000
+    heartbeat_ms: int = 15_000
+    request_bytes: int = 1 << 20
+
+
+@dataclass(frozen=True)
 class Settings:
     """Everything one job needs beside its statements."""
 
@@ -76,6 +113,7 @@ class Settings:
     state: StateSettings = field(default_factory=StateSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)
+    serve: ServeSettings = field(default_factory=ServeSettings)
 
     def client(self) -> dict[str, str]:
         """librdkafka properties that every client of the job starts from."""

@@ -46,7 +46,7 @@ async def answering(
         node = await stack.enter_async_context(opened(scripts, settings, plan, peers))
         serving = node.serving
         streams = Streams(settings.client())
-        engine = QueryEngine(serving.catalog, serving.reader, streams=streams)
+        engine = QueryEngine(serving.catalog, serving.reader, settings.serve, streams)
         stack.push_async_callback(engine.aclose)
         console = await stack.enter_async_context(Console(serving, drivers, runs_of, listen.limits))
         meter = Meter()

@@ -13,10 +13,11 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import PositionLost
 from holdfast.local.broker import BrokerStatus
 from holdfast.serve.queries import Answer, Ask
-from holdfast.serve.query import Limits, QueryEngine
+from holdfast.serve.query import QueryEngine
 from holdfast.serve.query.streams import Streams
 from holdfast.transport.admin import Admin
 from tests.integration.serve.test_node import level, server
@@ -38,7 +39,7 @@ def job(
 
 
 @asynccontextmanager
-async def engine(job: TableJob, limits: Limits) -> AsyncIterator[QueryEngine]:
+async def engine(job: TableJob, limits: ServeSettings) -> AsyncIterator[QueryEngine]:
     """A server whose stores are restored, and its queries."""
     async with server(job) as node:
         await level(node)
@@ -73,7 +74,7 @@ def test_commits_are_heard_in_order_and_once_also_after_a_restart(
                 told[row["ID"]].append(row["N"])
 
     async def run() -> None:
-        limits = Limits(tail_bytes_max=tail_bytes)
+        limits = ServeSettings(tail_bytes_max=tail_bytes)
         for number in range(3):
             commit(number)
         async with engine(job, limits) as queries:

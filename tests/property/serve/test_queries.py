@@ -14,9 +14,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import HoldfastError
 from holdfast.serve.queries import Answer, Ask, gone_rows
-from holdfast.serve.query import Limits, QueryEngine
+from holdfast.serve.query import QueryEngine
 from holdfast.serve.query.tokens import read_token
 from tests.served import DictCatalog, DictReader, stored_json
 
@@ -217,7 +218,7 @@ def test_contents_and_changes_tell_each_key_its_history_once(
 
 async def _pushed(before: list[str], steps: list[tuple[str, list[str]]], tail_bytes: int) -> None:
     reader = DictReader(CATALOG.table("words"), batch=1)
-    engine = QueryEngine(CATALOG, reader, Limits(tail_bytes_max=tail_bytes))
+    engine = QueryEngine(CATALOG, reader, ServeSettings(tail_bytes_max=tail_bytes))
     listener, number = _Listener(engine), 0
     histories: dict[str, list[int | None]] = {}
 

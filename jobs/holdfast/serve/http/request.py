@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import BadRequest
 from holdfast.serve.http.problems import problem
 
@@ -21,6 +22,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _JSON = "application/json"
+_SERVE = ServeSettings()
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,26 @@ class Limits:
         burst: requests at once after a pause.
     """
 
-    request_bytes: int = 1 << 20
+    request_bytes: int = _SERVE.request_bytes
     request_s: float = 30.0
-    send_s: float = 30.0
-    timeout_s: float = 30.0
-    heartbeat_s: float = 15.0
-    open_queries: int = 10_000
+    send_s: float = _SERVE.send_ms / 1000
+    timeout_s: float = _SERVE.timeout_ms / 1000
+    heartbeat_s: float = _SERVE.heartbeat_ms / 1000
+    open_queries: int = _SERVE.open_queries
     rate_per_s: float = 0.0
     burst: int = 100
+
+    @staticmethod
+    def of(settings: ServeSettings, rate_per_s: float) -> Limits:
+        """Those of a server with these settings."""
+        return Limits(
+            request_bytes=settings.request_bytes,
+            send_s=settings.send_ms / 1000,
+            timeout_s=settings.timeout_ms / 1000,
+            heartbeat_s=settings.heartbeat_ms / 1000,
+            open_queries=settings.open_queries,
+            rate_per_s=rate_per_s,
+        )
 
 
 class Request:

@@ -7,6 +7,5 @@ rows are found, `pull` and `push` run it, `evaluate` makes result rows of stored
 from __future__ import annotations
 
 from holdfast.serve.query.engine import QueryEngine
-from holdfast.serve.query.limits import Limits
 
-__all__ = ["Limits", "QueryEngine"]
+__all__ = ["QueryEngine"]

@@ -8,9 +8,10 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import QueryTooLarge, Refused
 from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, ServedTable, WindowBounds
-from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.options import Options
 from holdfast.sql.reads import Box, Domain, Read
 from holdfast.sql.script import Script
 
@@ -43,7 +44,7 @@ EVERYTHING = Ranges(((b"", None),))
 
 
 def access_of(
-    script: Script, read: Read, table: ServedTable, options: Options, limits: Limits
+    script: Script, read: Read, table: ServedTable, options: Options, limits: ServeSettings
 ) -> Access:
     """The narrowest way to every row that can pass the WHERE clause.
 
@@ -74,13 +75,16 @@ def _values(box: Box, table: ServedTable) -> list[list[Any]] | None:
 
 
 def _lookup(
-    boxes: Sequence[Box], keyed: Sequence[list[list[Any]]], table: ServedTable, limits: Limits
+    boxes: Sequence[Box],
+    keyed: Sequence[list[list[Any]]],
+    table: ServedTable,
+    limits: ServeSettings,
 ) -> tuple[tuple[WindowBounds, tuple[bytes, ...]], ...]:
     count = sum(prod(len(v) for v in values) for values in keyed)
     if count > limits.keys_max:
         raise QueryTooLarge(
             f"the statement names {count} keys, {limits.keys_max} are allowed",
-            action="ask for fewer at a time",
+            action="ask for fewer at a time, or set serve.query.max.keys",
         )
     found: dict[WindowBounds, dict[bytes, None]] = {}
     for box, values in zip(boxes, keyed, strict=True):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from holdfast.config.settings import ServeSettings
 from holdfast.serve.contract import Catalog, Reader
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.access import Access
-from holdfast.serve.query.limits import Limits, Options, options_of
+from holdfast.serve.query.options import Options, options_of
 from holdfast.serve.query.plans import TEXT_MAX, NotOpenError, Plan, Plans
 from holdfast.serve.query.pull import Pull
 from holdfast.serve.query.push import Push
@@ -31,10 +32,10 @@ class QueryEngine:
         self,
         catalog: Catalog,
         reader: Reader,
-        limits: Limits | None = None,
+        limits: ServeSettings | None = None,
         streams: Streams | None = None,
     ) -> None:
-        limits = limits or Limits()
+        limits = limits or ServeSettings()
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="query")
         self._streams = streams
         self._plans = Plans(catalog, limits, streams)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import NotAllowed
 from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, Catalog, ServedTable
 from holdfast.serve.query.access import EVERYTHING, Access, Lookup, access_of
 from holdfast.serve.query.evaluate import Evaluation
-from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.options import Options
 from holdfast.serve.query.streams import Streams
 from holdfast.serve.query.templates import Literals, Template, literal_starts, split
 from holdfast.sql.plan_read import parse_read, plan_read
@@ -70,7 +71,9 @@ class _Slots:
 class Plans:
     """Owns the plans that are kept; one is used as long as its table is the served one."""
 
-    def __init__(self, catalog: Catalog, limits: Limits, streams: Streams | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, limits: ServeSettings, streams: Streams | None = None
+    ) -> None:
         self._catalog = catalog
         self._limits = limits
         self._streams = streams

@@ -10,13 +10,14 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import QueryTimedOut, QueryTooLarge
 from holdfast.serve.contract import Reader, Rows
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.access import Lookup, Ranges
 from holdfast.serve.query.evaluate import Interrupt, present
 from holdfast.serve.query.iterators import closing, no_batches
-from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan
 from holdfast.serve.query.together import Together, plain_rows
 
@@ -46,7 +47,7 @@ class Pull:
         pool: threads in which rows are decoded and evaluated.
     """
 
-    def __init__(self, reader: Reader, pool: Executor, limits: Limits) -> None:
+    def __init__(self, reader: Reader, pool: Executor, limits: ServeSettings) -> None:
         self._reader = reader
         self._pool = pool
         self._limits = limits
@@ -157,7 +158,8 @@ class Pull:
             if size > self._limits.bytes_max:
                 raise QueryTooLarge(
                     f"the query gathers more than {self._limits.bytes_max} bytes",
-                    action="aggregate fewer rows or columns, or keep the aggregate in a table.",
+                    action="aggregate fewer rows or columns, keep the aggregate in a "
+                    "table, or set serve.query.max.bytes.",
                 )
             found.append(needed)
         rows = pa.concat_tables(found)
@@ -195,7 +197,8 @@ async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:
 def _timed_out() -> QueryTimedOut:
     return QueryTimedOut(
         "the query did not end within the time allowed",
-        action="ask for fewer rows (by key, with LIMIT), or allow more time.",
+        action="ask for fewer rows (by key, with LIMIT), or allow more time (the request's "
+        "timeout_ms, the server's serve.query.timeout.ms).",
     )
 
 
@@ -242,5 +245,6 @@ async def _batches(result: pa.Table) -> AsyncIterator[pa.RecordBatch]:
 def _too_many_rows(rows_max: int) -> QueryTooLarge:
     return QueryTooLarge(
         f"the answer has more than {rows_max} rows",
-        action="add LIMIT or a narrower WHERE, or ask for one range of keys after the other.",
+        action="add LIMIT or a narrower WHERE, ask for one range of keys after the "
+        "other, or set serve.query.max.rows.",
     )

@@ -15,13 +15,14 @@ from concurrent.futures import Executor
 
 import pyarrow as pa
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import Retriable
 from holdfast.serve.contract import Change, Reader, ServedTable
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.catch_up import CatchUp
 from holdfast.serve.query.changed import Told, changed_rows
 from holdfast.serve.query.iterators import Closing, closing, no_batches
-from holdfast.serve.query.limits import Limits, Options
+from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan
 from holdfast.serve.query.tails import Entry, Moved, Tail
 from holdfast.serve.query.tokens import read_token, write_token
@@ -35,7 +36,7 @@ _UNTOLD_MAX = 100
 class Push:
     """Starts push queries; owns the tails that they share."""
 
-    def __init__(self, reader: Reader, pool: Executor, limits: Limits) -> None:
+    def __init__(self, reader: Reader, pool: Executor, limits: ServeSettings) -> None:
         self._reader = reader
         self._pool = pool
         self._limits = limits

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.config.settings import ServeSettings
 from holdfast.serve.queries import Answer, Ask
-from holdfast.serve.query import Limits, QueryEngine
+from holdfast.serve.query import QueryEngine
 from tests.served import DictCatalog, DictReader, stored_json
 
 __all__ = ["HOUR", "SCAN", "Shop", "all_rows"]
@@ -30,7 +31,7 @@ HOUR = 3_600_000
 class Shop:
     """One table with rows, and an engine that queries it."""
 
-    def __init__(self, name: str, partitions: int = 3, limits: Limits | None = None) -> None:
+    def __init__(self, name: str, partitions: int = 3, limits: ServeSettings | None = None) -> None:
         self.catalog = DictCatalog(SCRIPT, partitions)
         self.table = self.catalog.table(name)
         self.reader = DictReader(self.table, batch=2)

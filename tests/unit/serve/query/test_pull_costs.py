@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import (
     InvalidConfig,
     InvalidStatement,
@@ -20,7 +21,6 @@ from holdfast.errors import (
     StoreBehind,
 )
 from holdfast.serve.queries import Ask
-from holdfast.serve.query import Limits
 from holdfast.serve.query.evaluate import Evaluation, Interrupt
 from holdfast.sql.reads import EVERYTHING, Read
 from holdfast.types.schema import BIGINT, Column
@@ -31,7 +31,7 @@ from tests.unit.serve.query.shop import SCAN, Shop
 
 
 def test_limits(loop: asyncio.Runner) -> None:
-    shop = Shop("GOODS", limits=Limits(keys_max=2, rows_max=3, bytes_max=100))
+    shop = Shop("GOODS", limits=ServeSettings(keys_max=2, rows_max=3, bytes_max=100))
     for name in b"abcdef":
         shop.put(bytes([name]), n=1)
     for sql, fact in [

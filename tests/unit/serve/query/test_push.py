@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.config.settings import ServeSettings
 from holdfast.errors import PositionLost, Refused, StoreCorrupted
 from holdfast.serve.queries import Answer, Ask, gone_rows
-from holdfast.serve.query import Limits, QueryEngine
+from holdfast.serve.query import QueryEngine
 from tests.served import DictCatalog, DictReader, stored_json
 
 SCRIPT = """
@@ -21,7 +22,7 @@ ALL = "SELECT id, n FROM goods EMIT CHANGES;"
 
 
 class Shop:
-    def __init__(self, partitions: int = 2, limits: Limits | None = None) -> None:
+    def __init__(self, partitions: int = 2, limits: ServeSettings | None = None) -> None:
         self.partitions = partitions
         self.catalog = DictCatalog(SCRIPT, partitions)
         self.reader = DictReader(self.catalog.table("GOODS"), batch=2)
@@ -191,7 +192,7 @@ def test_one_tail_for_all_who_listen(loop: asyncio.Runner) -> None:
 
 def test_who_is_slow_reads_the_changelog_and_hurts_nobody(loop: asyncio.Runner) -> None:
     async def scenario() -> None:
-        shop = Shop(1, Limits(tail_bytes_max=600))
+        shop = Shop(1, ServeSettings(tail_bytes_max=600))
         slow, quick = await shop.ask(), await shop.ask()
         for n in range(100):
             shop.put("a", n)
@@ -212,7 +213,7 @@ def test_who_is_slow_reads_the_changelog_and_hurts_nobody(loop: asyncio.Runner) 
 @pytest.mark.parametrize("tail_bytes", [0, 1 << 20])
 def test_holders_that_go_away_leave_no_gap(loop: asyncio.Runner, tail_bytes: int) -> None:
     async def scenario() -> None:
-        shop = Shop(1, Limits(tail_bytes_max=tail_bytes))
+        shop = Shop(1, ServeSettings(tail_bytes_max=tail_bytes))
         answer = await shop.ask()
         for n in range(6):
             shop.reader.failures = n % 3

@@ -1,4 +1,4 @@
-"""What one query may cost, and what a caller may set of it."""
+"""What a caller may set of one query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.errors import InvalidConfig
 from holdfast.sql.script import did_you_mean
 
-__all__ = ["Limits", "Options", "options_of"]
+__all__ = ["Options", "options_of"]
 
 _TABLE_SCAN = "ksql.query.pull.table.scan.enabled"
 _RANGE_SCAN = "ksql.query.pull.range.scan.enabled"
@@ -17,26 +17,6 @@ _OFFSET_LAG = "ksql.query.pull.max.allowed.offset.lag"
 _LAG = "max.allowed.offset.lag"
 _RESET = "auto.offset.reset"
 _STREAMS = "ksql.streams."
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a server, the same for every query.
-
-    Attributes:
-        keys_max: keys that one statement may look up.
-        rows_max: rows of one answer to a pull query.
-        bytes_max: what an aggregation over a scan may hold at a time, in bytes of Arrow.
-        threads: that decode and evaluate; they bound how many queries compute at a time.
-        tail_bytes_max: recent changes kept for the subscribers of one partition, in bytes; who is
-            further behind reads the changelog again.
-    """
-
-    keys_max: int = 10_000
-    rows_max: int = 1_000_000
-    bytes_max: int = 256 << 20
-    threads: int = 2
-    tail_bytes_max: int = 4 << 20
 
 
 @dataclass(frozen=True)
