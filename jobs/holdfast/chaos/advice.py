@@ -70,6 +70,14 @@ ADVICE = {
     "and min.insync.replicas of the input topics before looking at the job.",
     "workload_failures": "Kafka was away for longer than the workload waits. Check the brokers, or "
     "ask for shorter faults.",
+    "answers_are_states": "A query server showed rows that were never committed together, or of "
+    "another position than it told. Keep the changelog and the servers' stores and report it.",
+    "positions_go_forward": "A reader saw the table go back although it had handed its position "
+    "on. Keep the run's folder and the servers' logs and report it.",
+    "reads_answered": "A server was there and did not answer in half a minute, itself or by its "
+    "peer. See the servers' logs at that time, and whether the machine was overloaded.",
+    "enough_reads": "Too little was read for the other findings to mean much. See in the servers' "
+    "logs whether they follow these tables; ask for more --rounds.",
     "operations_ended": "A process of the run was killed from outside. Run it again.",
     "phases_passed": "A step of the run failed; its reason is above. Heal, then run it again.",
 }

@@ -17,10 +17,12 @@ from holdfast.chaos.evidence import Key, RowHead
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import AggregateStep
 
-__all__ = ["row_heads"]
+__all__ = ["HEAD", "Parse", "key_parser", "row_heads"]
+
+Parse = Callable[[bytes], tuple[Any, ...]]
 
 _VERSION = 1
-_HEAD, _COUNT = struct.Struct("<BQq"), struct.Struct("<q")
+HEAD, _COUNT = struct.Struct("<BQq"), struct.Struct("<q")
 _WINDOW = struct.Struct(">q")
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 # Types whose form in JSON is the same on both sides.
@@ -42,7 +44,7 @@ def row_heads(
     Raises:
         ValueError, struct.error: a key that is no such key.
     """
-    parse = _key_parser(keys)
+    parse = key_parser(keys)
     if parse is None:
         return None
     first = step.aggregates[0] if step.aggregates else None
@@ -57,17 +59,18 @@ def row_heads(
 
 
 def _head(row: bytes, *, counted: bool) -> RowHead | None:
-    least = _HEAD.size + (_COUNT.size if counted else 0)
+    least = HEAD.size + (_COUNT.size if counted else 0)
     if len(row) < least or row[0] != _VERSION:
         return None
-    _, nulls, newest_ms = _HEAD.unpack_from(row)
+    _, nulls, newest_ms = HEAD.unpack_from(row)
     if not counted:
         return RowHead(newest_ms, None)
-    records = 0 if nulls & 1 else _COUNT.unpack_from(row, _HEAD.size)[0]
+    records = 0 if nulls & 1 else _COUNT.unpack_from(row, HEAD.size)[0]
     return RowHead(newest_ms, records)
 
 
-def _key_parser(keys: Sequence[Column]) -> Callable[[bytes], tuple[Any, ...]] | None:
+def key_parser(keys: Sequence[Column]) -> Parse | None:
+    """What makes key columns of a state key without its window; None: not of these types."""
     bases = [column.type.base for column in keys]
     if not bases or not _PLAIN.issuperset(bases):
         return None

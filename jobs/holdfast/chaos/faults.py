@@ -7,9 +7,19 @@ from enum import StrEnum
 
 from holdfast.types.steps import Step
 
-__all__ = ["BROKER", "DRIVER", "EXECUTOR", "SCHEDULER", "Fault", "Injection", "Moment"]
+__all__ = [
+    "BROKER",
+    "DRIVER",
+    "EXECUTOR",
+    "SCHEDULER",
+    "SERVER",
+    "Fault",
+    "Injection",
+    "Moment",
+]
 
 DRIVER, EXECUTOR, BROKER, SCHEDULER = "driver", "executor", "broker", "scheduler"
+SERVER = "server"  # a query server
 """Components every target knows; on Kubernetes any other label value is a component as well."""
 
 

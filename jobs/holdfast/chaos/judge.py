@@ -7,10 +7,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from holdfast.chaos.answers import reads_of, tables_read
+from holdfast.chaos.checkers_reads import READ_CHECKERS, ReadEvidence
 from holdfast.chaos.checking import judge
 from holdfast.chaos.history import read_history
 from holdfast.chaos.observe import Observer
 from holdfast.chaos.oracle import Oracle, OracleOptions
+from holdfast.chaos.read_stats import read_stats
 from holdfast.chaos.report import verdict_as_json
 from holdfast.chaos.run_checkers import RUN_CHECKERS, RunEvidence
 from holdfast.chaos.run_file import RunFile
@@ -46,16 +49,29 @@ def judge_run(
         Refused: there is no run in the folder.
         KafkaUnavailable, TopicMissing: the input topics cannot be read.
     """
-    planned = RunFile.read(folder).schedule
+    asked = RunFile.read(folder)
     observer = Observer(settings.client(), settings.application_id)
     options = OracleOptions(_CATCH_UP_S, quiet_seconds(settings))
     oracle = Oracle(settings.application_id, observer, options=options, stores=stores, tell=tell)
     job = oracle.judge(topology)
     tell("counting the workload's records in the input topics")
-    history = summarize(read_history(folder))
+    events = read_history(folder)
+    history = summarize(events)
     found = _numbers(observer, topology, folder.name)
-    findings = judge(RunEvidence(planned, history, found), RUN_CHECKERS)
-    verdict = RunVerdict(folder.name, job, findings, recoveries_by_kind(history))
+    findings = judge(RunEvidence(asked.schedule, history, found), RUN_CHECKERS)
+    reads = reads_of(events)
+    if asked.servers:
+        tell("comparing answers with the changelogs")
+        tables = tables_read(reads, topology, settings.application_id, observer)
+        read = ReadEvidence(len(asked.servers), reads, tables, history.strikes)
+        findings += judge(read, READ_CHECKERS)
+    verdict = RunVerdict(
+        folder.name,
+        job,
+        findings,
+        recoveries_by_kind(history),
+        read_stats(reads, history.strikes),
+    )
     (folder / "verdict.json").write_text(verdict_as_json(verdict), encoding="utf-8")
     return verdict
 

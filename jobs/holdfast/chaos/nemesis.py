@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Protocol
 
-from holdfast.chaos.faults import BROKER, EXECUTOR, Fault, Injection, Moment
+from holdfast.chaos.faults import BROKER, EXECUTOR, SERVER, Fault, Injection, Moment
 from holdfast.chaos.history import HistoryWriter, Kind
 from holdfast.chaos.recovery import longest_silence
 from holdfast.chaos.schedule import groups
@@ -255,7 +255,7 @@ class Nemesis:
         one.healed = True
         for victim in one.victims:
             self._target.heal(victim, one.injection.fault)
-            if one.injection.fault.lasts or victim.component == BROKER:
+            if one.injection.fault.lasts or victim.component in (BROKER, SERVER):
                 self._history.state("heal", fault=one.injection.fault, victim=asdict(victim))
 
     # -- recovery ----------------------------------------------------------------------------

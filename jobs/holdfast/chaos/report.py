@@ -11,7 +11,15 @@ from xml.etree import ElementTree as ET
 
 from pydantic import TypeAdapter
 
-from holdfast.chaos.verdict import Finding, JobVerdict, RunVerdict, TableVerdict, Verdict, worst
+from holdfast.chaos.verdict import (
+    Finding,
+    JobVerdict,
+    ReadStats,
+    RunVerdict,
+    TableVerdict,
+    Verdict,
+    worst,
+)
 from holdfast.errors import Refused
 
 __all__ = [
@@ -64,17 +72,18 @@ def _add_verdicts(job: JobVerdict, document: dict[str, Any]) -> None:
 def as_junit(job: JobVerdict) -> str:
     """One test case per table and checker: invalid is a failure, unknown an error."""
     cases = [(table.name, f) for table in job.tables for f in table.findings]
-    return _junit(job.application_id, job.seconds, cases)
+    return ET.tostring(_junit(job.application_id, job.seconds, cases), encoding="unicode")
 
 
 def run_as_junit(run: RunVerdict) -> str:
     """The same with the run's own checkers, under its name."""
     cases = [(table.name, f) for table in run.job.tables for f in table.findings]
     cases += [(run.run, f) for f in run.findings]
-    return _junit(f"chaos {run.job.application_id}", run.job.seconds, cases)
+    suite = _junit(f"chaos {run.job.application_id}", run.job.seconds, cases)
+    return _with_reads(suite, run.reads)
 
 
-def _junit(name: str, seconds: float, cases: Iterable[tuple[str, Finding]]) -> str:
+def _junit(name: str, seconds: float, cases: Iterable[tuple[str, Finding]]) -> ET.Element:
     suite = ET.Element("testsuite", name=name, time=f"{seconds:.3f}")
     counts = dict.fromkeys(Verdict, 0)
     for where, finding in cases:
@@ -87,6 +96,18 @@ def _junit(name: str, seconds: float, cases: Iterable[tuple[str, Finding]]) -> s
     suite.set("tests", str(sum(counts.values())))
     suite.set("failures", str(counts[Verdict.INVALID]))
     suite.set("errors", str(counts[Verdict.UNKNOWN]))
+    return suite
+
+
+def _with_reads(suite: ET.Element, reads: Iterable[ReadStats]) -> str:
+    """The suite with a property per number of the reads, such as `reads.all.p99_ms`."""
+    properties = ET.Element("properties")
+    for stats in reads:
+        for name in ("count", "failed", "p50_ms", "p99_ms"):
+            full = f"reads.{stats.kind.replace(' ', '.')}.{name}"
+            ET.SubElement(properties, "property", name=full, value=str(getattr(stats, name)))
+    if len(properties):
+        suite.insert(0, properties)
     return ET.tostring(suite, encoding="unicode")
 
 
@@ -103,6 +124,11 @@ def run_as_text(run: RunVerdict, *, verbose: bool = False) -> str:
         f"  recovery from {s.kind} ({len(s.seconds)}): median {s.median_s:.1f} s, "
         f"p95 {s.p95_s:.1f} s, max {s.max_s:.1f} s"
         for s in recovery_stats(run.recovery_s)
+    ]
+    lines += [
+        f"  reads, {r.kind}: {r.count:,}, {r.failed} failed, p50 {r.p50_ms:.1f} ms, "
+        f"p99 {r.p99_ms:.1f} ms"
+        for r in run.reads
     ]
     lines.append(f"verdict: {run.verdict.value} (run {run.run} of {run.job.application_id})")
     return "\n".join(lines)

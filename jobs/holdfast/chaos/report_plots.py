@@ -28,7 +28,8 @@ VERDICT_COLORS = {
     Verdict.UNKNOWN: "#b97b10",
     Verdict.INVALID: "#d0423f",
 }
-_COMPONENTS = {"driver": "#8a63d2", "executor": "#3d82d6", "broker": "#dd7a2b"}
+_COMPONENTS = {"driver": "#8a63d2", "executor": "#3d82d6", "broker": "#dd7a2b",
+               "server": "#b0517f"}  # fmt: skip
 _OTHER = "#2a9d8f"
 _ARRIVING, _COMMITTED, _LAG, _RESTORE, _SILENT = (
     "#8b98a9", "#2b9a66", "#d05c79", "#c2a21d", "#8b98a9",

@@ -3,6 +3,7 @@ the run's folder are all that they share.
 
     baseline   load for some seconds; how often does the job commit when nobody disturbs it?
     workload   load until the nemesis has finished     } side by side
+               (and reads, where there are servers)    }
     nemesis    the schedule                            }
     heal       everything is taken back and ready
     quiesce    no input is left, no transaction is open
@@ -25,6 +26,7 @@ from statistics import median
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
 from holdfast.chaos.nemesis import Nemesis
 from holdfast.chaos.observe import Observer, marker_topic
+from holdfast.chaos.reads import reading
 from holdfast.chaos.run_file import RunFile
 from holdfast.chaos.sampler import Sampler
 from holdfast.chaos.target import Target
@@ -106,9 +108,16 @@ class Run:
             return found
 
     def workload(self) -> int:
-        """Produces until the nemesis has finished; returns how many records."""
-        before = sent_before(self._events("workload"))
-        with self._phase("workload"), HistoryWriter(self.folder, "workload") as history:
+        """Produces, and reads from query servers, until the nemesis has finished.
+
+        Returns how many records were produced.
+        """
+        before, asked = sent_before(self._events("workload")), self.asked
+        with (
+            self._phase("workload"),
+            HistoryWriter(self.folder, "workload") as history,
+            reading(self.folder, self.topology, asked.servers, asked.seed),
+        ):
             sources, client = input_sources(self.topology), self.settings.client()
             load = Workload(self._load(self.folder.name), sources, client, history, before)
             return load.run((self.folder / _DONE).exists, _LIMIT_S)

@@ -29,6 +29,7 @@ class RunFile:
         overrides: its properties as `key=value`, the broker's address among them.
         rate: records per second over all input topics.
         load: what the records are like.
+        servers: addresses of the query servers that are read from; none: nothing is read.
         own: Kafka and the deployment are the run's own and go with it.
         version: of Holdfast; `commit` of its source, where that is known.
         created_s: seconds since the epoch.
@@ -45,6 +46,7 @@ class RunFile:
     schedule: tuple[Injection, ...]
     rate: int
     load: LoadShape = field(default_factory=LoadShape)
+    servers: tuple[str, ...] = ()
     own: bool = False
     version: str = ""
     commit: str = ""

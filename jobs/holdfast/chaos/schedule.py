@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault, Injection, Moment
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, Fault, Injection, Moment
 from holdfast.errors import Refused
 
 __all__ = ["Asked", "Combination", "combinations", "follows", "groups", "schedule"]
@@ -205,7 +205,7 @@ def _injection(number: int, c: Combination, chance: random.Random, asked: Asked)
 
 def _duration(c: Combination, chance: random.Random, asked: Asked) -> float:
     if not c.fault.lasts:
-        # Somebody has to start a broker again, where nothing does so by itself.
-        return round(chance.uniform(0.5, 4.0), 3) if c.component == BROKER else 0.0
+        # Somebody has to start these again, where nothing does so by itself.
+        return round(chance.uniform(0.5, 4.0), 3) if c.component in (BROKER, SERVER) else 0.0
     base = asked.lasting_s if c.fault in (Fault.PAUSE, Fault.CUT_OFF) else asked.short_s
     return round(base * chance.uniform(1.0, 1.3), 3)

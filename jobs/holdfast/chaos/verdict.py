@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["Finding", "JobVerdict", "RunVerdict", "TableVerdict", "Verdict", "worst"]
+__all__ = ["Finding", "JobVerdict", "ReadStats", "RunVerdict", "TableVerdict", "Verdict", "worst"]
 
 
 class Verdict(StrEnum):
@@ -70,6 +70,22 @@ class JobVerdict:
 
 
 @dataclass(frozen=True)
+class ReadStats:
+    """Look-ups at query servers while one kind of fault lasted; `all` and `undisturbed`, too.
+
+    Attributes:
+        p50_ms: of those that were answered, until their answer, tries at other servers included;
+            0 without any.
+    """
+
+    kind: str
+    count: int
+    failed: int
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True)
 class RunVerdict:
     """The judgement of a chaos run: its tables, and whether the run itself proves anything.
 
@@ -79,12 +95,14 @@ class RunVerdict:
         findings: about faults, recovery and load.
         recovery_s: seconds of each recovery by kind of fault, "executor kill" for one; a fault
             after which nothing was committed before the next one has none.
+        reads: empty of a run without query servers.
     """
 
     run: str
     job: JobVerdict
     findings: tuple[Finding, ...]
     recovery_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    reads: tuple[ReadStats, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

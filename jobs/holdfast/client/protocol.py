@@ -113,7 +113,10 @@ def _told(body: Mapping[str, Any], status: int) -> HoldfastError:
 
 
 def _partitions(found: Mapping[str, Any] | None) -> dict[int, Partition]:
-    return {int(n): Partition(p["position"], p["lag"]) for n, p in (found or {}).items()}
+    return {
+        int(n): Partition(p["position"], p["lag"], p.get("server", ""))
+        for n, p in (found or {}).items()
+    }
 
 
 def result_of(data: bytes) -> Result:

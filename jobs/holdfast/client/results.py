@@ -45,10 +45,12 @@ class Partition:
     Attributes:
         position: changelog offset up to which everything was in.
         lag: offsets that were committed and not in yet.
+        server: whose copy it was.
     """
 
     position: int
     lag: int
+    server: str = ""
 
 
 @dataclass(frozen=True)

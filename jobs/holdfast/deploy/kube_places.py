@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, SERVER
 from holdfast.deploy import kube_pods
 from holdfast.deploy.kube_client import KubeClient, Object
 from holdfast.errors import Refused
@@ -10,6 +10,8 @@ from holdfast.errors import Refused
 __all__ = ["Places"]
 
 _TARGET, _COMPONENT = "holdfast/chaos-target", "app.kubernetes.io/component"
+_LABELS = {SERVER: "serve"}  # where a component's label is another word
+_WORDS = {label: component for component, label in _LABELS.items()}
 _HOOKS = frozenset({"preflight", "test"})  # of the chart: they come and go
 
 
@@ -27,7 +29,8 @@ class Places:
     def components(self) -> list[str]:
         """All that have a pod which may be touched."""
         own = self._kube.pods(self._namespace, self._own())
-        found = {_label(pod, _COMPONENT) for pod in own} - {BROKER, SCHEDULER}
+        labels = {_label(pod, _COMPONENT) for pod in own}
+        found = {_WORDS.get(label, label) for label in labels} - {BROKER, SCHEDULER}
         platform = {_label(pod, _TARGET) for pod in self._kube.pods(self._platform, {})}
         return sorted((found | platform - {DRIVER, EXECUTOR}) - {""} - _HOOKS)
 
@@ -67,7 +70,7 @@ class Places:
         return []
 
     def _candidates(self, component: str) -> list[tuple[str, dict[str, str]]]:
-        own = (self._namespace, {**self._own(), _COMPONENT: component})
+        own = (self._namespace, {**self._own(), _COMPONENT: _LABELS.get(component, component)})
         platform = (self._platform, {_TARGET: component})
         if component in (DRIVER, EXECUTOR):
             return [own]

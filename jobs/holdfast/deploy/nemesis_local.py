@@ -6,6 +6,7 @@
 | executor  | a JVM of the driver's session, its Python    | the JVM      |
 |           | daemon and workers                           |              |
 | broker    | the Kafka of the same home                   | the JVM      |
+| server    | a query server that the run has started      | that one     |
 
 Who is a victim is found out by looking: nothing outside the deployment's own session and the
 home's own broker is ever touched.
@@ -23,7 +24,7 @@ from typing import Any
 
 import psutil
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, Fault
 from holdfast.chaos.hook_files import HookFiles
 from holdfast.chaos.target import Held, Hook, Landing, Victim
 from holdfast.config.settings import Settings
@@ -38,6 +39,7 @@ from holdfast.deploy.local_processes import (
     tree_of,
     volume_of,
 )
+from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.revisions import state_dir_of
 from holdfast.errors import Refused, Retriable
 from holdfast.local.broker import LocalKafka
@@ -52,6 +54,7 @@ _FAULTS: Mapping[str, frozenset[Fault]] = {
     DRIVER: frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW, Fault.PAUSE, Fault.SLOW}),
     EXECUTOR: frozenset(Fault) - {Fault.CUT_OFF},
     BROKER: frozenset({Fault.KILL, Fault.DELETE, Fault.CUT_OFF, Fault.SLOW}),
+    SERVER: frozenset({Fault.KILL, Fault.DELETE, Fault.PAUSE, Fault.SLOW}),
 }
 _STOP_S, _GO_S = 0.20, 0.05  # SLOW: stopped four fifths of the time
 _VOLUME_WAIT_S = 10.0
@@ -74,12 +77,15 @@ class LocalTarget:
         self._status = status_path(home, settings.application_id)
         self._port = int(settings.bootstrap_servers.rpartition(":")[2])
         self._kafka = _own_kafka(home, settings.bootstrap_servers)
+        self._servers = LocalServers(home, name)
         self._slowing: dict[str, threading.Event] = {}
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
         """By component; the broker only where it belongs to the job's home."""
-        return {c: f for c, f in _FAULTS.items() if c != BROKER or self._kafka is not None}
+        absent = {c for c, there in ((BROKER, self._kafka), (SERVER, self._servers.addresses))
+                  if not there}  # fmt: skip
+        return {c: f for c, f in _FAULTS.items() if c not in absent}
 
     @property
     def hook(self) -> Hook | None:
@@ -96,7 +102,7 @@ class LocalTarget:
         return True
 
     def victims(self, component: str) -> list[Victim]:
-        """Those alive now: driver, executors by number, broker.
+        """Those alive now: driver, executors by number, broker, servers by number.
 
         Raises:
             Refused: the component is unknown here.
@@ -136,17 +142,19 @@ class LocalTarget:
         return Landing(stopped, f"{victim.name} (pid {pid}) is {'' if stopped else 'not '}stopped")
 
     def heal(self, victim: Victim, fault: Fault) -> None:
-        """Takes it back; a broker that is gone is started again on its port."""
+        """Takes it back; a broker or server that is gone is started again on its port."""
         slow = self._slowing.pop(victim.identity, None)
         if slow is not None:
             slow.set()
         if victim.component == BROKER and (fault.kills or fault is Fault.DELETE):
             self._start_broker()
+        elif victim.component == SERVER and (fault.kills or fault is Fault.DELETE):
+            self._servers.start_missing()
         elif identity_of(_pid(victim)) == victim.identity:
             self._take_back(self._all_of(victim))
 
     def heal_all(self) -> list[str]:
-        """Lets every stopped process go, lifts limits, starts the broker, releases who is held."""
+        """Lets who is stopped or held go, lifts limits, starts broker and servers."""
         done = []
         for event in self._slowing.values():
             event.set()
@@ -158,6 +166,7 @@ class LocalTarget:
         if self._kafka is not None and self._kafka.status() is None:
             self._start_broker()
             done.append(f"Kafka started again on port {self._port}")
+        done += [f"{name} started again" for name in self._servers.start_missing()]
         folder = self._processes.hook_folder()
         if folder is not None:
             HookFiles(folder).clear()
@@ -166,6 +175,10 @@ class LocalTarget:
     def recovered(self, victims: Sequence[Victim]) -> bool:
         """Is all there again that there should be, and ready?"""
         if any(v.component == BROKER for v in victims) and not serves_producers(self._port):
+            return False
+        if (
+            not victims or any(v.component == SERVER for v in victims)
+        ) and not self._servers.ready():
             return False
         executors = self._members(EXECUTOR)
         status = self.job_status()
@@ -249,6 +262,8 @@ class LocalTarget:
         if component == BROKER and self._kafka is not None:
             running = self._kafka.status()
             return [Member(BROKER, "broker", running.pid)] if running is not None else []
+        if component == SERVER and self._servers.addresses:
+            return self._servers.members()
         known = ", ".join(sorted(self.faults))
         raise Refused(
             f"There is no {component} to hit on this machine; there are: {known}.",

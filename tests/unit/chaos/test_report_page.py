@@ -14,6 +14,7 @@ import pytest
 from holdfast.chaos.advice import ADVICE
 from holdfast.chaos.checkers import TABLE_CHECKERS
 from holdfast.chaos.checkers_places import stores_agree
+from holdfast.chaos.checkers_reads import READ_CHECKERS
 from holdfast.chaos.checkers_results import FINAL_CHECKERS, RESULT_STREAM_CHECKERS
 from holdfast.chaos.checkers_stream import STREAM_CHECKERS
 from holdfast.chaos.report import run_as_text, write_report
@@ -139,7 +140,7 @@ def test_a_run_nobody_judged_has_no_report(tmp_path: Path) -> None:
 
 def test_there_is_advice_on_every_checker() -> None:
     checkers = [*TABLE_CHECKERS, *STREAM_CHECKERS, *RUN_CHECKERS, stores_agree]
-    checkers += [*FINAL_CHECKERS, *RESULT_STREAM_CHECKERS]
+    checkers += [*FINAL_CHECKERS, *RESULT_STREAM_CHECKERS, *READ_CHECKERS]
     assert {c.__name__ for c in checkers} | {"catch_up", "recompute"} == set(ADVICE)
 
 

@@ -53,7 +53,7 @@ def _run(ctx: click.Context, job: JobOptions, plan: PlanOptions, own: bool, as_j
         sigterm_interrupts(),
         json_errors(as_json),
         reporter() as tell,
-        own_job(job, tell) if own else nullcontext(),
+        own_job(job, plan.servers, tell) if own else nullcontext(),
     ):
         _, asked = plan_run(job, plan, own=own)
         click.echo("\n".join(schedule_lines(asked)), err=True)

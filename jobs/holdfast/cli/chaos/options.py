@@ -48,6 +48,8 @@ class PlanOptions:
     rounds: int
     rate: int
     load: LoadShape
+    servers: int
+    ask: tuple[str, ...]
     confirm: str
 
 
@@ -79,7 +81,7 @@ def _options() -> list[Callable[[Any], Any]]:
         click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A property."),
         click.option("--run", metavar="RUN", help="Name of the run.  [default: the time]"),
         click.option("--seed", type=click.IntRange(min=0), help="[default: a random one]"),
-        click.option("--components", metavar="A,B", help="driver, executor, broker …"),
+        click.option("--components", metavar="A,B", help="driver, executor, broker, server …"),
         click.option("--faults", metavar="A,B", help=f"Of: {', '.join(Fault)}."),
         click.option("--moments", metavar="A,B", help=f"Of: {', '.join(Moment)}."),
         click.option(
@@ -98,6 +100,11 @@ def _options() -> list[Callable[[Any], Any]]:
         _share("--late", 0.0, "with an event time two days old"),
         _share("--tombstones", 0.0, "without a value"),
         _share("--garbage", 0.0, "that cannot be decoded"),
+        click.option(
+            "--servers", type=click.IntRange(min=0), default=0, show_default=True,
+            help="Query servers to start with --own; they are read from all the time.",
+        ),
+        click.option("--ask", metavar="URL,URL", help="Query servers of NAME to read from."),
         click.option(
             "--confirm", default="", metavar="NAME",
             help="The job's name once more, outside of a namespace for development.",
@@ -144,6 +151,8 @@ def _plan(given: dict[str, Any]) -> PlanOptions:
         rounds=given.pop("rounds"),
         rate=given.pop("rate"),
         load=load,
+        servers=given.pop("servers"),
+        ask=_words(given.pop("ask")),
         confirm=given.pop("confirm"),
     )
 

@@ -18,13 +18,14 @@ _READY_S = 300.0
 
 
 @contextmanager
-def own_job(options: JobOptions, tell: Callable[[str], None]) -> Iterator[None]:
-    """Starts both and clears both away; the run's folder and the job's log stay.
+def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> Iterator[None]:
+    """Starts both, and so many query servers; clears all away but the run's folder and logs.
 
     Raises:
         Refused: no statements were given, or the home holds a Kafka already.
     """
     from holdfast.cli.options import load_settings
+    from holdfast.deploy.local_servers import LocalServers
     from holdfast.local.broker import LocalKafka
 
     if options.target != "local" or options.sql is None:
@@ -45,6 +46,8 @@ def own_job(options: JobOptions, tell: Callable[[str], None]) -> Iterator[None]:
         tell("starting a Kafka of the run's own")
         kafka.start(port=0)
         _deploy(options, tell)
+        if servers:
+            LocalServers(home, options.name).begin(servers, _READY_S, tell)
         yield
     finally:
         _clear(home, options.name, kafka.wipe)
@@ -62,7 +65,9 @@ def _deploy(options: JobOptions, tell: Callable[[str], None]) -> None:
 
 def _clear(home: Path, name: str, wipe: Callable[[], None]) -> None:
     from holdfast.deploy.local import LocalDeployment
+    from holdfast.deploy.local_servers import LocalServers
 
+    LocalServers(home, name).end()
     with suppress(Refused):  # it was never deployed
         LocalDeployment(home, name).undeploy(delete_state=True)
     wipe()

@@ -75,6 +75,7 @@ def plan_run(
         schedule=schedule(plan.seed, asked_faults(job, plan, target)),
         rate=plan.rate,
         load=plan.load,
+        servers=_servers(options, plan, job, own=own),
         own=own,
         version=__version__,
         commit=source_commit(),
@@ -129,6 +130,20 @@ def _refuse_unconfirmed(options: JobOptions, plan: PlanOptions, target: Target) 
         cause="breaking a job there is something a person has to want",
         action=f"add --confirm {options.name} if you do",
     )
+
+
+def _servers(options: JobOptions, plan: PlanOptions, job: Job, *, own: bool) -> tuple[str, ...]:
+    """Addresses of the query servers to read from: those that were named, else started here."""
+    from holdfast.deploy.local_servers import LocalServers
+
+    if plan.servers and not own:
+        raise Refused(
+            "--servers starts query servers beside a job of the run's own.",
+            action="add --own, or name the servers that are there (--ask URL,URL)",
+        )
+    if plan.ask or options.target != "local":
+        return plan.ask
+    return LocalServers(Path(job.settings.home), options.name).addresses
 
 
 def _refuse_unready(name: str, target: Target) -> None:

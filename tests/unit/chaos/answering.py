@@ -1,0 +1,90 @@
+"""Reads that never were, of a table whose changelog is made by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.chaos.answers import Read, States, readable
+from holdfast.chaos.checkers_reads import ReadEvidence
+from holdfast.chaos.faults import SERVER, Fault, Injection, Moment
+from holdfast.chaos.run_history import Strike
+from holdfast.sql import compile_text
+from holdfast.tasks.rows import RowCodec
+from holdfast.types.topology import Topology
+
+ALIENS, ALIEN = ("Aliens",), ("Alien",)
+# Committed in one state partition: (offset of the marker, rows before it); offset + 1 is the
+# broker's own mark.
+COMMITS = ((2, {"Aliens": (70, 1), "Alien": (71, 5)}), (5, {"Aliens": (80, 2)}))
+ENDS = {0: 7, 1: 0}
+KILL = Strike(
+    Injection(0, SERVER, Fault.KILL, Moment.RANDOM), ("server 1",), 110.0, landed=True,
+    recovered_s=120.0,
+)  # fmt: skip
+
+
+def topology(aggregates: str = "COUNT(*) AS n", tail: str = "", window: str = "") -> Topology:
+    return compile_text(
+        "CREATE STREAM s (title VARCHAR, x BIGINT, y INT, z DOUBLE)"
+        " WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON', PARTITIONS = 1);"
+        f"CREATE TABLE t AS SELECT title, {aggregates} FROM s {window} GROUP BY title {tail};"
+    )
+
+
+def encoded(times: Sequence[int], *columns: Sequence[Any] | pa.Array) -> list[bytes]:
+    """Rows as the engine writes them."""
+    arrays = [pa.array(column) for column in columns]
+    return RowCodec([a.type for a in arrays]).encode(np.array(times, np.int64), arrays)
+
+
+def states(tail: str = "", **marker: Any) -> States:
+    """Every state of the table T, its changelog folded."""
+    query, rows = readable(topology(tail=tail))["T"]
+    found = States(rows, frozenset({ALIENS, ALIEN}), ENDS, may_lack=bool(tail))
+    taken = 0
+    for end, changed in COMMITS:
+        for back, (title, (time, count)) in enumerate(changed.items()):
+            (row,) = encoded([time], [count])
+            found.update(0, b"\x01" + title.encode(), row, end - len(changed) + back)
+        source = {"topic": "s", "start": [[0, taken]], "end": [[0, end]], **marker}
+        found.update(0, b"\x00holdfast.commit", json.dumps({"source": source}).encode(), end)
+        taken = end
+    assert query.sink.name == "T"
+    return found
+
+
+def read(op: int, count: int, time: int, position: int, **changes: Any) -> Read:
+    """One answer about Aliens, by server 0 or 1 in turn."""
+    row = {"TITLE": "Aliens", "ROWTIME": time, "N": count}
+    right = Read(
+        "reader-0", op, "T", ALIENS, 100.0 + op, 0.01, [row], {0: position}, {0: str(op % 2)}
+    )
+    return replace(right, **changes)
+
+
+def failed(op: int, **changes: Any) -> Read:
+    return read(op, 0, 0, 0, rows=None, positions={}, servers={}, reason="nobody", **changes)
+
+
+def reads() -> list[Read]:
+    """Good ones: ten of each state, twenty of them while a server is away."""
+    first = [read(op, 1, 70, 3) for op in range(10)]
+    later = [read(op, 2, 80, 7) for op in range(10, 30)]
+    return first + later
+
+
+def evidence(
+    found: Sequence[Read] | None = None,
+    tables: Mapping[str, States] | None = None,
+    strikes: Sequence[Strike] = (KILL,),
+    servers: int = 2,
+) -> ReadEvidence:
+    if tables is None:
+        tables = {"T": states()}
+    return ReadEvidence(servers, reads() if found is None else found, tables, strikes)
