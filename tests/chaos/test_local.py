@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -45,12 +46,14 @@ def _of_the_job(home: Path) -> list[str]:
     return found
 
 
-def test_faults_at_chosen_moments_change_no_table(tmp_path: Path) -> None:
-    """A killed driver, a stopped executor and one killed meanwhile, a stopped driver."""
+def test_faults_at_chosen_moments_change_no_table_and_no_answer(tmp_path: Path) -> None:
+    """A stopped driver and an executor killed meanwhile, a stopped executor and a query server
+    killed meanwhile, a killed driver.
+    """
     ran = _chaos(
         tmp_path,
-        *("--seed", "4", "--rounds", "4", "--rate", "150", "--garbage", "0.01"),
-        *("--components", "driver,executor", "--faults", "kill,pause"),
+        *("--seed", "864", "--rounds", "5", "--rate", "150", "--garbage", "0.01"),
+        *("--components", "driver,executor,server", "--faults", "kill,pause", "--servers", "2"),
         *("--moments", "produced,committed,recovery", "--tombstones", "0.01"),
     )
     folder = tmp_path / "chaos" / RUN
@@ -59,6 +62,7 @@ def test_faults_at_chosen_moments_change_no_table(tmp_path: Path) -> None:
     assert verdict["verdict"] == "valid"
     assert len(verdict["job"]["tables"]) == 4
     _broken_as_asked(folder)
+    _read_all_the_time(folder, verdict)
     for file in ("report.html", "report.png", "junit.xml"):
         assert (folder / file).stat().st_size > 1_000
     assert "verdict: valid" in ran.stdout
@@ -90,11 +94,25 @@ def _broken_as_asked(folder: Path) -> None:
     ended = [e.data for e in events if (e.what, e.kind) == ("inject", Kind.OK)]
     hit = [one["injection"] for one in asked]
     assert [(i["component"], i["fault"], i["moment"]) for i in hit] == [
-        ("driver", "kill", "produced"),
-        ("executor", "pause", "committed"),
-        ("executor", "kill", "recovery"),
         ("driver", "pause", "produced"),
+        ("executor", "kill", "recovery"),
+        ("executor", "pause", "committed"),
+        ("server", "kill", "recovery"),
+        ("driver", "kill", "produced"),
     ]
     held = [one["moment_held"] and one["moment_held"]["step"] for one in asked]
-    assert held == ["PRODUCED", "COMMITTED", None, "PRODUCED"]
-    assert [one["landed"] for one in ended] == [True] * 4
+    assert held == ["PRODUCED", None, "COMMITTED", None, "PRODUCED"]
+    assert [one["landed"] for one in ended] == [True] * 5
+
+
+def _read_all_the_time(folder: Path, verdict: dict[str, Any]) -> None:
+    """Both servers were asked, tables with and without windows, and no read failed."""
+    facts = {f["checker"]: f["fact"] for f in verdict["findings"]}
+    everything, *kinds = verdict["reads"]
+    assert everything["failed"] == 0
+    assert "server kill" in [kind["kind"] for kind in kinds]
+    answers = f"{everything['count']} answers"
+    assert facts["enough_reads"] == f"{answers} over 3 tables by 2 of 2 servers"
+    assert facts["answers_are_states"] == f"0 of {answers} are no state that their table had"
+    assert facts["positions_go_forward"].startswith("0 answers in 4 sessions")
+    assert len(list(folder.glob("reader-*.jsonl"))) == 4

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from holdfast.chaos.answers import reads_of, tables_read
+from holdfast.chaos.answers import readable, reads_of, tables_read
 from holdfast.chaos.checkers_reads import READ_CHECKERS, ReadEvidence
 from holdfast.chaos.checking import judge
 from holdfast.chaos.history import read_history
@@ -60,7 +60,7 @@ def judge_run(
     found = _numbers(observer, topology, folder.name)
     findings = judge(RunEvidence(asked.schedule, history, found), RUN_CHECKERS)
     reads = reads_of(events)
-    if asked.servers:
+    if asked.servers and readable(topology):
         tell("comparing answers with the changelogs")
         tables = tables_read(reads, topology, settings.application_id, observer)
         read = ReadEvidence(len(asked.servers), reads, tables, history.strikes)

@@ -153,12 +153,13 @@ def _examples(finding: Finding) -> str:
 
 
 def _again(summary: RunSummary) -> str:
-    asked = summary.asked
+    asked, servers = summary.asked, summary.asked.get("servers", ())
     options = [
         f"--target {asked.get('target', 'local')}",
         f"--seed {asked.get('seed')}",
         f"--rounds {len(asked.get('schedule', ()))}",
         f"--rate {asked.get('rate')}",
+        *([f"--own --servers {len(servers)}"] if servers and asked.get("own") else []),
     ]
     command = f"holdfast chaos run {asked.get('name', '')} job.sql {' '.join(options)}"
     properties = "\n".join(map(str, asked.get("overrides", ())))

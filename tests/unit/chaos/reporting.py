@@ -14,7 +14,14 @@ from holdfast.chaos.history import Kind
 from holdfast.chaos.judge import recoveries_by_kind
 from holdfast.chaos.report import verdict_as_json
 from holdfast.chaos.run_checkers import RUN_CHECKERS
-from holdfast.chaos.verdict import Finding, JobVerdict, RunVerdict, TableVerdict, Verdict
+from holdfast.chaos.verdict import (
+    Finding,
+    JobVerdict,
+    ReadStats,
+    RunVerdict,
+    TableVerdict,
+    Verdict,
+)
 from tests.unit.chaos.runs import START, MadeRun, evidence
 
 SQL = "CREATE TABLE sold AS\n  SELECT title, COUNT(*) AS n\n  FROM sales GROUP BY title;\n"
@@ -23,6 +30,10 @@ _KINDS = (
     ("driver", Fault.DELETE_NOW, Moment.RANDOM),
     ("broker", Fault.KILL, Moment.RANDOM),
     ("executor", Fault.PAUSE, Moment.COMMITTED),
+)
+READS = (
+    ReadStats("all", 3_551, 1, 7.5, 158.84),
+    ReadStats("server kill", 235, 1, 10.8, 169.1),
 )
 GOOD = TableVerdict(
     "PER_CUSTOMER",
@@ -90,5 +101,6 @@ def _write(folder: Path, faults: int, tables: tuple[TableVerdict, ...], *, lande
         JobVerdict("shop", tables, 4.2),
         judge(judged, RUN_CHECKERS),
         recoveries_by_kind(judged.history),
+        READS,
     )
     (folder / "verdict.json").write_text(verdict_as_json(verdict), encoding="utf-8")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import struct
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -17,7 +19,8 @@ from holdfast.chaos.checkers_places import stores_agree
 from holdfast.chaos.checkers_reads import READ_CHECKERS
 from holdfast.chaos.checkers_results import FINAL_CHECKERS, RESULT_STREAM_CHECKERS
 from holdfast.chaos.checkers_stream import STREAM_CHECKERS
-from holdfast.chaos.report import run_as_text, write_report
+from holdfast.chaos.report import run_as_junit, run_as_text, write_report
+from holdfast.chaos.report_page import page
 from holdfast.chaos.run_checkers import RUN_CHECKERS
 from holdfast.chaos.run_summary import read_summary, recovery_stats, series
 from holdfast.errors import Refused
@@ -97,6 +100,21 @@ def test_the_page_of_a_bad_run_says_what_is_wrong_and_what_to_do(bad: Path) -> N
     assert "A <b> | 1790000000000: ORDERS is 41, recomputed 42" in text
     assert ADVICE["diverged_values"] in text
     assert "fault 1, executor kill: did not land (pid 4711 still lives)" in text
+
+
+def test_reads_are_told_in_every_form(good: Path) -> None:
+    told = "reads, server kill: 235, 1 failed, p50 10.8 ms, p99 169.1 ms"
+    assert told in run_as_text(read_summary(good).verdict)
+    assert re.search(r"server kill\s*235\s*1\s*10\.8\s*169\.1", words(good))
+    suite = ET.parse(good / "junit.xml").getroot()
+    found = {p.get("name"): p.get("value") for p in suite.iter("property")}
+    assert found["reads.all.p99_ms"] == "158.84"
+    assert found["reads.server.kill.failed"] == "1"
+    read = json.loads((good / "verdict.json").read_text(encoding="utf-8"))["reads"]
+    assert [kind["count"] for kind in read] == [3_551, 235]
+    nothing = replace(read_summary(good), verdict=replace(read_summary(good).verdict, reads=()))
+    assert "Look-ups" not in page(nothing)
+    assert "<properties>" not in run_as_junit(nothing.verdict)
 
 
 def test_the_picture_is_one(good: Path) -> None:

@@ -108,6 +108,15 @@ def test_a_job_that_is_not_ready_or_not_there_is_refused(
     assert "There is no deployment other" in capsys.readouterr().err
 
 
+def test_query_servers_are_named_or_started_with_a_job_of_the_run_s_own(
+    job: LocalJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _precheck(job, "--run", "read", "--ask", "http://a:1, http://b:1") == 0
+    assert RunFile.read(job.home / "chaos" / "read").servers == ("http://a:1", "http://b:1")
+    assert _precheck(job, "--run", "not", "--servers", "2") == 2
+    assert "--servers starts query servers beside a job" in capsys.readouterr().err
+
+
 def test_steps_refuse_a_run_that_nobody_has_begun(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

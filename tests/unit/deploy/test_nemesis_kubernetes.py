@@ -75,6 +75,14 @@ def test_a_component_that_comes_later_is_known_by_its_label(
     assert target.faults["broker"] == FROM_OUTSIDE | FROM_INSIDE | {Fault.CUT_OFF}
 
 
+def test_the_chart_s_query_servers_are_the_component_server(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    kube.add(JOB, "movies-serve-0", job_labels("serve"))
+    assert set(target.faults) == {"driver", "executor", "server"}
+    assert [v.name for v in target.victims("server")] == ["movies-serve-0"]
+
+
 def test_nothing_is_done_to_a_pod_that_lost_its_label_or_is_another_by_now(
     kube: FakeKube, target: KubernetesTarget
 ) -> None:
