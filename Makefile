@@ -51,6 +51,7 @@ MUTANT ?=
 CHAOS_ARGS ?=
 CHAOS_CONF ?=
 CHAOS_SQL ?= jobs/examples/chaos.sql
+CHAOS_SERVERS ?= 2
 CHAOS_HOME := .holdfast/chaos
 
 .PHONY: chaos
@@ -64,7 +65,7 @@ chaos-local: setup
 	@status=0; PYTHONPATH='$(CURDIR)/tests/chaos/hook:$(CURDIR)' CHAOS_MUTANT='$(MUTANT)' \
 	  CHAOS_HOOK_DIR='$(CURDIR)/$(CHAOS_HOME)/hook' \
 	  $(BIN)/holdfast chaos run chaos '$(CHAOS_SQL)' --own --home '$(CHAOS_HOME)' \
-	  --rounds '$(ROUNDS)' $(if $(SEED),--seed '$(SEED)') $(CHAOS_ARGS) || status=$$?; \
+	  --rounds '$(ROUNDS)' --servers '$(CHAOS_SERVERS)' $(if $(SEED),--seed '$(SEED)') $(CHAOS_ARGS) || status=$$?; \
 	  $(if $(MUTANT),(( status == 1 )) && echo 'The mutant $(MUTANT) was found.',exit $$status)
 
 # The job runs an image with the hook; the pods that break it run the ordinary one.

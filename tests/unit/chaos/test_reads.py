@@ -1,0 +1,123 @@
+"""Sessions against a server on a real socket: what they ask, hand on and write down."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from holdfast.chaos import reads
+from holdfast.chaos.answers import Read, reads_of
+from holdfast.chaos.history import read_history
+from holdfast.chaos.reads import reading
+from holdfast.local.probe import free_port
+from tests.unit.chaos.answering import topology
+from tests.unit.deploy.local_job import until
+
+KEY = "O'Hara"
+
+
+class Table:
+    """Answers for the key it has, each time at the next position, until it is told to fail."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.fails = False
+        self._positions = itertools.count(1)
+
+    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if "LIMIT" in body["sql"]:
+            assert body["properties"] == {"ksql.query.pull.table.scan.enabled": True}
+            return 200, {"columns": [{"name": "TITLE", "type": "STRING"}], "rows": [[KEY]]}
+        self.asked.append(body)
+        if self.fails:
+            return 503, {"message": "nobody holds it", "reaction": "NoHolder"}
+        columns = [("TITLE", "STRING"), ("ROWTIME", "BIGINT"), ("N", "BIGINT")]
+        state = {"position": next(self._positions), "lag": 0, "server": "7"}
+        return 200, {
+            "columns": [{"name": name, "type": kind} for name, kind in columns],
+            "rows": [[KEY, 70, 1]],
+            "partitions": {"3": state},
+        }
+
+
+@contextmanager
+def serving(table: Table) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, told = table.answer(asked)
+            body = orjson.dumps(told)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "_PAUSE_S", 0.01)
+    monkeypatch.setattr(reads, "_GIVE_UP_S", 0.1)
+
+
+def found(folder: Path) -> list[Read]:
+    return reads_of(read_history(folder))
+
+
+def test_a_session_hands_its_positions_on_and_writes_down_what_it_is_told(tmp_path: Path) -> None:
+    table, nobody = Table(), f"http://127.0.0.1:{free_port()}"
+    with serving(table) as url, reading(tmp_path, topology(), [nobody, url], seed=1):
+        until(lambda: len({r.session for r in found(tmp_path)}) == 4, "reads of all sessions")
+        until(lambda: len(found(tmp_path)) > 20, "more reads")
+    assert table.asked[0]["sql"] == (
+        "SELECT `TITLE`, ROWTIME, `N` FROM `T` WHERE `TITLE` = 'O''Hara';"
+    )
+    everything = found(tmp_path)
+    assert all(r.rows == [{"TITLE": KEY, "ROWTIME": 70, "N": 1}] for r in everything)
+    assert all((r.table, r.key, r.servers) == ("T", (KEY,), {3: "7"}) for r in everything)
+    mine = [r.positions for r in everything if r.session == "reader-0"]
+    handed = [b["positions"] for b in table.asked if b["positions"]]
+    assert {} in [b["positions"] for b in table.asked]
+    assert [{"3": p[3]} for p in mine[:-1]] == [p for p in handed if {3: p["3"]} in mine[:-1]]
+
+
+def test_a_read_that_nobody_answers_has_failed_and_reading_goes_on(tmp_path: Path) -> None:
+    table = Table()
+    with serving(table) as url, reading(tmp_path, topology(), [url], seed=1):
+        until(lambda: len(found(tmp_path)) > 2, "reads")
+        table.fails = True
+        until(lambda: any(r.rows is None for r in found(tmp_path)), "a failure")
+        table.fails = False
+        failed = len(found(tmp_path))
+        until(lambda: len(found(tmp_path)) > failed + 2, "reads after it")
+    reasons = {r.reason for r in found(tmp_path) if r.rows is None}
+    assert reasons == {"nobody holds it"}
+    assert found(tmp_path)[-1].rows is not None
+
+
+def test_without_servers_or_tables_nothing_is_read(tmp_path: Path) -> None:
+    with serving(Table()) as url:
+        for servers, window in (([], ""), ([url], "WINDOW SESSION (1 HOUR)")):
+            with reading(tmp_path, topology(window=window), servers, seed=1):
+                pass
+    assert found(tmp_path) == []
