@@ -1,16 +1,51 @@
-"""Asks a query server for a row of each of its tables: does serving work, end to end?"""
+"""What commands that ask query servers share: whom, and a row of each table as proof."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
+
+import click
 
 from holdfast.client import Client
 
-__all__ = ["ask_tables"]
+__all__ = ["ask_tables", "connected", "server_options"]
 
+_F = TypeVar("_F", bound=Callable[..., object])
 _SCAN = {"ksql.query.pull.table.scan.enabled": True}
 _RETRY_S = 30.0  # a server that was just started restores first
+
+
+def server_options(text: str) -> Callable[[_F], _F]:
+    """Adds --server, with this help, --server-token and --server-ca to a command."""
+
+    def added(function: _F) -> _F:
+        for option in (
+            click.option(
+                "--server-ca",
+                type=click.Path(path_type=Path),
+                help="Certificates that it is checked by.",
+            ),
+            click.option(
+                "--server-token",
+                envvar="HOLDFAST_CLI_SERVER_TOKEN",
+                default="",
+                help="Its token.",
+            ),
+            click.option("--server", metavar="URL", help=text),
+        ):
+            function = option(function)
+        return function
+
+    return added
+
+
+def connected(servers: str | Sequence[str], token: str, ca: Path | None) -> Client:
+    """A client of query servers; close it."""
+    verify = ssl.create_default_context(cafile=ca) if ca is not None else True
+    return Client(servers, token=token, verify=verify, retry_s=_RETRY_S)
 
 
 def ask_tables(server: str, token: str, ca: Path | None) -> dict[str, int]:
@@ -20,8 +55,7 @@ def ask_tables(server: str, token: str, ca: Path | None) -> dict[str, int]:
         NotAllowed: the server wants a token, or another one.
         Retriable: it does not answer.
     """
-    verify = ssl.create_default_context(cafile=ca) if ca is not None else True
-    with Client(server, token=token, verify=verify, retry_s=_RETRY_S) as client:
+    with connected(server, token, ca) as client:
         names = [table["name"] for table in client.tables()]
         return {name: len(client.query(_one_row(name), properties=_SCAN)) for name in names}
 

@@ -37,6 +37,13 @@ __all__ = ["command", "deploy_local"]
 @target_option
 @job_options
 @click.option("--executors", type=click.IntRange(min=1), help="The same as --set executors=N.")
+@click.option(
+    "--servers",
+    type=click.IntRange(min=0, max=100),
+    default=0,
+    show_default=True,
+    help="Query servers beside the job.  (local; of a chart: serve.enabled)",
+)
 @namespace_option
 @click.option(
     "--values",
@@ -68,6 +75,7 @@ def command(
     overrides: tuple[str, ...],
     home: str | None,
     executors: int | None,
+    servers: int,
     namespace: str,
     values: tuple[Path, ...],
     chart: Path | None,
@@ -87,8 +95,11 @@ def command(
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         job = load_job(sql, config, overrides, home, name=name)
         if target == "local":
-            found = deploy_local(name, job, sql, config, overrides, timeout, tell, wait=not no_wait)
+            found = deploy_local(
+                name, job, sql, config, overrides, timeout, tell, wait=not no_wait, servers=servers
+            )
         else:
+            _refuse_servers(servers)
             given = named_properties(config, overrides)
             found = _kubernetes(
                 name, job, sql, given, namespace, values, chart, image, timeout, tell
@@ -106,6 +117,7 @@ def deploy_local(
     tell: Callable[[str], None],
     *,
     wait: bool,
+    servers: int = 0,
 ) -> Deployment:
     """Checks the job and deploys it on this machine; see `LocalDeployment.deploy`."""
     from holdfast.deploy.local import LocalDeployment
@@ -123,8 +135,17 @@ def deploy_local(
         overrides=(f"application.id={settings.application_id}", *overrides),
         folder=str(Path.cwd()),
         state_dir=str(Path(settings.state.dir or Path(settings.home, "state")).absolute()),
+        servers=servers,
     )
     return deployment.deploy(files, timeout_s, tell, wait=wait)
+
+
+def _refuse_servers(count: int) -> None:
+    if count:
+        raise InvalidConfig(
+            "--servers starts query servers on this machine.",
+            action="for a release give --values with serve.enabled, serve.replicas and serve.auth",
+        )
 
 
 def _kubernetes(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from holdfast.cli.ask_server import ask_tables
+from holdfast.cli.ask_server import ask_tables, server_options
 from holdfast.cli.options import job_options, json_errors, json_option, load_settings
 from holdfast.cli.progress import reporter
 from holdfast.deploy.supervisor import last_error
@@ -112,11 +112,7 @@ class _Outcome:
     help="How long the table may take.",
 )
 @click.option("--driver", metavar="URL", help="Also ask this driver of a job whether it is ready.")
-@click.option("--server", metavar="URL", help="Also read a row of each table of this query server.")
-@click.option("--server-token", envvar="HOLDFAST_CLI_SERVER_TOKEN", default="", help="Its token.")
-@click.option(
-    "--server-ca", type=click.Path(path_type=Path), help="Certificates that it is checked by."
-)
+@server_options("Also read a row of each table of this query server.")
 @json_option
 def command(
     config: Path | None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 import orjson
 
+from holdfast.cli.ask_server import connected, server_options
 from holdfast.cli.options import (
+    Job,
     Sql,
     job_options,
     json_errors,
@@ -31,6 +34,10 @@ __all__ = ["command"]
     metavar="SECONDS",
     help="How long to wait for the first commits and results.",
 )
+@server_options(
+    "Query servers, with commas: each table's newest result must be read back from them.  "
+    "[default: those of the local deployment, if it has any]"
+)
 @json_option
 def command(
     sql: Sql,
@@ -38,25 +45,40 @@ def command(
     overrides: tuple[str, ...],
     home: str | None,
     timeout: float,
+    server: str | None,
+    server_token: str,
+    server_ca: Path | None,
     as_json: bool,
 ) -> None:
     """Look whether the deployed job of SQL_FILE (or --sql) works.
 
     Every state partition must have a commit marker with this statement's fingerprint (unless the
-    source is empty), and the newest results must be readable. Exits with 1 and a reason if not.
-    `holdfast verify` proves more, and takes longer.
+    source is empty), and the newest results must be readable. Where there are query servers, they
+    must give the newest result of each table back by its key, having waited for what is committed
+    now. Exits with 1 and a reason if not. `holdfast verify` proves more, and takes longer.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
 
         from holdfast.deploy.smoke import smoke
 
-        with reporter() as tell:
-            found = smoke(job.topology, job.settings, timeout_s=timeout, tell=tell)
+        with ExitStack() as stack:
+            tell, client = stack.enter_context(reporter()), None
+            if servers := server.split(",") if server else _of_deployment(job):
+                client = stack.enter_context(connected(servers, server_token, server_ca))
+            found = smoke(job.topology, job.settings, timeout_s=timeout, tell=tell, client=client)
     if as_json:
         queries = [query.as_json() for query in found]
         click.echo(orjson.dumps({"ok": True, "queries": queries}, default=str).decode())
         return
     for query in found:
         note = query.note or f"{query.decoded} results read, the last one {query.sample}"
-        click.echo(f"{query.id}: {query.committed} partitions committed; {note}")
+        served = "; query servers give it back" if query.served else ""
+        click.echo(f"{query.id}: {query.committed} partitions committed; {note}{served}")
+
+
+def _of_deployment(job: Job) -> tuple[str, ...]:
+    """Addresses of the query servers beside the local deployment of that name; often none."""
+    from holdfast.deploy.local_servers import LocalServers
+
+    return LocalServers(Path(job.settings.home), job.settings.application_id).addresses

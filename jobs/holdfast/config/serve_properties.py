@@ -1,4 +1,4 @@
-"""The properties of query servers: what queries may cost there."""
+"""The properties of query servers: where they keep tables, and what queries may cost."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ def _property(name: str, field: str, kind: values.Kind, doc: str) -> Property:
 
 
 SERVE_PROPERTIES = (
+    Property(
+        "serve.dir",
+        ("serve", "dir"),
+        values.text("a folder"),
+        "query server: folder of its copies of the tables",
+        default="<home>/serve",
+    ),
     _property(
         "query.timeout.ms",
         "timeout_ms",

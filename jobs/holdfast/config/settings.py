@@ -69,9 +69,10 @@ class PlacementSettings:
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """What queries may cost a query server; the same for every query.
+    """Where a query server has its copies, and what queries may cost it.
 
     Attributes:
+        dir: folder of the copies, with one of each server in it; empty: <home>/serve.
         timeout_ms: of a pull query.
         keys_max: keys that one statement may look up.
         rows_max: rows of one answer to a pull query.
@@ -85,6 +86,7 @@ class ServeSettings:
         request_bytes: of a request's body.
     """
 
+    dir: str = ""
     timeout_ms: int = 30_000
     keys_max: int = 10_000
     rows_max: int = 1_000_000

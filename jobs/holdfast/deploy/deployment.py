@@ -63,7 +63,12 @@ class Deployment:
         """For people."""
         lag = "" if self.lag is None else f", {self.lag:,} offsets behind"
         why = f": {self.reason}" if self.reason else ""
-        return f"{self.name} ({self.target}, revision {self.revision}) {self.state}{lag}{why}"
+        told = f"{self.name} ({self.target}, revision {self.revision}) {self.state}{lag}{why}"
+        servers = self.details.get("servers")
+        if not servers:
+            return told
+        each = (s["url"] + ("" if s["running"] else " (not running)") for s in servers)
+        return f"{told}; query servers: {', '.join(each)}"
 
 
 def fetch_status(url: str, timeout_s: float = 3.0) -> dict[str, Any] | None:

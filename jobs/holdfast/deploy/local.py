@@ -1,7 +1,7 @@
 """Target `local`: a job as a supervised process of this machine, in `<home>/deploy/<name>`.
 
 A new revision takes the place of the old one: its driver is stopped, the new one started, and if
-that does not become ready the old one is started again.
+that does not become ready the old one is started again.  Query servers beside it answer meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from holdfast.deploy.deployment import (
     driver_facts,
     fetch_status,
 )
+from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.revisions import JobFiles, Revisions
 from holdfast.deploy.supervisor import SupervisorRecord, read_record
 from holdfast.errors import HoldfastError, Refused
@@ -66,6 +67,7 @@ class LocalDeployment:
         self._name = name
         self._folder = self._home / "deploy" / name
         self._revisions = Revisions(self._folder)
+        self._servers = LocalServers(self._home, name)
         self.log = self._folder / "driver.log"
 
     # -- what there is -----------------------------------------------------------------------
@@ -108,6 +110,7 @@ class LocalDeployment:
             "driver_pid": record.driver_pid,
             "starts": record.starts,
             "log": str(self.log),
+            "servers": self._servers.told(),
         }
 
     def _driver_status(self, record: SupervisorRecord) -> JobStatus | None:
@@ -164,6 +167,7 @@ class LocalDeployment:
         files = self._revisions.files(pending or self._revisions.current)
         if pending:
             self._await_unrecorded()
+        self._servers.end(delete_stores=delete_state)
         self._stop()
         (self._folder / "supervisor.json").unlink(missing_ok=True)
         self._revisions.forget()
@@ -180,15 +184,27 @@ class LocalDeployment:
             self._start(revision)
             if wait:
                 await_ready(self.status, timeout_s, tell, _gave_up)
+            self._serve(revision)
+            if wait and self._servers.addresses:
+                self._servers.await_ready(timeout_s, tell)
         except BaseException:  # Ctrl-C as well: what was there before runs again
             self._revisions.failed(revision)
             self._stop()
             if before:
                 tell(f"{self._name}: revision {revision} failed, going back to {before}")
                 self._start(before)
+            self._serve(before)
             raise
         self._revisions.deployed(revision)
         return self.status()
+
+    def _serve(self, revision: int) -> None:
+        """The query servers of a revision in the place of those that are there; none of 0."""
+        count = self._revisions.files(revision).servers if revision else 0
+        if not count:
+            self._servers.end(delete_stores=False)
+        elif self._servers.revision != revision:
+            self._servers.begin(revision, count)
 
     def _start(self, revision: int) -> None:
         files = self._revisions.files(revision)

@@ -33,6 +33,7 @@ class JobFiles:
         overrides: `key=value`, in order.
         folder: where the command was given; relative paths in properties start there.
         state_dir: where the job's stores are.
+        servers: how many query servers run beside it.
     """
 
     application_id: str
@@ -41,6 +42,7 @@ class JobFiles:
     overrides: tuple[str, ...]
     folder: str
     state_dir: str
+    servers: int = 0
 
 
 @dataclass(frozen=True)

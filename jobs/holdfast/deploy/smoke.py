@@ -10,8 +10,10 @@ from typing import Any
 from holdfast.chaos.decode import SinkDecoder
 from holdfast.chaos.observe import Observer
 from holdfast.chaos.statement import Untranslatable
+from holdfast.client import Client
 from holdfast.config.settings import Settings
 from holdfast.deploy.markers import last_markers
+from holdfast.deploy.smoke_served import Newest, read_back
 from holdfast.errors import HoldfastError, Refused, TopicMissing
 from holdfast.tasks.compatibility import check_marker
 from holdfast.types.ids import Place, changelog_topic
@@ -31,6 +33,7 @@ class SmokeFound:
         committed: state partitions with a commit marker (topic partitions without state).
         decoded: records of the sink that were read; `sample` is the last of them.
         note: why there is nothing to see, if so.
+        served: query servers gave the sample back by its key; None: they were not asked.
     """
 
     id: str
@@ -39,33 +42,51 @@ class SmokeFound:
     decoded: int
     sample: dict[str, Any] | None
     note: str = ""
+    served: bool | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def smoke(
-    topology: Topology, settings: Settings, *, timeout_s: float, tell: Callable[[str], None]
+    topology: Topology,
+    settings: Settings,
+    *,
+    timeout_s: float,
+    tell: Callable[[str], None],
+    client: Client | None = None,
 ) -> list[SmokeFound]:
     """Looks at every query until it works or time is over.
+
+    Args:
+        client: of query servers that are to give every table's newest result back, too.
 
     Raises:
         HoldfastError: a query does not work; says what is missing.
         IncompatibleStatement: another statement's state is there.
     """
-    observer = Observer(settings.client(), settings.application_id)
+    look = _Look(settings, Observer(settings.client(), settings.application_id), client)
     deadline = time.monotonic() + timeout_s
     found = []
     for query in topology.queries:
         tell(f"looking at {query.sink.name}")
-        found.append(_patiently(query, settings, observer, deadline))
+        found.append(_patiently(query, look, deadline))
     return found
 
 
-def _patiently(query: Query, settings: Settings, observer: Observer, deadline: float) -> SmokeFound:
+@dataclass(frozen=True)
+class _Look:
+    """Where is looked."""
+
+    settings: Settings
+    observer: Observer
+    client: Client | None
+
+
+def _patiently(query: Query, look: _Look, deadline: float) -> SmokeFound:
     while True:
         try:
-            return _look(query, settings, observer)
+            return _look(query, look)
         except HoldfastError as error:
             final = isinstance(error, Refused) and not isinstance(error, TopicMissing)
             if final or time.monotonic() >= deadline:
@@ -73,7 +94,8 @@ def _patiently(query: Query, settings: Settings, observer: Observer, deadline: f
             time.sleep(_POLL_S)
 
 
-def _look(query: Query, settings: Settings, observer: Observer) -> SmokeFound:
+def _look(query: Query, look: _Look) -> SmokeFound:
+    observer = look.observer
     topics = sorted({source.topic for source in query.sources})
     bounds = {(t, p): found for t in topics for p, found in observer.bounds(t).items()}
     records = sum(end - start for start, end in bounds.values())
@@ -81,11 +103,16 @@ def _look(query: Query, settings: Settings, observer: Observer) -> SmokeFound:
         note = f"its source topic {' and '.join(topics)} is empty"
         return SmokeFound(query.id, query.sink.name, 0, 0, None, note)
     if query.stateful:
-        committed = _committed_state(query, settings)
+        committed = _committed_state(query, look.settings)
     else:
         committed = _committed_offsets(query, observer, bounds)
-    decoded, sample, note = _sample(query, observer)
-    return SmokeFound(query.id, query.sink.name, committed, decoded, sample, note)
+    decoded, newest, note = _sample(query, observer)
+    served = None
+    if look.client is not None and query.sink.kind == "TABLE" and not query.sink.internal:
+        job = look.settings.application_id
+        served = read_back(look.client, observer, query, job, newest)
+    sample = {"key": list(newest.key), "value": newest.row} if newest.key is not None else None
+    return SmokeFound(query.id, query.sink.name, committed, decoded, sample, note, served)
 
 
 def _committed_state(query: Query, settings: Settings) -> int:
@@ -120,19 +147,17 @@ def _committed_offsets(
     return len(bounds)
 
 
-def _sample(query: Query, observer: Observer) -> tuple[int, dict[str, Any] | None, str]:
-    """(records decoded, the last of them, a note): the newest records of the sink."""
+def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
+    """(records decoded, the newest result, a note): the newest records of the sink."""
     sink = query.sink
-    bounds = {
-        p: (max(start, end - _SAMPLE), end)
-        for p, (start, end) in observer.bounds(sink.topic).items()
-        if start < end
-    }
+    every = observer.bounds(sink.topic)
+    bounds = {p: (max(start, end - _SAMPLE), end) for p, (start, end) in every.items()}
+    bounds = {p: (start, end) for p, (start, end) in bounds.items() if start < end}
     try:
         read_key, read_value = _readers(query)
     except Untranslatable as other:
-        return 0, None, f"{other} are not looked into"
-    decoded, sample = 0, None
+        return 0, Newest(every, None, None), f"{other} are not looked into"
+    decoded, newest = 0, dict[tuple[Any, ...], Any]()
     for record in observer.records(sink.topic, bounds):
         try:
             key, row = read_key(record.key), read_value(record.value)
@@ -144,9 +169,12 @@ def _sample(query: Query, observer: Observer) -> tuple[int, dict[str, Any] | Non
                 action="give the sink a topic of its own (KAFKA_TOPIC)",
             ) from error
         decoded += 1
+        newest.pop(key, None)  # what comes last stands last, and a tombstone ends a key
         if row is not None:
-            sample = {"key": list(key), "value": row}
-    return decoded, sample, "" if decoded else "it has no results yet"
+            newest[key] = row
+    last = next(reversed(newest), None)
+    found = Newest(every, last, newest[last] if last is not None else None)
+    return decoded, found, "" if decoded else "it has no results yet"
 
 
 def _readers(query: Query) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -158,4 +186,4 @@ def _readers(query: Query) -> tuple[Callable[..., Any], Callable[..., Any]]:
     )
     if not sink.key_columns or sink.key_format is Format.NONE:
         return lambda _: (), decoder.row
-    return decoder.key, decoder.row
+    return decoder.full_key, decoder.row

@@ -39,7 +39,7 @@ class Node:
     def __init__(
         self, scripts: Sequence[Script], settings: Settings, plan: Plan, peers: PeerSettings
     ) -> None:
-        """Takes the volume `<home>/serve/<server>` and reads the scripts; asks nobody yet.
+        """Takes the volume of this server in `serve.dir` and reads the scripts; asks nobody yet.
 
         Raises:
             InvalidStatement, InvalidConfig: of a script.
@@ -47,7 +47,8 @@ class Node:
         """
         self.settings = settings
         self.catalog = ScriptCatalog(scripts)
-        self.volume = claim_ordinal(Path(settings.home, "serve"), plan.me, _CLAIM_S)
+        folder = Path(settings.serve.dir or Path(settings.home, "serve"))
+        self.volume = claim_ordinal(folder, plan.me, _CLAIM_S)
         server = str(plan.me)
         self._admin = Admin(settings.client())
         self.follower = Follower(settings, self.volume, server)

@@ -97,7 +97,7 @@ def job(
 
 def test_a_deployment_lives_through_kills_changes_and_mistakes(job: Job) -> None:
     assert job.status()["state"] == "absent"
-    code, first, said = job.deploy()
+    code, first, said = job.deploy("--servers", "2")
     assert code == 0, said + job.log()
     assert (first["revision"], first["state"], first["ready"]) == (1, "running", True)
 
@@ -108,9 +108,10 @@ def test_a_deployment_lives_through_kills_changes_and_mistakes(job: Job) -> None
     with urlopen(f"{base}/ready", timeout=5) as ready, urlopen(f"{base}/live", timeout=5) as live:
         assert (ready.status, live.status) == (200, 200)
     settings = ["--set", f"application.id={job.name}", "--set", f"bootstrap.servers={job.servers}"]
-    code, smoke, said = job.run("smoke", "--sql", job.sql(), *settings)
+    code, smoke, said = job.run("smoke", "--sql", job.sql(), *settings, *job.where())
     assert code == 0, said
-    assert smoke["queries"][0]["committed"] == 2
+    assert (smoke["queries"][0]["committed"], smoke["queries"][0]["served"]) == (2, True)
+    assert [one["running"] for one in level["servers"]] == [True, True]
 
     # A change that its rows do not fit touches nothing.
     code, refused, _ = job.deploy(sql=job.sql("WHERE v > 5"))
@@ -129,6 +130,7 @@ def test_a_deployment_lives_through_kills_changes_and_mistakes(job: Job) -> None
     assert f"cannot listen on port {taken}" in failed["error"]["fact"]
     again = job.until(lambda s: s["ready"], "the one before did not come back")
     assert (again["revision"], again["supervisor_pid"] != back["supervisor_pid"]) == (1, True)
+    assert again["servers"] == level["servers"], "they went on meanwhile"
 
     code, listed, _ = job.run("status", *job.where())
     assert (code, [one["name"] for one in listed]) == (0, [job.name])  # type: ignore[index]
@@ -141,6 +143,9 @@ def _the_end(job: Job, last: dict[str, Any]) -> None:
     assert (code, gone["state"]) == (0, "absent"), said
     assert session_members(last["driver_pid"]) == []
     assert session_members(last["supervisor_pid"]) == []
+    for server in last["servers"]:
+        with pytest.raises(OSError, match="refused"):
+            urlopen(server["url"], timeout=5)
     assert any(job.home.glob(f"state/*/stores/{job.name}/*/*")), "its stores are kept"
     code, _, said = job.run("undeploy", job.name, *job.where())
     assert code == 2

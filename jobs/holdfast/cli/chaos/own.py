@@ -25,7 +25,6 @@ def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> I
         Refused: no statements were given, or the home holds a Kafka already.
     """
     from holdfast.cli.options import load_settings
-    from holdfast.deploy.local_servers import LocalServers
     from holdfast.local.broker import LocalKafka
 
     if options.target != "local" or options.sql is None:
@@ -45,29 +44,25 @@ def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> I
     try:
         tell("starting a Kafka of the run's own")
         kafka.start(port=0)
-        _deploy(options, tell)
-        if servers:
-            LocalServers(home, options.name).begin(servers, _READY_S, tell)
+        _deploy(options, servers, tell)
         yield
     finally:
         _clear(home, options.name, kafka.wipe)
 
 
-def _deploy(options: JobOptions, tell: Callable[[str], None]) -> None:
+def _deploy(options: JobOptions, servers: int, tell: Callable[[str], None]) -> None:
     from holdfast.cli.deploy import deploy_local
     from holdfast.cli.options import load_job
 
     assert options.sql is not None, "own_job has refused that"
     job = load_job(options.sql, options.config, options.overrides, options.home, name=options.name)
     deploy_local(options.name, job, options.sql, options.config, options.overrides, _READY_S,
-                 tell, wait=True)  # fmt: skip
+                 tell, wait=True, servers=servers)  # fmt: skip
 
 
 def _clear(home: Path, name: str, wipe: Callable[[], None]) -> None:
     from holdfast.deploy.local import LocalDeployment
-    from holdfast.deploy.local_servers import LocalServers
 
-    LocalServers(home, name).end()
     with suppress(Refused):  # it was never deployed
         LocalDeployment(home, name).undeploy(delete_state=True)
     wipe()

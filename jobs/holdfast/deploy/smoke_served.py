@@ -1,0 +1,124 @@
+"""The part of a smoke check that asks query servers: what is in Kafka is read back by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.chaos.observe import Observer
+from holdfast.client import Client, Partition, Result, Row
+from holdfast.errors import HoldfastError
+from holdfast.types.ids import changelog_topic
+from holdfast.types.schema import Base, Column
+from holdfast.types.topology import Query, Sink
+
+__all__ = ["Newest", "read_back"]
+
+_SCAN = {"ksql.query.pull.table.scan.enabled": True}
+_WHOLE = (Base.INTEGER, Base.BIGINT)
+_PLAIN = (*_WHOLE, Base.STRING, Base.BOOLEAN)  # JSON and a query's answer have the same values
+_BOUNDS = ("WINDOWSTART", "WINDOWEND")
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest result in a sink topic.
+
+    Attributes:
+        bounds: of the topic when it was read, by partition.
+        key: key columns, then the window's start and, of a session, its end, ms; None: there is
+            no result yet.
+        row: value columns by name.
+    """
+
+    bounds: Mapping[int, tuple[int, int]]
+    key: Sequence[Any] | None
+    row: Mapping[str, Any] | None
+
+
+def read_back(client: Client, observer: Observer, query: Query, job: str, newest: Newest) -> bool:
+    """Reads a table's newest result by its key from the query servers.
+
+    They are given the ends of the topic that they follow, so they answer with no less than what
+    is committed now.
+
+    Args:
+        job: the application.id.
+
+    Returns:
+        Whether a row was looked up; False where there is none yet, or its key has a type that is
+        not written into a statement here: then the servers were asked for any row.
+
+    Raises:
+        NotAllowed: the servers want another token.
+        HoldfastError: they do not serve the table, do not get there in time, or their row is not
+            the one in the topic.
+    """
+    sink = query.sink
+    topic = _followed(client, query, job)
+    ends = {p: Partition(end, 0) for p, (_, end) in observer.bounds(topic).items()}
+    where = _condition(sink, newest.key)
+    sql = f"SELECT * FROM {_quoted(sink.name)} {where or 'LIMIT 1'};"
+    after = Result((), (), (), ends)
+    found = client.query(sql, after=after, properties={} if where else _SCAN)
+    if not where:
+        return False
+    if observer.bounds(sink.topic) == newest.bounds:  # nothing newer has come meanwhile
+        _compare(sink, sql, list(found), newest.row or {})
+    return True
+
+
+def _followed(client: Client, query: Query, job: str) -> str:
+    """The topic that the servers have the table from."""
+    name = query.sink.name
+    about = next((table for table in client.tables() if table["name"] == name), None)
+    if about is None:
+        raise HoldfastError(
+            f"The query servers do not serve {name}.",
+            cause="they have not seen its topic yet, serve other statements, or the token may "
+            "not read it",
+            action="look at their log; GET /v1/tables tells what they serve, and why not the rest",
+        )
+    topic = str(about["topic"])
+    if topic not in (changelog_topic(job, query.id), query.sink.topic):
+        raise HoldfastError(
+            f"The query servers read {name} from {topic}, which is not of the job {job}.",
+            action="give --server the address of this job's query servers",
+        )
+    return topic
+
+
+def _condition(sink: Sink, key: Sequence[Any] | None) -> str:
+    """WHERE for one key; empty where it cannot be written."""
+    if key is None or not all(_written(column) for column in sink.key_columns):
+        return ""
+    names = [_quoted(column.name) for column in sink.key_columns]
+    pairs = zip([*names, *_BOUNDS], key, strict=False)  # of a tumbling window only the start
+    return "WHERE " + " AND ".join(f"{name} = {_literal(value)}" for name, value in pairs)
+
+
+def _written(column: Column) -> bool:
+    return column.type.base in (*_WHOLE, Base.STRING)
+
+
+def _literal(value: Any) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _compare(sink: Sink, sql: str, found: Sequence[Row], row: Mapping[str, Any]) -> None:
+    """Raises HoldfastError where the answer is not the row of the topic."""
+    names = [c.name for c in sink.value_columns if c.type.base in _PLAIN]
+    told = {n: found[0][n] for n in names if n in found[0]} if len(found) == 1 else None
+    wanted = {n: row.get(n) for n in names if told is None or n in told}
+    if told != wanted:
+        raise HoldfastError(
+            f"The query servers answer {sql} with {told if told is not None else len(found)} "
+            f"{'' if told is not None else 'rows '}though the topic {sink.topic} has {wanted}.",
+            cause="another program writes to the sink topic, or a fault of Holdfast's",
+            action="compare with `holdfast verify`; remove a server's volume to have it restored",
+        )
