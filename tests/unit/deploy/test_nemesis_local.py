@@ -9,9 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, Fault
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, SERVER, Fault
 from holdfast.chaos.target import Victim
 from holdfast.config.settings import Settings
+from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.nemesis_local import LocalTarget
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.processes import session_members
@@ -161,6 +162,50 @@ def test_a_slow_executor_is_stopped_again_and_again(lasting: LocalTarget) -> Non
     lasting.heal(victim, Fault.SLOW)
     assert not lasting.landed(victim, Fault.SLOW).landed
     assert lasting.heal_all() == []
+
+
+@pytest.fixture
+def servers(lasting_job: LocalJob, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServers]:
+    """Two processes in the place of query servers, which would need a Kafka."""
+    monkeypatch.setattr(LocalServers, "_command", lambda *_: ["sleep", "600"])
+    made = LocalServers(lasting_job.home, NAME)
+    made.begin(1, 2)
+    yield made
+    made.end(delete_stores=True)
+
+
+def test_a_killed_server_is_started_again_where_it_listened(
+    servers: LocalServers, lasting: LocalTarget
+) -> None:
+    first, second = lasting.victims(SERVER)
+    where = servers.addresses
+    assert (first.name, second.name) == ("server 0", "server 1")
+    lasting.strike(second, Fault.KILL)
+    until(lambda: lasting.landed(second, Fault.KILL).landed, "its end")
+    assert lasting.victims(SERVER) == [first]
+    lasting.heal(second, Fault.KILL)
+    assert lasting.victims(SERVER)[0] == first
+    assert lasting.victims(SERVER)[1].identity != second.identity
+    assert servers.addresses == where
+    assert not lasting.recovered([second]), "nobody answers there"
+    assert lasting.recovered(lasting.victims(DRIVER)), "servers say nothing about the driver"
+
+
+def test_a_paused_server_and_one_that_is_gone_are_there_again_when_all_is_healed(
+    servers: LocalServers, lasting: LocalTarget
+) -> None:
+    first, second = lasting.victims(SERVER)
+    lasting.strike(first, Fault.PAUSE)
+    until(lambda: lasting.landed(first, Fault.PAUSE).landed, "the stop")
+    lasting.strike(second, Fault.KILL)
+    until(lambda: lasting.landed(second, Fault.KILL).landed, "its end")
+    assert lasting.heal_all() == [f"pid {_pid(first)} goes on", "server 1 started again"]
+    assert not lasting.landed(first, Fault.PAUSE).landed
+    left = [_pid(victim) for victim in lasting.victims(SERVER)]
+    assert len(left) == 2
+    servers.end(delete_stores=True)
+    until(lambda: not any(map(psutil.pid_exists, left)), "the end of both")
+    assert SERVER not in lasting.faults
 
 
 def test_what_is_not_of_the_deployment_is_never_hit(lasting: LocalTarget) -> None:
