@@ -22,7 +22,7 @@ from tests.bench.workloads import INPUTS, Query
 __all__ = ["Run", "judged", "kill", "restore", "throughput"]
 
 _WARM = 8  # the first eighth of the records is warming up, for every peer
-_COMMITS = 3  # after that: a rate over fewer tells of the moment of a commit, not of speed
+_COMMITS = 2  # after that: a rate over one tells of the moment of a commit, not of speed
 _SLOWEST = 4_000  # records/s; slower than this has failed
 _LEAST_S = 150.0
 _EVERY_S = 0.1
