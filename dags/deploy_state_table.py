@@ -24,9 +24,11 @@ upgrade the job: a change that its stored rows do not fit is refused before anyt
 | `create_topics` | makes missing topics, checks the others | topics it made stay |
 | `deploy` | a new revision, ready or taken back | the previous revision runs |
 | `wait_until_caught_up` | lag in the log, until the sources are read | `roll_back` |
-| `smoke_check` | commit markers and a sample of the results | `roll_back` |
+| `smoke_check` | commit markers, results, and a pull query for each table | `roll_back` |
 | `roll_back` | back to the previous revision, or undeployed if it was the first | look at the job |
 
+The pull queries are asked of query servers (**Query servers** of target `local`, `serve.enabled` in
+**Chart values**) where there are any: each table's newest result is read back by its key.
 The reason of a failure is the last line of the task's log, and its XCom `reason`.
 With target `local` the same commands run as processes beside Airflow instead of as pods.
 """

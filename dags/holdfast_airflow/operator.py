@@ -119,6 +119,10 @@ class HoldfastOperator(KubernetesPodOperator):
         }
         self.cmds = ["tini", "--", "bash", "-c", self.step.script, "holdfast"]
         self.arguments = self.step.arguments(request)
+        if self.step.asker:
+            more = pods.serve_access(request.serve_values())
+            variables, volumes = [*variables, *more[0]], [*volumes, *more[1]]
+            mounts = [*mounts, *more[2]]
         self.env_vars = [k8s.V1EnvVar(name=key, value=plain[key]) for key in plain] + variables
         self.volumes = [*self.volumes, *volumes]
         self.volume_mounts = [*self.volume_mounts, *mounts]

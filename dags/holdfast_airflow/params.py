@@ -147,6 +147,17 @@ def _size() -> dict[str, Any]:
             description="Executor pods or processes, one core each.",
             section=_SIZE,
         ),
+        "servers": Param(
+            0,
+            type="integer",
+            minimum=0,
+            maximum=100,
+            title="Query servers",
+            description_md="Query servers beside the job, which the smoke check reads from. Target "
+            "local only; on Kubernetes the chart values `serve.enabled`, `serve.replicas` and "
+            "`serve.auth`.",
+            section=_SIZE,
+        ),
         "replicas": Param(
             None,
             type=["null", "integer"],

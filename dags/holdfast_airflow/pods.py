@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from posixpath import dirname
 from typing import Any
 
 from kubernetes.client import models as k8s
+
+from holdfast_airflow.request import SERVE_CA
 
 __all__ = [
     "SCRATCH",
@@ -15,6 +18,7 @@ __all__ = [
     "pod_security",
     "resources",
     "scratch",
+    "serve_access",
     "shared_volume",
 ]
 
@@ -96,19 +100,39 @@ def kafka_access(
         plain["ssl.certificate.location"] = f"{_TLS_FOLDER}/tls.crt"
         plain["ssl.key.location"] = f"{_TLS_FOLDER}/tls.key"
     variables = [k8s.V1EnvVar(name=_variable(key), value=str(plain[key])) for key in plain]
-    variables += [_secret_variable(*item) for item in kafka.get("secretProperties", {}).items()]
+    secrets = kafka.get("secretProperties", {})
+    variables += [_from_secret(_variable(key), secrets[key]) for key in secrets]
     return variables, *_tls_volume(secret)
+
+
+def serve_access(
+    serve: dict[str, Any],
+) -> tuple[list[k8s.V1EnvVar], list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
+    """The token that a task pod shows query servers, and what it knows their certificates by.
+
+    Args:
+        serve: the chart's values under `serve`; empty: nobody is asked.
+    """
+    auth, tls = serve.get("auth", {}), serve.get("tls", {}).get("existingSecret")
+    variables = []
+    if auth.get("existingSecret"):
+        token = {"name": auth["existingSecret"], "key": auth["testTokenKey"]}
+        variables = [_from_secret("HOLDFAST_CLI_SERVER_TOKEN", token)]
+    if not tls:
+        return variables, [], []
+    only = [k8s.V1KeyToPath(key="ca.crt", path="ca.crt")]
+    source = k8s.V1SecretVolumeSource(secret_name=tls, items=only, default_mode=0o444)
+    mount = k8s.V1VolumeMount(name="serve-tls", mount_path=dirname(SERVE_CA), read_only=True)
+    return variables, [k8s.V1Volume(name="serve-tls", secret=source)], [mount]
 
 
 def _variable(setting: str) -> str:
     return "HOLDFAST_KAFKA_" + setting.upper().replace(".", "_")
 
 
-def _secret_variable(setting: str, reference: dict[str, str]) -> k8s.V1EnvVar:
+def _from_secret(name: str, reference: dict[str, str]) -> k8s.V1EnvVar:
     source = k8s.V1SecretKeySelector(name=reference["name"], key=reference["key"])
-    return k8s.V1EnvVar(
-        name=_variable(setting), value_from=k8s.V1EnvVarSource(secret_key_ref=source)
-    )
+    return k8s.V1EnvVar(name=name, value_from=k8s.V1EnvVarSource(secret_key_ref=source))
 
 
 def _tls_volume(secret: str | None) -> tuple[list[k8s.V1Volume], list[k8s.V1VolumeMount]]:

@@ -11,13 +11,16 @@ from typing import Any
 
 from holdfast_airflow import environment
 
-__all__ = ["CHAOS_FOLDER", "COMPACTION_FOLDER", "InvalidRequest", "Request"]
+__all__ = ["CHAOS_FOLDER", "COMPACTION_FOLDER", "SERVE_CA", "InvalidRequest", "Request"]
 
 CHAOS_FOLDER = "/var/lib/holdfast-chaos"
 """Where task pods of chaos runs have their volume."""
 
 COMPACTION_FOLDER = "/var/lib/holdfast-compaction"
 """Where task pods that survey and plan have theirs."""
+
+SERVE_CA = "/etc/holdfast/serve-tls/ca.crt"
+"""Where the smoke check's pod has what query servers are checked by."""
 
 _NO_JOB = "compaction"
 
@@ -74,12 +77,26 @@ class Request:
         return str(self.params["image"])
 
     def statement_arguments(self) -> list[str]:
-        """For commands that read statements: `explain`, `check`, `topics`, `smoke`."""
+        """For commands that read statements: `explain`, `check`, `topics`."""
         return [
             f"--sql={self.sql}",
             *_settings({"application.id": self.name, **self._properties()}),
             *self._home(),
         ]
+
+    def smoke_arguments(self) -> list[str]:
+        """For `smoke`: with the query servers of a release, which it can ask; those of a local
+        deployment it finds by itself.
+        """
+        return [*self.statement_arguments(), *self._query_servers()]
+
+    def _query_servers(self) -> list[str]:
+        serve = self.serve_values()
+        if not serve:
+            return []
+        tls = serve.get("tls", {}).get("existingSecret")
+        server = f"--server={'https' if tls else 'http'}://{self.name}-serve:8088"
+        return [server, *([f"--server-ca={SERVE_CA}"] if tls else [])]
 
     def deploy_arguments(self) -> list[str]:
         """For `deploy`."""
@@ -89,6 +106,11 @@ class Request:
             f"--sql={self.sql}",
             *_settings(self._properties()),
             f"--executors={self.params['executors']}",
+            *(
+                [f"--servers={servers}"]
+                if self.local and (servers := self.params["servers"])
+                else []
+            ),
             f"--timeout={self.params['deploy_timeout_minutes'] * 60}",
         ]
 
@@ -152,6 +174,17 @@ class Request:
         """The chart values under `kafka`: how its clients connect."""
         kafka: dict[str, Any] = (self.params.get("values") or {}).get("kafka", {})
         return kafka
+
+    def serve_values(self) -> dict[str, Any]:
+        """The chart values under `serve`; empty where a task pod has nobody to ask: there are no
+        query servers, or they want a certificate, or a token that is not named.
+        """
+        found: dict[str, Any] = (self.params.get("values") or {}).get("serve", {})
+        auth, tls = found.get("auth", {}), found.get("tls", {})
+        closed = tls.get("clientCertificate") or (
+            auth.get("existingSecret") and not auth.get("testTokenKey")
+        )
+        return found if found.get("enabled") and not self.local and not closed else {}
 
     def _home(self, in_pods: str = "") -> list[str]:
         home = self.params.get("home") if self.local else in_pods

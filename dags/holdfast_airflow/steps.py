@@ -52,6 +52,7 @@ class Step:
         arguments: of the script.
         deployer: whether it runs helm, and so needs the right to change the cluster.
         breaker: whether it looks at, breaks or heals the pods of a job.
+        asker: whether it asks query servers.
         once: whether any failure of the script is final, not only a refusal.
         grace_s: how long its pod may take to end once it is told to.
     """
@@ -61,6 +62,7 @@ class Step:
     arguments: Callable[[Request], list[str]]
     deployer: bool = False
     breaker: bool = False
+    asker: bool = False
     once: bool = False
     grace_s: int = 15
 
@@ -119,7 +121,8 @@ DEPLOY = Step(
 SMOKE = Step(
     "smoke",
     _PRELUDE + 'run smoke "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
-    Request.statement_arguments,
+    Request.smoke_arguments,
+    asker=True,
 )
 # Twice would be two revisions back.
 ROLL_BACK = Step(

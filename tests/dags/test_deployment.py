@@ -62,11 +62,14 @@ def test_a_table_is_deployed_is_right_and_is_undeployed(
 ) -> None:
     holdfast("produce", "movies")
     file = "jobs/examples/movies.sql"
-    log = trigger("deploy_state_table", {"sql_file": file, "executors": 1, "state_partitions": 2})
+    size = {"executors": 1, "state_partitions": 2, "servers": 1}
+    log = trigger("deploy_state_table", {"sql_file": file, **size})
     assert "Query ctas_movie_tickets_sold" in log, "the plan"
+    assert '"served":true' in log.replace("\\", ""), "the newest result was read back by its key"
     assert "movies is running; lag: 0 records" in log
     status = json.loads(holdfast("status", NAME, "--json"))
     assert (status["state"], status["revision"], status["caught_up"]) == ("running", 1, True)
+    assert [server["running"] for server in status["servers"]] == [True]
     holdfast("verify", file, f"--set=application.id={NAME}", "--set=state.partitions=2")
 
     trigger("undeploy_state_table", {})

@@ -43,6 +43,7 @@ def test_a_name_and_sql_are_enough() -> None:
         {"target": "docker"},
         {"executors": 0},
         {"executors": "2"},
+        {"servers": -1},
         {"state_partitions": 1025},
         {"replicas": 0},
         {"namespace": "Not_A_Namespace"},
@@ -124,6 +125,37 @@ def test_arguments_for_pods(params: dict[str, Any]) -> None:
         "--sql=SELECT 1;", *common, "--executors=2", "--timeout=900",
     ]  # fmt: skip
     assert request.chart_values() == '{"executor": {"volume": {"size": "1Gi"}}}'
+
+
+def test_query_servers_of_a_local_job_are_deployed_with_it(params: dict[str, Any]) -> None:
+    request = Request.of({**params, "servers": 2})
+    assert "--servers=2" in request.deploy_arguments()
+    assert request.smoke_arguments() == request.statement_arguments(), "it finds them by itself"
+    on_kubernetes = Request.of({**params, "servers": 2, "target": "kubernetes"})
+    assert not [a for a in on_kubernetes.deploy_arguments() if a.startswith("--servers")]
+
+
+@pytest.mark.parametrize(
+    ("serve", "asked"),
+    [
+        ({}, []),
+        ({"enabled": False, "auth": {"insecure": True}}, []),
+        ({"enabled": True, "auth": {"insecure": True}}, ["--server=http://movies-serve:8088"]),
+        ({"enabled": True, "auth": {"existingSecret": "s", "testTokenKey": "k"}},
+         ["--server=http://movies-serve:8088"]),
+        ({"enabled": True, "auth": {"existingSecret": "s"}}, []),
+        ({"enabled": True, "tls": {"existingSecret": "t"}},
+         ["--server=https://movies-serve:8088",
+          "--server-ca=/etc/holdfast/serve-tls/ca.crt"]),
+        ({"enabled": True, "tls": {"existingSecret": "t", "clientCertificate": True}}, []),
+    ],
+)  # fmt: skip
+def test_the_smoke_check_asks_query_servers_it_can_ask(
+    params: dict[str, Any], serve: dict[str, Any], asked: list[str]
+) -> None:
+    request = Request.of({**params, "target": "kubernetes", "values": {"serve": serve}})
+    more = len(request.statement_arguments())
+    assert request.smoke_arguments()[more:] == asked
 
 
 @pytest.mark.parametrize(

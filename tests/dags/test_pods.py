@@ -164,6 +164,23 @@ def test_a_sidecar_ends_with_its_pod(params: dict[str, Any]) -> None:
     assert 'trap "exit 0" INT TERM;' in sidecar["command"][2]
 
 
+def test_only_the_smoke_check_has_the_query_servers_token(params: dict[str, Any]) -> None:
+    serve = {
+        "enabled": True,
+        "auth": {"existingSecret": "who-may", "testTokenKey": "smoke"},
+        "tls": {"existingSecret": "serve-tls"},
+    }
+    given = {**params, "values": {"serve": serve}}
+    base = _pod_of(steps.SMOKE, given)["spec"]["containers"][0]
+    token = next(v for v in base["env"] if v["name"] == "HOLDFAST_CLI_SERVER_TOKEN")
+    assert token["valueFrom"] == {"secretKeyRef": {"name": "who-may", "key": "smoke"}}
+    mount = {"name": "serve-tls", "mountPath": "/etc/holdfast/serve-tls", "readOnly": True}
+    assert mount in base["volumeMounts"]
+    other = _pod_of(steps.DEPLOY, given)["spec"]["containers"][0]
+    assert not [v for v in other["env"] if v["name"] == "HOLDFAST_CLI_SERVER_TOKEN"]
+    assert mount not in other["volumeMounts"]
+
+
 def test_statements_are_arguments_never_part_of_a_script(params: dict[str, Any]) -> None:
     sql = "SELECT '$(id)', \"`id`\", {{ x }}; --"
     base = _pod_of(steps.DEPLOY, {**params, "sql": sql})["spec"]["containers"][0]
