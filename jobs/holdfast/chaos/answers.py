@@ -6,6 +6,7 @@ Nothing here is the servers' code: the states are folded from the changelog, rec
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -103,6 +104,23 @@ def readable(topology: Topology) -> dict[str, tuple[Query, StateRows]]:
 
 
 @dataclass
+class _Versions:
+    """All rows that one key and window ever had, None where it had gone."""
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    rows: list[bytes | None] = field(default_factory=list)
+
+    def add(self, offset: int, row: bytes | None) -> None:
+        self.offsets.append(offset)
+        self.rows.append(row)
+
+    def before(self, offset: int) -> bytes | None:
+        """The last one before an offset; None when there was none."""
+        count = bisect_left(self.offsets, offset)
+        return self.rows[count - 1] if count else None
+
+
+@dataclass
 class States:
     """Every state of some keys of a table.  Feed it the changelog, each partition in offset order.
 
@@ -119,9 +137,9 @@ class States:
     may_lack: bool = False
     batches: Batches = field(default_factory=Batches)
     homes: dict[Key, int] = field(default_factory=dict)
-    _offsets: dict[int, list[int]] = field(default_factory=dict)
+    _offsets: dict[int, array[int]] = field(default_factory=dict)
     _markers: dict[int, set[int]] = field(default_factory=dict)
-    _states: dict[Key, list[tuple[int, int | None, bytes | None]]] = field(default_factory=dict)
+    _states: dict[Key, dict[int | None, _Versions]] = field(default_factory=dict)
 
     def update(self, partition: int, key: bytes | None, value: bytes | None, offset: int) -> None:
         """One record of the changelog.
@@ -129,7 +147,7 @@ class States:
         Raises:
             ValueError, struct.error: a key or a commit marker that is none.
         """
-        self._offsets.setdefault(partition, []).append(offset)
+        self._offsets.setdefault(partition, array("q")).append(offset)
         if key is not None and key.startswith(_MARKER) and value is not None:
             self._markers.setdefault(partition, set()).add(offset)
             self.batches.add(partition, orjson.loads(value))
@@ -137,11 +155,12 @@ class States:
             columns, start = self.rows.key(key[len(_ROW) :])
             if columns in self.wanted:
                 self.homes[columns] = partition
-                self._states.setdefault(columns, []).append((offset, start, value))
+                by_window = self._states.setdefault(columns, {})
+                by_window.setdefault(start, _Versions()).add(offset, value)
 
     def between(self, partition: int, position: int) -> bool:
         """Is everything before a position whole transactions?  The last of each is a marker."""
-        offsets = self._offsets.get(partition, [])
+        offsets = self._offsets.get(partition, array("q"))
         before = bisect_left(offsets, position)
         whole = before == 0 or offsets[before - 1] in self._markers.get(partition, set())
         return whole and position <= self.ends.get(partition, 0)
@@ -152,9 +171,8 @@ class States:
         Raises:
             struct.error: a row of another layout.
         """
-        states = self._states.get(key, [])
-        last = {start: row for offset, start, row in states if offset < position}
-        return {start: self.rows.row(row) for start, row in last.items() if row is not None}
+        found = {start: v.before(position) for start, v in self._states.get(key, {}).items()}
+        return {start: self.rows.row(row) for start, row in found.items() if row is not None}
 
     def differences(self, read: Read) -> str:
         """Why an answer is no state that the table had, in words; empty when it is one."""
