@@ -49,6 +49,10 @@ class DictCatalog:
     def tables(self) -> Mapping[str, ServedTable]:
         return self._tables
 
+    def grow(self, partitions: int) -> None:
+        """Every table has so many partitions from now on."""
+        self._tables = tables_of(self._script, partitions)
+
     def table(self, name: str) -> StoredTable:
         """A table by its name in any case."""
         return self._tables[name.upper()]
@@ -116,6 +120,10 @@ class DictReader:
                 part.rows.pop(key, None)
             else:
                 part.rows[key] = row
+
+    def grow(self, partitions: int) -> None:
+        """So many partitions; those that are new are empty."""
+        self._parts += [_Partition() for _ in range(partitions - len(self._parts))]
 
     def forget(self) -> None:
         """Drops the history so far, as retention would."""

@@ -24,6 +24,7 @@ from holdfast.sql import compile_text
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.topic_settings import TopicSettings
+from tests.integration.ingest.topics import add_partitions
 from tests.table_job import TableJob, settings_of
 
 WAIT_S = 30.0
@@ -355,6 +356,16 @@ def test_a_table_over_a_topic_is_its_records(
             send("b", "Ben")
             send("c", "Cy")
             await until(lambda: are({"b": "Ben", "c": "Cy"}))
+
+            add_partitions(kafka.bootstrap_servers, topic, 4)
+            other = Producer(settings.client())  # the first one would learn of it much later
+            other.produce(topic, b'{"NAME":"Di"}', b"d", partition=3, timestamp=7)
+            other.flush()
+            await until(lambda: node.catalog.tables()["USERS"].partitions == 4)
+            table = node.catalog.tables()["USERS"]
+            await until(lambda: holds_all(node, table))
+            rows = await node.reader.get(table, [table.key_of([k]) for k in "bd"])
+            assert table.decode(rows.keys, rows.rows)["NAME"].to_pylist() == ["Ben", "Di"]
 
     asyncio.run(run())
 

@@ -14,12 +14,13 @@ import pytest
 from confluent_kafka import Producer
 
 from holdfast.config.settings import ServeSettings
-from holdfast.errors import PositionLost
+from holdfast.errors import PositionLost, Retriable
 from holdfast.local.broker import BrokerStatus
 from holdfast.serve.queries import Answer, Ask
-from holdfast.serve.query import QueryEngine
+from holdfast.serve.query import QueryEngine, tails
 from holdfast.serve.query.streams import Streams
 from holdfast.transport.admin import Admin
+from tests.integration.ingest.topics import add_partitions
 from tests.integration.serve.test_node import level, server
 from tests.served import DictCatalog, DictReader
 from tests.table_job import TableJob, settings_of
@@ -148,6 +149,38 @@ def test_streams_are_read_from_their_topics(
         late = await queries.ask(Ask("SELECT v FROM s EMIT CHANGES", token=token))
         with pytest.raises(PositionLost):
             await numbers(late, 1)
+        await queries.aclose()
+
+    asyncio.run(run())
+
+
+def test_who_listens_to_a_stream_is_told_of_new_partitions_and_misses_nothing(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, client = kafka_topic_name("s"), {"bootstrap.servers": kafka.bootstrap_servers}
+    Admin(client).ensure_topic(topic, 1)
+    monkeypatch.setattr(tails, "LOOK_S", 0.05)
+    catalog = DictCatalog(
+        "CREATE TABLE t (k STRING PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='t');"
+        f"CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');"
+    )
+
+    def add(value: int, partition: int) -> None:
+        producer = Producer(client)
+        producer.produce(topic, orjson.dumps({"V": value}), b"k", partition=partition)
+        producer.flush()
+
+    async def run() -> None:
+        queries = QueryEngine(catalog, DictReader(catalog.table("t")), streams=Streams(client))
+        answer = await queries.ask(Ask("SELECT v FROM s EMIT CHANGES;"))
+        await asyncio.to_thread(add, 1, 0)
+        assert await heard(answer) == [{"V": 1}]
+        await asyncio.to_thread(add_partitions, kafka.bootstrap_servers, topic, 2)
+        await asyncio.to_thread(add, 2, 1)
+        with pytest.raises(Retriable, match="S has 2 partitions now, 1 when"):
+            await heard(answer)
+        resumed = await queries.ask(Ask("SELECT v FROM s EMIT CHANGES;", token=answer.token))
+        assert await heard(resumed) == [{"V": 2}]
         await queries.aclose()
 
     asyncio.run(run())

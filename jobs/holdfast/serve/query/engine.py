@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.config.settings import ServeSettings
-from holdfast.serve.contract import Catalog, Reader
+from holdfast.serve.contract import Catalog, Reader, ServedTable
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.access import Access
 from holdfast.serve.query.options import Options, options_of
@@ -37,14 +37,15 @@ class QueryEngine:
     ) -> None:
         limits = limits or ServeSettings()
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="query")
+        self._catalog = catalog
         self._streams = streams
         self._plans = Plans(catalog, limits, streams)
         self._pull = Pull(reader, self._pool, limits)
-        self._push = Push(reader, self._pool, limits)
+        self._push = Push(reader, self._pool, limits, self._partitions)
         self._of_streams = None
         if streams is not None:
-            pull, push = Pull(streams, self._pool, limits), Push(streams, self._pool, limits)
-            self._of_streams = pull, push
+            push = Push(streams, self._pool, limits, streams.partitions)
+            self._of_streams = Pull(streams, self._pool, limits), push
 
     async def ask(self, ask: Ask) -> Answer:
         """See `Queries.ask`."""
@@ -61,6 +62,9 @@ class QueryEngine:
         if access is None:
             return await push.start(plan, ask, options)
         return await pull.run(plan, access, ask, options)
+
+    async def _partitions(self, table: ServedTable) -> int:
+        return self._catalog.tables().get(table.name, table).partitions
 
     async def _find(self, ask: Ask, options: Options) -> tuple[Plan, Access | None]:
         if len(ask.sql) <= TEXT_MAX:

@@ -24,22 +24,25 @@ from holdfast.serve.query.changed import Told, changed_rows
 from holdfast.serve.query.iterators import Closing, closing, no_batches
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan
-from holdfast.serve.query.tails import Entry, Moved, Tail
+from holdfast.serve.query.tails import Entry, Moved, Partitions, Tail
 from holdfast.serve.query.tokens import read_token, write_token
 
 __all__ = ["Push"]
 
-_Key = tuple[str, str, str]
+_Key = tuple[str, str, str, int]
 _UNTOLD_MAX = 100
 
 
 class Push:
     """Starts push queries; owns the tails that they share."""
 
-    def __init__(self, reader: Reader, pool: Executor, limits: ServeSettings) -> None:
+    def __init__(
+        self, reader: Reader, pool: Executor, limits: ServeSettings, partitions: Partitions
+    ) -> None:
         self._reader = reader
         self._pool = pool
         self._limits = limits
+        self._partitions = partitions
         self._tails: dict[_Key, Tail] = {}
         self._starting = asyncio.Lock()
 
@@ -75,7 +78,8 @@ class Push:
         async with self._starting:
             tail = self._tails.get(_key(table))
             if tail is None or tail.failed:
-                tail = Tail(self._reader, table, self._limits.tail_bytes_max)
+                limit = self._limits.tail_bytes_max
+                tail = Tail(self._reader, table, limit, self._partitions)
                 await tail.start()
                 self._tails[_key(table)] = tail
             tail.subscribers += 1
@@ -97,7 +101,7 @@ class Push:
 
 
 def _key(table: ServedTable) -> _Key:
-    return table.name, table.topic, table.statement
+    return table.name, table.topic, table.statement, table.partitions
 
 
 class Subscription:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from holdfast.serve.contract import (
     ServedTable,
     WindowBounds,
 )
+from holdfast.serve.query.tails import LOOK_S
 from holdfast.serve.tables import TopicTable
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import Chunk
@@ -47,10 +49,12 @@ class Streams:
         self._client = dict(client)
         self._admin = Admin(client)
         self._known: dict[Source, TopicTable] = {}
+        self._looked: dict[Source, float] = {}
 
     def known(self, source: Source) -> TopicTable | None:
-        """The stream, if it has been opened."""
-        return self._known.get(source)
+        """The stream, if it has been opened a short time ago: topics may get more partitions."""
+        fresh = time.monotonic() - self._looked.get(source, -LOOK_S) < LOOK_S
+        return self._known.get(source) if fresh else None
 
     async def open(self, source: Source) -> TopicTable:
         """Finds out how many partitions the stream has.
@@ -67,6 +71,11 @@ class Streams:
             )
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
+            self._looked.clear()
+        self._looked[source] = time.monotonic()
+        before = self._known.get(source)
+        if before is not None and before.partitions == info.partitions:
+            return before
         self._known[source] = TopicTable(
             source.name,
             "",
@@ -84,6 +93,14 @@ class Streams:
             False,
         )
         return self._known[source]
+
+    async def partitions(self, table: ServedTable) -> int:
+        """How many its topic has now; as many as before where it is gone."""
+        info = await _off(lambda: self._admin.describe(table.topic))
+        if info is None or info.partitions == table.partitions:
+            return table.partitions
+        self._looked.clear()  # whoever asks next finds them
+        return info.partitions
 
     async def get(
         self,

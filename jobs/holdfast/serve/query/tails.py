@@ -11,18 +11,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 
-from holdfast.errors import NoHolder, PositionLost, Retriable
+from holdfast.errors import HoldfastError, NoHolder, PositionLost, Retriable
 from holdfast.serve.contract import Change, PartitionState, Reader, ServedTable
 from holdfast.serve.query.changed import Told
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.query.iterators import closing
 
-__all__ = ["Entry", "Moved", "Tail"]
+__all__ = ["LOOK_S", "Entry", "Moved", "Partitions", "Tail"]
 
 _LOG = logging.getLogger(__name__)
+Partitions = Callable[[ServedTable], Awaitable[int]]
+"""How many partitions a table has as it is now."""
+
+LOOK_S = 5.0  # between two looks at how many partitions there are
 _AGAIN_S = 0.2  # after a holder went away
 _AGAIN_S_MAX = 5.0
 _OVERHEAD = 64  # bytes of Python's own, for each key and each change
@@ -117,12 +121,19 @@ class _Part:
 
 
 class Tail:
-    """Follows one table for its subscribers; made by `started`, stopped by `aclose`."""
+    """Follows one table for its subscribers; made by `started`, stopped by `aclose`.
 
-    def __init__(self, reader: Reader, table: ServedTable, bytes_max: int) -> None:
+    Args:
+        partitions: how many the table has now: with more than it had the tail ends.
+    """
+
+    def __init__(
+        self, reader: Reader, table: ServedTable, bytes_max: int, partitions: Partitions
+    ) -> None:
         self._reader = reader
         self._table = table
         self._bytes_max = bytes_max
+        self._partitions = partitions
         self._parts: dict[int, _Part] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._moved = Moved()
@@ -146,9 +157,13 @@ class Tail:
             )
         for partition, state in sorted(self.states.items()):
             self._parts[partition] = _Part(state.position, self._bytes_max)
-            task = asyncio.create_task(self._follow(partition))
-            task.add_done_callback(self._ended)
-            self._tasks.append(task)
+            self._begin(self._follow(partition))
+        self._begin(self._watch())
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
 
     def stop(self) -> None:
         """Stops following, soon."""
@@ -202,6 +217,26 @@ class Tail:
                 _LOG.warning("following %s-%d: %s", self._table.name, partition, error.fact)
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, _AGAIN_S_MAX)
+
+    async def _watch(self) -> None:
+        """Ends the tail when partitions were added: it would never tell what is in them.
+
+        Raises:
+            Retriable: who resumes gets the new partitions from their beginning.
+        """
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                now = await self._partitions(self._table)
+            except HoldfastError as error:
+                _LOG.warning("looking at %s: %s", self._table.name, error.fact)
+                continue
+            if now > self._table.partitions:
+                raise Retriable(
+                    f"{self._table.name} has {now} partitions now, {self._table.partitions} when "
+                    "the query began.",
+                    action="ask again with the last token (`resume`): nothing is left out.",
+                )
 
     async def _restart(self, partition: int) -> None:
         """Goes on from now: subscribers that are behind learn of the loss themselves."""

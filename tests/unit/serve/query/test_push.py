@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from holdfast.config.settings import ServeSettings
-from holdfast.errors import PositionLost, Refused, StoreCorrupted
+from holdfast.errors import PositionLost, Refused, Retriable, StoreCorrupted
 from holdfast.serve.queries import Answer, Ask, gone_rows
-from holdfast.serve.query import QueryEngine
+from holdfast.serve.query import QueryEngine, tails
 from tests.served import DictCatalog, DictReader, stored_json
 
 SCRIPT = """
@@ -31,6 +31,12 @@ class Shop:
     def put(self, name: str, n: int | None, tag: str = "") -> None:
         row = None if n is None else stored_json(n, {"n": n, "tag": tag})
         self.reader.commit({name.encode(): row}, ord(name[0]) % self.partitions)
+
+    def grow(self, partitions: int) -> None:
+        """The table's topic has more partitions from now on."""
+        self.partitions = partitions
+        self.catalog.grow(partitions)
+        self.reader.grow(partitions)
 
     async def ask(self, sql: str = ALL, **ask: Any) -> Answer:
         return await self.engine.ask(Ask(sql, **ask))
@@ -273,6 +279,27 @@ def test_what_the_changelog_has_lost_is_said(loop: asyncio.Runner) -> None:
         again = await shop.ask(token=token)
         with pytest.raises(PositionLost):
             await take(again, 1)
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
+def test_who_listens_is_told_when_partitions_are_added(
+    loop: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tails, "LOOK_S", 0.01)
+
+    async def scenario() -> None:
+        shop = Shop(2)
+        answer = await shop.ask()
+        shop.put("a", 1)
+        assert await take(answer, 1) == [("a", 1, True)]
+        shop.grow(3)
+        shop.put("b", 7)  # into the third
+        with pytest.raises(Retriable, match="GOODS has 3 partitions now, 2 when"):
+            await take(answer, 1)
+        resumed = await shop.ask(token=answer.token)
+        assert await take(resumed, 1) == [("b", 7, True)]
         await shop.engine.aclose()
 
     loop.run(scenario())
