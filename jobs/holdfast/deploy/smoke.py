@@ -110,7 +110,7 @@ def _look(query: Query, look: _Look) -> SmokeFound:
     served = None
     if look.client is not None and query.sink.kind == "TABLE" and not query.sink.internal:
         job = look.settings.application_id
-        served = read_back(look.client, observer, query, job, newest)
+        served = read_back(look.client, observer.bounds, query, job, newest)
     sample = {"key": list(newest.key), "value": newest.row} if newest.key is not None else None
     return SmokeFound(query.id, query.sink.name, committed, decoded, sample, note, served)
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.chaos.observe import Observer
 from holdfast.client import Client, Partition, Result, Row
 from holdfast.errors import HoldfastError
 from holdfast.types.ids import changelog_topic
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import Query, Sink
 
-__all__ = ["Newest", "read_back"]
+__all__ = ["Bounds", "Newest", "read_back"]
 
 _SCAN = {"ksql.query.pull.table.scan.enabled": True}
 _WHOLE = (Base.INTEGER, Base.BIGINT)
 _PLAIN = (*_WHOLE, Base.STRING, Base.BOOLEAN)  # JSON and a query's answer have the same values
 _BOUNDS = ("WINDOWSTART", "WINDOWEND")
+
+Bounds = Callable[[str], Mapping[int, tuple[int, int]]]
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,14 @@ class Newest:
     row: Mapping[str, Any] | None
 
 
-def read_back(client: Client, observer: Observer, query: Query, job: str, newest: Newest) -> bool:
+def read_back(client: Client, bounds: Bounds, query: Query, job: str, newest: Newest) -> bool:
     """Reads a table's newest result by its key from the query servers.
 
     They are given the ends of the topic that they follow, so they answer with no less than what
     is committed now.
 
     Args:
+        bounds: start and read-committed end of a topic's partitions, as they are now.
         job: the application.id.
 
     Returns:
@@ -57,14 +59,14 @@ def read_back(client: Client, observer: Observer, query: Query, job: str, newest
     """
     sink = query.sink
     topic = _followed(client, query, job)
-    ends = {p: Partition(end, 0) for p, (_, end) in observer.bounds(topic).items()}
+    ends = {p: Partition(end, 0) for p, (_, end) in bounds(topic).items()}
     where = _condition(sink, newest.key)
     sql = f"SELECT * FROM {_quoted(sink.name)} {where or 'LIMIT 1'};"
     after = Result((), (), (), ends)
     found = client.query(sql, after=after, properties={} if where else _SCAN)
     if not where:
         return False
-    if observer.bounds(sink.topic) == newest.bounds:  # nothing newer has come meanwhile
+    if bounds(sink.topic) == newest.bounds:  # nothing newer has come meanwhile
         _compare(sink, sql, list(found), newest.row or {})
     return True
 
