@@ -1,0 +1,88 @@
+"""Query servers of a release on Kubernetes: look-ups go on while one of two is taken away."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import table
+from tests.e2e.cluster.kube import CONTEXT, NAMESPACE, ROOT, helm, kubectl, until
+from tests.e2e.cluster.table import Burst, Watch
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+CHART = str(ROOT / "helm/holdfast")
+URL = f"http://{table.NAME}-serve:8088"
+ON = (
+    "--set", "serve.enabled=true", "--set", "serve.auth.insecure=true",
+    "--set", "serve.volume.size=1Gi",
+)  # fmt: skip
+_SECONDS = 40
+_READER = """
+import json, sys, time
+from holdfast.client import Client
+url, seconds = sys.argv[1], float(sys.argv[2])
+seen, answers, back, servers = {}, 0, [], set()
+with Client(url) as client:
+    client.query("SELECT * FROM sold WHERE title = 'title-0';")
+    print("reading", flush=True)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        title = f"title-{answers % 200}"
+        found = client.query(f"SELECT * FROM sold WHERE title = '{title}';")
+        n = found.rows[0]["N"] if found.rows else 0
+        back += [(title, seen[title], n)] if n < seen.get(title, 0) else []
+        seen[title] = n
+        servers |= {p.server for p in found.partitions.values()}
+        answers += 1
+print(json.dumps({"answers": answers, "back": back, "servers": sorted(servers)}))
+"""
+_TOTAL = """
+import json, sys
+from holdfast.client import Client
+with Client(sys.argv[1]) as client:
+    scan = {"ksql.query.pull.table.scan.enabled": True}
+    rows = client.query("SELECT SUM(n) AS n, COUNT(*) AS titles FROM sold;", properties=scan).rows
+    print(json.dumps(dict(rows[0])))
+"""
+
+
+def _python(script: str, *arguments: str) -> list[str]:
+    pod = ["kubectl", "--context", CONTEXT, "-n", NAMESPACE, "exec", table.CLI_POD]
+    return [*pod, "--", "python", "-c", script, *arguments]
+
+
+def _counted() -> dict[str, Any]:
+    ran = subprocess.run(_python(_TOTAL, URL), capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def test_look_ups_go_on_while_a_server_is_deleted(watch: Watch) -> None:
+    """No look-up fails, none goes back, and in the end the servers have what the table has."""
+    upgraded = helm(
+        "upgrade", table.NAME, CHART, "--reuse-values", *ON, "--wait", "--timeout", "4m"
+    )
+    assert upgraded.returncode == 0, upgraded.stderr
+    burst = Burst(seed=31, count=6_000, rate=300)
+    with subprocess.Popen(
+        _python(_READER, URL, str(_SECONDS)), stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "reading\n"
+        kubectl("delete", "pod", f"{table.NAME}-serve-0", "--grace-period=0", "--force")
+        told = json.loads(reader.stdout.read())
+    burst.finish()
+    watch.until_level(240)
+    assert told["answers"] > 100, told
+    assert (told["back"], told["servers"]) == ([], ["0", "1"])
+    committed = watch.seen[-1].committed
+    until(lambda: _counted()["N"] == committed, 30, f"the servers have all {committed} records")
+    tested = helm("test", table.NAME, "--timeout", "4m")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    off = helm("upgrade", table.NAME, CHART, "--reuse-values", "--set", "serve.enabled=false",
+               "--wait", "--timeout", "4m")  # fmt: skip
+    assert off.returncode == 0, off.stderr
