@@ -159,7 +159,9 @@ def prepare_local(home: Path) -> None:
         if (root / name).is_symlink():
             (root / name).unlink()
     (root / "jars").mkdir(exist_ok=True)
-    launchers = (package / "jars").glob("spark-launcher_*.jar")
+    # In our image one jar stands for all.
+    launchers = list((package / "jars").glob("spark-launcher_*.jar"))
+    launchers = launchers or list((package / "jars").glob("*.jar"))
     entries = [e for e in package.iterdir() if e.name not in _NOT_LINKED]
     for entry in [*entries, *launchers]:
         link = root / entry.relative_to(package)
