@@ -34,8 +34,11 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX = "HOLDFAST_"
-# Read elsewhere: by the local Kafka, by the command line itself, by the tests, by the DAGs.
-_OTHERS = ("LOCAL_", "CLI_", "TEST_", "COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER", "STATUS_URL")
+# Read elsewhere: by the local Kafka and Spark, by the command line itself, the tests, the DAGs.
+_OTHERS = (
+    "LOCAL_", "CLASS_ARCHIVE", "CLI_", "TEST_", "COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER",
+    "STATUS_URL",
+)  # fmt: skip
 _NOT_PROPERTIES = tuple(f"{ENVIRONMENT_PREFIX}{name}" for name in _OTHERS)
 _KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
 

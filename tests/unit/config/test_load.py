@@ -159,6 +159,7 @@ def test_only_our_variables_are_properties() -> None:
         {
             "PATH": "/bin",
             "HOLDFAST_LOCAL_KAFKA_JARS": "/jars",
+            "HOLDFAST_CLASS_ARCHIVE": "off",
             "HOLDFAST_CLI_DEBUG": "1",
             "HOLDFAST_ROCKSDB_BLOCK_CACHE_BYTES": "2000000",
             "HOLDFAST_KAFKA_SECURITY_PROTOCOL": "SSL",
