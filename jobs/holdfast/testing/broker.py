@@ -37,6 +37,9 @@ __all__ = ["BrokerEngine"]
 _READY_S = 30.0
 # To Kafka's clients 0 is "now": a record of that time is written, and read back, as this one.
 _FIRST_MS = 1
+# Records of 1970 fill a segment as soon as a commit of today follows them: of a compacted topic the
+# cleaner would soon have taken what a later record of the key replaces.
+_KEPT = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class BrokerEngine:
@@ -120,6 +123,8 @@ def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator
     try:
         for topic in sorted(read - written):
             admin.ensure_topic(topic, 1)
+        for sink in (q.sink for q in topology.queries if not q.sink.internal):
+            admin.ensure_topic(sink.topic, sink.partitions or 1, config=_KEPT)
         yield
     finally:
         for topic in sorted(known | _own(settings.application_id, topology)):
