@@ -32,13 +32,13 @@ _LAST_CHUNK = b"0\r\n\r\n"
 def _pull_query(key: bytes) -> bytes:
     body = b'{"sql":"SELECT * FROM totals WHERE customer = \'%b\';"}' % key
     return (
-        b"POST /v1/query HTTP/1.1\r\nhost: bench\r\naccept: application/json\r\n"
+        b"POST /v1/query HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\n"
         b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
     )
 
 
 def _get(key: bytes) -> bytes:
-    return b"GET /%b HTTP/1.1\r\nhost: bench\r\n\r\n" % key
+    return b"GET /%b HTTP/1.1\r\nhost: localhost\r\n\r\n" % key
 
 
 REQUESTS: dict[str, Callable[[bytes], bytes]] = {"holdfast": _pull_query, "kafka-streams": _get}

@@ -126,6 +126,7 @@ class _Bench:
             self._fill(case)
             with self._serve(case) as (port, pid):
                 answers = [self._asked("holdfast", port, pid)]
+                _on_cores(pid, {_SERVER_CORE, _LOAD_CORE})
                 following = self._following(case, port)
             answers.append(self._streams(streams, self._case("serving-streams", topic)))
         finally:
@@ -224,13 +225,12 @@ class _Bench:
         port = _free_port()
         command = peer.commands(case)[0]
         case.folder.mkdir(parents=True, exist_ok=True)
-        asked = replace(command, argv=[*command.argv, str(port)])
+        java, *rest = command.argv
+        # Else the JDK's server waits 40 ms for the client's acknowledgement.
+        asked = replace(command, argv=[java, "-Dsun.net.httpserver.nodelay=true", *rest, str(port)])
         with Running(_Asked(peer, asked), case) as running:
-            for thread in Path(f"/proc/{running.pids[0]}/task").iterdir():
-                os.sched_setaffinity(int(thread.name), {_SERVER_CORE, _LOAD_CORE})
             self._committed(peer.group(case), case, running, 2 * self._records)
-            for thread in Path(f"/proc/{running.pids[0]}/task").iterdir():
-                os.sched_setaffinity(int(thread.name), {_SERVER_CORE})
+            _on_cores(running.pids[0], {_SERVER_CORE})
             return self._asked("kafka-streams", port, running.pids[0])
 
 
@@ -243,6 +243,12 @@ class _Asked(KafkaStreams):
 
     def commands(self, case: Case) -> list[Command]:
         return [self._command]
+
+
+def _on_cores(pid: int, cores: set[int]) -> None:
+    """All threads that a process has now."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cores)
 
 
 def _is_level(table: str) -> bool:
