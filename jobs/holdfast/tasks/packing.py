@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.folds import first_rows, fold, grouped, of_record
+from holdfast.tasks.folds import first_rows, grouped, of_record
 from holdfast.tasks.key_columns import KEY_TYPES, state_keys
 from holdfast.tasks.processors.aggregate_state import (
     HAS_NEW,
@@ -26,6 +26,7 @@ from holdfast.tasks.processors.aggregate_state import (
     RECORD_COLUMNS,
     WINDOW,
     by_record,
+    folded,
     partial_columns,
     payload_schema,
 )
@@ -184,12 +185,7 @@ def _aggregated(rows: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:
     if groups.single:
         return every
     firsts = pa.array(first_rows(groups))
-    folds = {c.name: c.fold.folding for c in partial_columns(step) if c.fold is not None}
-    arrays = [
-        fold(folds[name], every[name], groups) if name in folds else every[name].take(firsts)
-        for name in every.schema.names
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=every.schema)
+    return pa.RecordBatch.from_arrays(folded(step, every, groups, firsts), schema=every.schema)
 
 
 def _with_partials(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.folds import Groups, fold
+from holdfast.tasks.folds import Groups
 from holdfast.tasks.keys import split_window, window_key
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_state import (
@@ -23,7 +23,7 @@ from holdfast.tasks.processors.aggregate_state import (
     Columns,
     StateColumns,
     chunk,
-    partial_columns,
+    folded,
     payload_schema,
 )
 from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
@@ -107,15 +107,8 @@ class AggregateProcessor(Processor):
         if starts.all():
             return payload
         groups = Groups(np.cumsum(starts) - 1, int(starts.sum()))
-        folds = {c.name: c.fold.folding for c in partial_columns(self._step) if c.fold}
         firsts = pa.array(np.flatnonzero(starts))
-        arrays = [
-            fold(folds[name], chunk(payload[name]), groups)
-            if name in folds
-            else payload[name].take(firsts)
-            for name in self._schema.names
-        ]
-        return pa.table(arrays, schema=self._schema)
+        return pa.table(folded(self._step, payload, groups, firsts), schema=self._schema)
 
     def _state_keys(self, payload: pa.Table) -> list[bytes]:
         keys: list[bytes] = payload[KEY].to_pylist()

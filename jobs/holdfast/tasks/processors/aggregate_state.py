@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind
-from holdfast.tasks.folds import Fold, Folding
+from holdfast.tasks.folds import Fold, Folding, Groups, fold
 from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.rows import RowCodec
 from holdfast.types.topology import (
@@ -39,6 +39,7 @@ __all__ = [
     "by_record",
     "chunk",
     "combined",
+    "folded",
     "partial_columns",
     "payload_schema",
     "pick",
@@ -93,6 +94,21 @@ def _partials(calls: Sequence[AggregateCall], letter: str) -> list[PartialColumn
         PartialColumn(f"{letter}{i}_{j}", partial.spark, partial.type, partial.fold)
         for i, call in enumerate(calls)
         for j, partial in enumerate(bind(call).partials)
+    ]
+
+
+def folded(
+    step: AggregateStep, payload: pa.Table | pa.RecordBatch, groups: Groups, firsts: pa.Array
+) -> list[pa.Array]:
+    """A payload's columns with one row per group: partials as one, others of the first row."""
+    folds = {c.name: c.fold.folding for c in partial_columns(step) if c.fold is not None}
+    columns = {
+        name: chunk(payload[name]) if isinstance(payload, pa.Table) else payload[name]
+        for name in payload.schema.names
+    }
+    return [
+        fold(folds[name], column, groups) if name in folds else column.take(firsts)
+        for name, column in columns.items()
     ]
 
 
