@@ -105,6 +105,10 @@ class MemoryTable:
     def columns(self) -> tuple[Column, ...]:
         return (*self.key_columns, *windowed_columns(self.window), *self.value_columns)
 
+    @property
+    def hides_rows(self) -> bool:
+        return True
+
     def schema(self) -> pa.Schema:
         extra = (Column(ROWTIME, BIGINT), Column(PRESENT, BOOLEAN))
         return pa.schema([(c.name, c.type.arrow()) for c in (*self.columns, *extra)])
@@ -324,6 +328,7 @@ class _Reader:
         *,
         since: int | None = None,
         snapshot: bool = False,
+        old: bool = False,
     ) -> AsyncIterator[Change]:
         queue: asyncio.Queue[Change] = asyncio.Queue()
         listens = table.name, partition, queue

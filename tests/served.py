@@ -100,7 +100,7 @@ class DictReader:
             place = self._place(key) if partition is None else partition
             spread.setdefault(place, {})[key] = row
         for place, changed in spread.items():
-            self._apply(place, changed)
+            self._apply(place, dict(sorted(changed.items())))
         moved, self._moved = self._moved, asyncio.Event()
         moved.set()
 
@@ -204,6 +204,7 @@ class DictReader:
         *,
         since: int | None = None,
         snapshot: bool = False,
+        old: bool = False,
     ) -> AsyncIterator[Change]:
         part = self._parts[partition]
         self.reads["snapshot" if snapshot else "since"] += 1

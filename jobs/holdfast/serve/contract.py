@@ -95,8 +95,8 @@ class PartitionState:
         stream_time_ms: highest event time in it, None before the first record or if not known.
         restoring: its first restore (or one after a loss) is not finished.
         server: id of the member that holds it.
-        rows: in the store; -1 while restoring.
-        bytes: on disk.
+        rows: in the store, and `bytes` on disk: as last measured, a large store some seconds ago;
+            -1 while restoring and before that.
         checked_ms: when `end` was last confirmed, wall clock.
         error: why it is not followed any more; what it has is still served.
     """
@@ -132,9 +132,10 @@ class Change:
     """Committed changes of one partition, whole transactions, in order.
 
     Attributes:
-        keys: each at most once; with windows.
+        keys: each at most once, in bytewise order (but those of a stream); with windows.
         rows: None: removed.
-        old: the rows before; None as a whole when not known (after a resume from the changelog).
+        old: the rows before, see `Reader.changes`; None as a whole when not known (after a resume
+            from the changelog).
         position: resume from here to get what comes after.
         snapshot: the rows are the table's contents at `position`, in several parts; the part
             with `last` ends them.
@@ -209,6 +210,7 @@ class Reader(Protocol):
         *,
         since: int | None = None,
         snapshot: bool = False,
+        old: bool = False,
     ) -> AsyncIterator[Change]:
         """Committed changes, for ever; closes (aclose) to stop.
 
@@ -217,6 +219,8 @@ class Reader(Protocol):
                 been compacted since, changes that were overwritten are left out.
             snapshot: without `since`: first the contents, then every change after them, no gap
                 and no double.  Neither: from now on.
+            old: whether changes shall have what all their keys had before, which costs more than
+                everything else; without, those that are removed have it.
 
         Raises:
             PositionLost: `since` lies before what the changelog can still tell.

@@ -29,7 +29,6 @@ __all__ = ["Node", "opened"]
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _ENDS_OLD_MS = 2_000  # an end that was seen longer ago is asked for
-_MEASURE_EVERY = 10  # rounds between two looks at the disk
 _CLAIM_S = 30.0  # for a process of the same server that was just killed
 
 
@@ -87,18 +86,16 @@ class Node:
     # -- the watcher's thread ------------------------------------------------------------------
 
     def _watch(self) -> None:
-        rounds = 0
         while not self._stop.is_set():
             try:
-                self._round(measure=rounds % _MEASURE_EVERY == 0)
+                self._round()
             except HoldfastError as error:
                 _LOG.warning("Looking at scripts and topics: %s", error)
             except Exception:  # noqa: BLE001 - the next round may do better
                 _LOG.exception("Looking at scripts and topics failed")
-            rounds += 1
             self._stop.wait(_EVERY_S)
 
-    def _round(self, *, measure: bool) -> None:
+    def _round(self) -> None:
         self.catalog.refresh(self._admin.describe)
         self.follower.assign(self._wanted(), self._kept())
         now_ms = int(time.time() * 1000)
@@ -106,7 +103,7 @@ class Node:
         old = {s.table.topic for s in standbys if now_ms - s.checked_ms > _ENDS_OLD_MS}
         for topic in sorted(old):
             self.follower.seen_ends(topic, self._admin.end_offsets(topic))
-        for standby in standbys if measure else ():
+        for standby in standbys:
             standby.measure()
 
     def _wanted(self) -> Mapping[Key, Wanted]:

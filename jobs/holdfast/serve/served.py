@@ -88,6 +88,10 @@ class ServedTable(Protocol):
         ROWTIME (BIGINT) can be asked for as well.
         """
 
+    @property
+    def hides_rows(self) -> bool:
+        """Whether a stored row may be none of the table's: by HAVING, or as it cannot be read."""
+
     def schema(self) -> pa.Schema:
         """Of `decode`: `columns`, ROWTIME, PRESENT."""
 

@@ -33,7 +33,8 @@ POSITION_KEY = _META + b"position"
 _ROWS_KEY = _META + b"rows"
 _MARKER_KEY = _META + b"marker"
 _LAYOUT = b"1"
-_UNCOUNTED = -1
+_UNCOUNTED = -1  # a full restore is not finished
+_CHANGED = -2  # it is, but rows have come or gone since somebody counted them
 # Added to a signed time it gives a number whose eight bytes are in the order of times.
 SIGN = 1 << 63
 
@@ -127,7 +128,7 @@ class TableStore:
     @property
     def rows(self) -> int:
         """Rows of the table, windows counted one by one; counts them when nobody has."""
-        return self._rows if self.counted else self._scan_rows()
+        return self._rows if self._rows >= 0 else self._scan_rows()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The row of each state key, None where there is none; as long as `keys`."""
@@ -176,8 +177,9 @@ class TableStore:
             StoreCorrupted: more rows leave than there are.
             VolumeFull: nothing was written.
         """
-        rows = self._rows + len(created) - removed if self.counted else _UNCOUNTED
-        if self.counted and rows < 0:
+        known = self._rows >= 0
+        rows = self._rows + len(created) - removed if known else self._rows
+        if known and rows < 0:
             raise StoreCorrupted(
                 f"{removed} rows leave a store of {self._rows} (+{len(created)}).",
                 cause="the store does not hold what its count says.",
@@ -192,24 +194,26 @@ class TableStore:
         *,
         position: StorePosition,
         marker: CommitMarker | None,
-    ) -> list[bytes | None]:
+        count: bool = True,
+    ) -> None:
         """Like `apply`, of rows that another process wrote: looks up itself what is new or gone.
 
         Args:
             keys: each at most once.
-
-        Returns:
-            What the keys had before.
+            count: without, nothing is looked up, which is more than half of the work; from then
+                on `rows` counts them all each time.
         """
-        before = self.get_many(keys)
+        if self._rows < 0 or (keys and not count):
+            rows = _CHANGED if self.counted else _UNCOUNTED
+            self._replace(keys, values, _Facts(position, rows, marker or self._marker))
+            return
         created, removed = [], 0
-        for key, new, old in zip(keys, values, before, strict=True):
+        for key, new, old in zip(keys, values, self.get_many(keys), strict=True):
             if old is None and new is not None:
                 created.append(key)
             elif old is not None and new is None:
                 removed += 1
         self.apply(keys, values, created=created, removed=removed, position=position, marker=marker)
-        return before
 
     def load(
         self,
@@ -224,12 +228,11 @@ class TableStore:
         Raises:
             VolumeFull: nothing was written.
         """
-        living = [k for k, v in zip(keys, values, strict=True) if v is not None]
-        self._write(keys, values, living, _Facts(position, _UNCOUNTED, marker or self._marker))
+        self._replace(keys, values, _Facts(position, _UNCOUNTED, marker or self._marker))
 
     def count_rows(self) -> int:
-        """Count the rows that `load` left uncounted and keep the number."""
-        if not self.counted:
+        """Count the rows that nobody has counted and keep the number."""
+        if self._rows < 0:
             rows = self._scan_rows()
             self._store.write([(_ROWS_KEY, _rows_bytes(rows))], [])
             self._rows = rows
@@ -273,6 +276,13 @@ class TableStore:
 
     def close(self) -> None:
         self._store.close()
+
+    def _replace(
+        self, keys: Sequence[bytes], values: Sequence[bytes | None], facts: _Facts
+    ) -> None:
+        """Write rows of which nobody knows whether they are new."""
+        living = [k for k, v in zip(keys, values, strict=True) if v is not None]
+        self._write(keys, values, living, facts)
 
     def _write(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -90,21 +91,24 @@ class TailReader:
             got = consume(self._open(), most, wait_s)
         except KafkaException as failed:
             raise translate(kafka_error(failed), "following changelogs", self._client) from failed
-        found, batches = Tail(), defaultdict[Place, list[Message]](list)
-        for message in got:
-            place = (cast("str", message.topic()), cast("int", message.partition()))
-            if place not in self._followed:  # fetched before it was left
+        found = Tail()
+        if any(map(Message.error, got)):
+            self._take_events([message for message in got if message.error() is not None], found)
+            got = [message for message in got if message.error() is None]
+        for place, batch in _by_place(got).items():
+            if place in self._followed:  # else it was fetched before it was left
+                found.chunks[place] = in_columns(batch, cast("int", batch[-1].offset()) + 1)
+        return found
+
+    def _take_events(self, events: list[Message], found: Tail) -> None:
+        for event in events:
+            place, error = _place(event), cast("KafkaError", event.error())
+            if place not in self._followed:
                 continue
-            error = message.error()
-            if error is None:
-                batches[place].append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                found.ends[place] = cast("int", message.offset())
+            if error.code() == KafkaError._PARTITION_EOF:
+                found.ends[place] = cast("int", event.offset())
             elif error.code() in _GONE:
                 found.failed[place] = self._failed(place, error)
-        for place, batch in batches.items():
-            found.chunks[place] = in_columns(batch, cast("int", batch[-1].offset()) + 1)
-        return found
 
     def close(self) -> None:
         """Leave the broker."""
@@ -124,3 +128,19 @@ class TailReader:
             self._consumer = Consumer(client_config(self._client, _DEFAULTS, READ_COMMITTED))
             self._consumer.assign([])
         return self._consumer
+
+
+def _place(message: Message) -> Place:
+    return cast("str", message.topic()), cast("int", message.partition())
+
+
+def _by_place(records: list[Message]) -> dict[Place, list[Message]]:
+    """The client gives out what it fetched in long runs of one topic partition."""
+    places = zip(map(Message.topic, records), map(Message.partition, records), strict=True)
+    found: defaultdict[Place, list[Message]] = defaultdict(list)
+    at = 0
+    for place, run in groupby(places):
+        end = at + sum(1 for _ in run)
+        found[cast("Place", place)] += records[at:end]
+        at = end
+    return found

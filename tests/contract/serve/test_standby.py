@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_half_a_transaction_is_not_seen(standby: Standby) -> None:
     standby.at_end(130)
     assert standby.state().position == 0  # the end of what was read is inside a transaction
     standby.take(whole.part(30, len(whole), whole.position))
+    standby.measure()
     found = standby.get(KEYS)
     assert [row for _, row in found.rows] == [b"1"] * len(KEYS)
     assert (found.state.position, found.state.rows) == (whole.position, len(KEYS))
@@ -79,32 +81,34 @@ def test_readers_see_whole_transactions_while_others_are_written(standby: Standb
     """Every look-up and scan finds one number, and it is that of the position it is told."""
     standby.begin()
     standby.take(transaction(0))
-    done = threading.Event()
+    enough = threading.Event()
 
     def write() -> None:
-        for number in range(1, 150):
+        for number in count(1):
             standby.take(transaction(number))
-        done.set()
+            if enough.is_set():
+                return
 
     thread = threading.Thread(target=write)
     thread.start()
-    seen = set()
-    while not done.is_set():
+    seen: set[int] = set()
+    while thread.is_alive() and len(seen) < 20:
         found = standby.get(KEYS)
         numbers = {int(row) for _, row in found.rows}
         assert numbers == {found.state.position // 100}
         state, rows = standby.scan()
         assert {int(row) for _, row in rows} == {state.position // 100}
         seen |= numbers
+    enough.set()
     thread.join()
-    assert len(seen) > 1
+    assert len(seen) == 20
 
 
 def test_a_snapshot_and_what_follows_it_join(standby: Standby) -> None:
     async def run() -> None:
         standby.begin()
         standby.take(transaction(1, KEYS[:10]))
-        subscription = Subscription()
+        subscription = Subscription(wants_old=True)
         state, rows = standby.snapshot(subscription)
         standby.take(transaction(2, KEYS[5:15]))
         assert {k for k, _ in rows} == set(KEYS[:10])
@@ -118,6 +122,23 @@ def test_a_snapshot_and_what_follows_it_join(standby: Standby) -> None:
         subscription.end()
         with pytest.raises(Ended):
             await subscription.next()
+
+    asyncio.run(run())
+
+
+def test_who_does_not_ask_is_told_the_old_rows_of_removed_keys_only(standby: Standby) -> None:
+    async def run() -> None:
+        standby.begin()
+        standby.take(transaction(1, KEYS[:3]))
+        subscription = Subscription()
+        standby.subscribe(subscription)
+        whole = transaction(2, KEYS[1:5])
+        whole.values[1] = whole.values[3] = None
+        standby.take(whole)
+        change = await subscription.next()
+        assert change.rows == [b"2", None, b"2", None]
+        assert change.old == [None, b"1", None, None]
+        assert standby.get(KEYS).rows == [(KEYS[0], b"1"), (KEYS[1], b"2"), (KEYS[3], b"2")]
 
     asyncio.run(run())
 

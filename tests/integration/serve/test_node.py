@@ -164,7 +164,7 @@ class Follower:
         self.found: dict[str, int] = {}
         self.at = -1
         self._table = table
-        self._changes = node.reader.changes(table, partition, snapshot=True)
+        self._changes = node.reader.changes(table, partition, snapshot=True, old=True)
 
     async def run(self) -> None:
         async for change in self._changes:

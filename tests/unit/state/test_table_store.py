@@ -127,6 +127,20 @@ def test_a_load_leaves_counting_to_the_end(tmp_path: Path) -> None:
     table.close()
 
 
+def test_rows_that_nobody_counts_are_counted_when_asked_for(tmp_path: Path) -> None:
+    table = TableStore(RocksDbStore(tmp_path, RocksDbSettings()), windowed=False)
+    table.apply([b"a"], [b"1"], created=[b"a"], removed=0, position=at(1), marker=marker(1))
+    table.replay([], [], position=at(2), marker=None, count=False)
+    table.replay([b"b"], [b"1"], position=at(3), marker=None)
+    table.replay([b"a", b"b", b"c"], [b"2", None, b"2"], position=at(4), marker=None, count=False)
+    table.replay([b"d"], [b"2"], position=at(5), marker=None)
+    table.close()
+    table = TableStore(RocksDbStore(tmp_path, RocksDbSettings()), windowed=False)
+    assert table.counted  # it is no unfinished restore
+    assert (table.rows, table.stats().rows, table.position) == (3, 3, at(5))
+    table.close()
+
+
 def test_a_wiped_table_is_new() -> None:
     table = TableStore(MemoryStore(), windowed=False)
     table.apply([b"a"], [b"1"], created=[b"a"], removed=0, position=at(1), marker=marker(1))

@@ -76,7 +76,11 @@ class Internal:
 
     async def _changes(self, asked: dict[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
         changes = self._local.changes(
-            asked["table"], asked["partition"], asked["since"], snapshot=asked["snapshot"]
+            asked["table"],
+            asked["partition"],
+            asked["since"],
+            snapshot=asked["snapshot"],
+            old=asked.get("old", True),  # servers of before do not say, and expect it
         )
         async with aclosing(changes):
             async for change in changes:

@@ -122,10 +122,11 @@ class Peer:
                 yield wire.to_rows(value)
 
     async def changes(
-        self, table: str, partition: int, since: int | None, *, snapshot: bool
+        self, table: str, partition: int, since: int | None, *, snapshot: bool, old: bool = False
     ) -> AsyncGenerator[Change, None]:
         """See `LocalReader.changes`."""
-        fields = {"table": table, "partition": partition, "since": since, "snapshot": snapshot}
+        fields = {"table": table, "partition": partition, "since": since}
+        fields |= {"snapshot": snapshot, "old": old}
         async with self._stream("/internal/changes", fields) as values:
             async for value in values:
                 yield wire.to_change(value)

@@ -209,6 +209,7 @@ class ClusterReader:
         *,
         since: int | None = None,
         snapshot: bool = False,
+        old: bool = False,
     ) -> AsyncGenerator[Change, None]:
         """See `Reader`; when a holder is lost, the next one goes on from the same position."""
         tries = _Tries(f"{table.name} partition {partition}")
@@ -219,7 +220,7 @@ class ClusterReader:
         while True:
             for server in self._members.ranked(table.name, partition):
                 changes = self._holder(server).changes(
-                    table.name, partition, since, snapshot=contents
+                    table.name, partition, since, snapshot=contents, old=old
                 )
                 begun = False
                 try:

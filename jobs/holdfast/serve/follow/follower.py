@@ -148,10 +148,10 @@ class Follower:
         self._held[key] = held
 
     def _open(self, want: Wanted) -> TableStore:
-        windowed = want.table.has_time_index
         # The only one whose readers need not wait for a writer, nor see half of what it writes.
         state = replace(self._settings.state, backend="rocksdb")
-        return open_table_store(state, self._volume, *want.store, windowed=windowed)
+        # Windows leave by tombstone: who only follows asks for none by time.
+        return open_table_store(state, self._volume, *want.store, windowed=False)
 
     def _drop(self, key: Key, held: _Held) -> None:
         held.gone.set()
@@ -185,6 +185,7 @@ class Follower:
     def _restore(self, held: _Held) -> None:
         try:
             self._restorer.level(held.standby, held.wanted.topic_id, self._cancelled(held))
+            held.standby.measure()
             held.level = True
             self._commands.put(lambda reader: self._begin(reader, held))
         except Cancelled:

@@ -151,7 +151,7 @@ class LocalReader:
                 return
 
     async def changes(
-        self, table: str, partition: int, since: int | None, *, snapshot: bool
+        self, table: str, partition: int, since: int | None, *, snapshot: bool, old: bool = False
     ) -> AsyncGenerator[Change, None]:
         """See `Reader.changes`; ends when the standby does not follow any more.
 
@@ -160,7 +160,8 @@ class LocalReader:
             StoreBehind: it does not reach `since`.
             PositionLost: see `Reader.changes`.
         """
-        standby, subscription = self.standby(table, partition), Subscription()
+        standby = self.standby(table, partition)
+        subscription = Subscription(wants_old=old)
         try:
             if snapshot and since is None:
                 state, rows = await self._in_thread(lambda: standby.snapshot(subscription))
@@ -175,7 +176,7 @@ class LocalReader:
                     raise _closed(standby)
                 if since is None:
                     since = standby.changed_at
-                subscription = Subscription()
+                subscription = Subscription(wants_old=old)
         finally:
             standby.unsubscribe(subscription)
 

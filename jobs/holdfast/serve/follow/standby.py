@@ -18,13 +18,14 @@ from holdfast.serve.contract import Change, PartitionState, WindowBounds
 from holdfast.serve.follow.subscription import Subscription
 from holdfast.serve.follow.transactions import Transactions
 from holdfast.serve.tables import StoredTable
-from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.state.table_store import StorePosition, StoreStats, TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.transport.reader import Chunk
 
 __all__ = ["Found", "Standby"]
 
 _TOUCH_MS = 60_000  # how often a store that has nothing to do says that it is level
+_COUNTS_SHARE = 0.01  # of the time may go into counting rows
 Pairs = list[tuple[bytes, bytes]]
 
 
@@ -54,7 +55,9 @@ class Standby:
         self._changed_at = 0  # nothing has changed from here on
         self._end = store.position.offset if store.position is not None else 0
         self._checked_ms = 0
-        self._bytes = 0
+        self._stats = StoreStats(-1, 0)
+        self._measured_at = -1  # the position that they are of
+        self._measure_from = 0.0  # not again before
         self.error: str | None = None
 
     @property
@@ -190,25 +193,29 @@ class Standby:
             moved = replace(
                 position, offset=whole.position, written_ms=_now_ms(), fingerprint=fingerprint
             )
-            old = self.store.replay(keys, values, position=moved, marker=marker)
+            told = bool(keys and self._subscribers)
+            old = self._old(keys, values) if told else None
+            # Whoever is pushed a row finds it when he asks: it is written before.
+            self.store.replay(keys, values, position=moved, marker=marker, count=False)
             self._end = max(self._end, whole.position)
             self._changed_at = whole.position
-            self._publish(keys, values, old, whole)
+            if told:
+                at_ms = whole.timestamps[-1]
+                change = Change(
+                    self.partition, keys, values, whole.position, old, committed_ms=at_ms
+                )
+                for subscription in self._subscribers:
+                    subscription.put(change)
 
-    def _publish(
-        self,
-        keys: list[bytes],
-        rows: list[bytes | None],
-        old: list[bytes | None],
-        chunk: Chunk,
-    ) -> None:
-        if keys and self._subscribers:
-            committed_ms = chunk.timestamps[-1]
-            change = Change(
-                self.partition, keys, rows, chunk.position, old, committed_ms=committed_ms
-            )
-            for subscription in self._subscribers:
-                subscription.put(change)
+    def _old(self, keys: list[bytes], rows: list[bytes | None]) -> list[bytes | None]:
+        """What the keys have now: of those that are removed, or of all if somebody asks for it."""
+        if any(subscription.wants_old for subscription in self._subscribers):
+            return self.store.get_many(keys)
+        gone = [key for key, row in zip(keys, rows, strict=True) if row is None]
+        if not gone:
+            return [None] * len(keys)
+        before = dict(zip(gone, self.store.get_many(gone), strict=True))
+        return [before.get(key) for key in keys]
 
     def at_end(self, end: int) -> None:
         """All committed records before `end` have been taken."""
@@ -221,15 +228,19 @@ class Standby:
         # for long is known to have missed nothing.
         moved = replace(position, offset=max(end, position.offset), written_ms=_now_ms())
         with self._lock:
-            self.store.replay([], [], position=moved, marker=None)
+            self.store.replay([], [], position=moved, marker=None, count=False)
 
     def seen_end(self, end: int) -> None:
         """The changelog's committed end, as it is now."""
         self._end, self._checked_ms = end, _now_ms()
 
     def measure(self) -> None:
-        """Look at how much disk it takes."""
-        self._bytes = self.store.stats().bytes if self.store.counted else self._bytes
+        """Count its rows and look at how much disk it takes, if it has changed; not too often."""
+        began, at = time.monotonic(), self.state().position
+        if not self.store.counted or at == self._measured_at or began < self._measure_from:
+            return
+        self._stats, self._measured_at = self.store.stats(), at
+        self._measure_from = began + (time.monotonic() - began) / _COUNTS_SHARE
 
     @property
     def checked_ms(self) -> int:
@@ -252,8 +263,8 @@ class Standby:
             stream_time_ms=None if time_ms == NO_TIME else time_ms,
             restoring=position is None or not self.store.counted,
             server=self._server,
-            rows=self.store.rows if self.store.counted else -1,
-            bytes=self._bytes,
+            rows=self._stats.rows if self.store.counted else -1,
+            bytes=self._stats.bytes,
             checked_ms=self._checked_ms,
             error=self.error,
         )

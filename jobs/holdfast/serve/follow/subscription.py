@@ -23,7 +23,9 @@ class Subscription:
     A reader that is too slow loses the queue, not changes: it goes on from its position.
     """
 
-    def __init__(self, rows_max: int = _ROWS_MAX) -> None:
+    def __init__(self, rows_max: int = _ROWS_MAX, *, wants_old: bool = False) -> None:
+        """`wants_old`: see `Reader.changes`."""
+        self.wants_old = wants_old
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Change] = deque()
         self._rows = 0

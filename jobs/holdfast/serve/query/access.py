@@ -15,7 +15,7 @@ from holdfast.serve.query.options import Options
 from holdfast.sql.reads import Box, Domain, Read
 from holdfast.sql.script import Script
 
-__all__ = ["EVERYTHING", "Access", "Lookup", "Ranges", "access_of"]
+__all__ = ["EVERYTHING", "Access", "Lookup", "Range", "Ranges", "access_of", "stored_ranges"]
 
 Range = tuple[bytes, bytes | None]
 _ANY = Domain()
@@ -64,6 +64,32 @@ def access_of(
     if not options.table_scan:
         raise _scan_refused(script, read, table)
     return EVERYTHING
+
+
+def stored_ranges(
+    read: Read, table: ServedTable, limits: ServeSettings
+) -> tuple[Range, ...] | None:
+    """Stored ranges with every row that can pass the WHERE clause; None: it may be any row."""
+    boxes, found = read.bounds.boxes, list[Range]()
+    if len(boxes) > limits.keys_max:
+        return None
+    for box in boxes:
+        try:
+            part = _of_keys(box, table, limits) or _ranges([box], table)
+        except Refused:  # a key that is out of its type's range
+            return None
+        if part is None:
+            return None
+        found += part
+    return tuple(_merged(found))
+
+
+def _of_keys(box: Box, table: ServedTable, limits: ServeSettings) -> list[Range] | None:
+    """One for each key that a box names; None: it does not, or they are followed by windows."""
+    values = _values(box, table)
+    if values is None or table.window is not None or prod(map(len, values)) > limits.keys_max:
+        return None
+    return [(key, key + b"\0") for key in _stored(table, values)]
 
 
 def _values(box: Box, table: ServedTable) -> list[list[Any]] | None:

@@ -16,8 +16,10 @@ _AGAIN_S = 0.5
 class CatchUp:
     """Reads one change ahead, so that several partitions can be waited for at a time."""
 
-    def __init__(self, reader: Reader, table: ServedTable, partition: int, position: int) -> None:
-        self._changes = reader.changes(table, partition, since=position)
+    def __init__(
+        self, reader: Reader, table: ServedTable, partition: int, position: int, *, old: bool
+    ) -> None:
+        self._changes = reader.changes(table, partition, since=position, old=old)
         self.task: asyncio.Task[Change | None] = asyncio.ensure_future(self._read())
 
     async def _read(self) -> Change | None:

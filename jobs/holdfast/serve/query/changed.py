@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +13,10 @@ import pyarrow as pa
 
 from holdfast.serve.contract import PRESENT, WINDOWEND, WINDOWSTART, Change, ServedTable
 from holdfast.serve.queries import GONE
+from holdfast.serve.query.access import Range
 from holdfast.serve.query.evaluate import Evaluation
 
-__all__ = ["Told", "changed_rows"]
+__all__ = ["Told", "changed_rows", "narrowed", "needs_old"]
 
 _Flags = npt.NDArray[np.bool_]
 
@@ -24,6 +27,11 @@ class Told:
 
     rows: pa.Table
     there: _Flags
+
+    @staticmethod
+    def nothing(schema: pa.Schema) -> Told:
+        """No rows."""
+        return Told(schema.empty_table(), np.zeros(0, np.bool_))
 
     @property
     def count(self) -> int:
@@ -46,6 +54,30 @@ class Told:
         return rows.to_batches()[0]
 
 
+def needs_old(table: ServedTable, evaluation: Evaluation) -> bool:
+    """Whether a row that is still stored may have left the result."""
+    keys = {c.name for c in table.key_columns} | {WINDOWSTART, WINDOWEND}
+    return table.hides_rows or not evaluation.looks_only_at(keys, table.schema())
+
+
+def narrowed(change: Change, within: Sequence[Range]) -> Change:
+    """What a change has in stored ranges, which are in order; its keys are, too."""
+    cuts = [slice(bisect_left(change.keys, start), _end(change.keys, end)) for start, end in within]
+    if sum(cut.stop - cut.start for cut in cuts) == len(change.keys):
+        return change
+    old = change.old
+    return replace(
+        change,
+        keys=[key for cut in cuts for key in change.keys[cut]],
+        rows=[row for cut in cuts for row in change.rows[cut]],
+        old=None if old is None else [row for cut in cuts for row in old[cut]],
+    )
+
+
+def _end(keys: Sequence[bytes], end: bytes | None) -> int:
+    return len(keys) if end is None else bisect_left(keys, end)
+
+
 def changed_rows(table: ServedTable, evaluation: Evaluation, change: Change) -> Told:
     """The outputs of a push query for a change.
 
@@ -60,10 +92,18 @@ def changed_rows(table: ServedTable, evaluation: Evaluation, change: Change) -> 
     elif there.all() or change.old is None:
         kept = np.ones(len(there), np.bool_)
     else:
-        kept = there | _passing(evaluation, table.decode(change.keys, change.old))[1]
+        kept = there.copy()
+        kept[~there] = _were_there(table, evaluation, change, np.flatnonzero(~there).tolist())
     columns = _without_values(table, evaluation, values, there)
     made = pa.Table.from_arrays(columns, schema=evaluation.schema)
     return Told(made, there) if kept.all() else Told(made.filter(pa.array(kept)), there[kept])
+
+
+def _were_there(
+    table: ServedTable, evaluation: Evaluation, change: Change, at: list[int]
+) -> _Flags:
+    keys, old = [change.keys[i] for i in at], change.old or []
+    return _passing(evaluation, table.decode(keys, [old[i] for i in at]))[1]
 
 
 def _passing(evaluation: Evaluation, rows: pa.Table) -> tuple[pa.Table, _Flags]:

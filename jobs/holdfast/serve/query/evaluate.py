@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 
 import duckdb
 import pyarrow as pa
@@ -110,6 +111,11 @@ class Evaluation:
         passes = [bool(v) for v in found.column(found.num_columns - 1).to_pylist()]
         kept = found.select(range(found.num_columns - 1))
         return self._typed(kept, self.schema), passes
+
+    def looks_only_at(self, names: Collection[str], rows: pa.Schema) -> bool:
+        """Whether no other column of the rows decides about WHERE."""
+        condition = self._condition or ""
+        return all(n in names or f'"{n}"' not in condition for n in rows.names)
 
     def needed(self, rows: pa.Table) -> pa.Table:
         """The rows with only those columns that are evaluated."""

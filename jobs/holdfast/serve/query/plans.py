@@ -10,7 +10,14 @@ from typing import TypeVar
 from holdfast.config.settings import ServeSettings
 from holdfast.errors import NotAllowed
 from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, Catalog, ServedTable
-from holdfast.serve.query.access import EVERYTHING, Access, Lookup, access_of
+from holdfast.serve.query.access import (
+    EVERYTHING,
+    Access,
+    Lookup,
+    Range,
+    access_of,
+    stored_ranges,
+)
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.streams import Streams
@@ -44,6 +51,7 @@ class Plan:
     """One statement, ready to run.
 
     `access` is None of a push query, which reads all; `stream`: it reads a stream, not a table.
+    `within`: where the rows lie that a push query tells of; None: anywhere.
     """
 
     read: Read
@@ -51,6 +59,7 @@ class Plan:
     evaluation: Evaluation
     access: Access | None = None
     stream: bool = False
+    within: tuple[Range, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,9 @@ class Plans:
         read = plan_read(script, query, _source(table))
         _refuse_same_folded(script, read, table)
         if read.push:
-            return Plan(read, table, Evaluation(read, filtered=False), stream=stream)
+            within = None if stream else stored_ranges(read, table, self._limits)
+            evaluation = Evaluation(read, filtered=False)
+            return Plan(read, table, evaluation, stream=stream, within=within)
         access: Access = EVERYTHING
         if not stream:
             access = access_of(script, read, table, options, self._limits)

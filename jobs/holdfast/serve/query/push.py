@@ -20,7 +20,7 @@ from holdfast.errors import Retriable
 from holdfast.serve.contract import Change, Reader, ServedTable
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.catch_up import CatchUp
-from holdfast.serve.query.changed import Told, changed_rows
+from holdfast.serve.query.changed import Told, changed_rows, narrowed, needs_old
 from holdfast.serve.query.iterators import Closing, closing, no_batches
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan
@@ -29,7 +29,7 @@ from holdfast.serve.query.tokens import read_token, write_token
 
 __all__ = ["Push"]
 
-_Key = tuple[str, str, str, int]
+_Key = tuple[str, str, str, int, bool]
 _UNTOLD_MAX = 100
 
 
@@ -54,7 +54,7 @@ class Push:
             Refused: the token is not one of this table.
         """
         resumed = read_token(plan.table, ask.token) if ask.token else {}
-        tail = await self._join(plan.table)
+        tail = await self._join(plan.table, old=needs_old(plan.table, plan.evaluation))
         partitions = range(plan.table.partitions)
         anew = bool(ask.token) or options.from_earliest
         positions = {
@@ -71,26 +71,27 @@ class Push:
             tables=(plan.table.name,),
         )
         subscription = Subscription(plan, self._reader, self._pool, tail, positions, answer)
-        answer.batches = Closing(subscription.batches(), lambda: self._leave(plan.table, tail))
+        answer.batches = Closing(subscription.batches(), lambda: self._leave(tail))
         return answer
 
-    async def _join(self, table: ServedTable) -> Tail:
+    async def _join(self, table: ServedTable, *, old: bool) -> Tail:
         async with self._starting:
-            tail = self._tails.get(_key(table))
+            tail = self._tails.get(_key(table, old=old))
             if tail is None or tail.failed:
                 limit = self._limits.tail_bytes_max
-                tail = Tail(self._reader, table, limit, self._partitions)
+                tail = Tail(self._reader, table, limit, self._partitions, old=old)
                 await tail.start()
-                self._tails[_key(table)] = tail
+                self._tails[_key(table, old=old)] = tail
             tail.subscribers += 1
             return tail
 
-    def _leave(self, table: ServedTable, tail: Tail) -> None:
+    def _leave(self, tail: Tail) -> None:
         tail.subscribers -= 1
         if tail.subscribers == 0:
             tail.stop()
-            if self._tails.get(_key(table)) is tail:
-                del self._tails[_key(table)]
+            key = _key(tail.table, old=tail.old)
+            if self._tails.get(key) is tail:
+                del self._tails[key]
 
     async def aclose(self) -> None:
         """Stops all tails."""
@@ -100,8 +101,8 @@ class Push:
             await tail.aclose()
 
 
-def _key(table: ServedTable) -> _Key:
-    return table.name, table.topic, table.statement, table.partitions
+def _key(table: ServedTable, *, old: bool) -> _Key:
+    return table.name, table.topic, table.statement, table.partitions, old
 
 
 class Subscription:
@@ -182,7 +183,9 @@ class Subscription:
             entry = self._tail.after(partition, position)
             return (None, None) if entry is None else (entry.change, entry)
         if behind is None:
-            behind = CatchUp(self._reader, self._plan.table, partition, position)
+            behind = CatchUp(
+                self._reader, self._plan.table, partition, position, old=self._tail.old
+            )
             self._behind[partition] = behind
         try:
             return behind.take(), None
@@ -206,15 +209,19 @@ class Subscription:
 
     async def _made(self, change: Change, entry: Entry | None) -> pa.RecordBatch | None:
         """The rows of a change; after it the answer's token resumes behind the change."""
-        evaluation = self._plan.evaluation
+        plan, evaluation = self._plan, self._plan.evaluation
+        wanted = change if plan.within is None else narrowed(change, plan.within)
 
         async def made() -> Told:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(
-                self._pool, changed_rows, self._plan.table, evaluation, change
+                self._pool, changed_rows, plan.table, evaluation, wanted
             )
 
-        told = await (made() if entry is None else entry.result(evaluation, made))
+        if not wanted.keys:
+            told = Told.nothing(evaluation.schema)
+        else:
+            told = await (made() if entry is None else entry.result(evaluation, made))
         if self._left is not None and told.count > self._left:
             told, self._left = told.first(self._left), 0  # the token repeats this change
         else:

@@ -173,6 +173,7 @@ class Streams:
         *,
         since: int | None = None,
         snapshot: bool = False,
+        old: bool = False,
     ) -> AsyncGenerator[Change, None]:
         """Records as changes; with `snapshot` those first that the topic has now."""
         low, high = (await self._bounds(table))[partition]

@@ -125,13 +125,21 @@ class Tail:
 
     Args:
         partitions: how many the table has now: with more than it had the tail ends.
+        old: see `Reader.changes`.
     """
 
     def __init__(
-        self, reader: Reader, table: ServedTable, bytes_max: int, partitions: Partitions
+        self,
+        reader: Reader,
+        table: ServedTable,
+        bytes_max: int,
+        partitions: Partitions,
+        *,
+        old: bool,
     ) -> None:
         self._reader = reader
-        self._table = table
+        self.table = table
+        self.old = old
         self._bytes_max = bytes_max
         self._partitions = partitions
         self._parts: dict[int, _Part] = {}
@@ -147,12 +155,12 @@ class Tail:
         Raises:
             NoHolder: nobody holds a partition of the table.
         """
-        self.states = dict(await self._reader.positions(self._table))
-        missing = [p for p in range(self._table.partitions) if p not in self.states]
+        self.states = dict(await self._reader.positions(self.table))
+        missing = [p for p in range(self.table.partitions) if p not in self.states]
         if missing:
             raise NoHolder(
-                f"nobody holds partition {missing[0]} of {self._table.name}"
-                f" ({len(missing)} of {self._table.partitions} are missing)",
+                f"nobody holds partition {missing[0]} of {self.table.name}"
+                f" ({len(missing)} of {self.table.partitions} are missing)",
                 action="wait until the query servers are up, and ask again.",
             )
         for partition, state in sorted(self.states.items()):
@@ -206,7 +214,9 @@ class Tail:
         part, wait_s = self._parts[partition], _AGAIN_S
         while True:
             try:
-                changes = self._reader.changes(self._table, partition, since=part.position)
+                changes = self._reader.changes(
+                    self.table, partition, since=part.position, old=self.old
+                )
                 async with closing(changes):
                     async for change in changes:
                         self._add(partition, change)
@@ -214,7 +224,7 @@ class Tail:
             except PositionLost:
                 await self._restart(partition)
             except Retriable as error:
-                _LOG.warning("following %s-%d: %s", self._table.name, partition, error.fact)
+                _LOG.warning("following %s-%d: %s", self.table.name, partition, error.fact)
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, _AGAIN_S_MAX)
 
@@ -227,13 +237,13 @@ class Tail:
         while True:
             await asyncio.sleep(LOOK_S)
             try:
-                now = await self._partitions(self._table)
+                now = await self._partitions(self.table)
             except HoldfastError as error:
-                _LOG.warning("looking at %s: %s", self._table.name, error.fact)
+                _LOG.warning("looking at %s: %s", self.table.name, error.fact)
                 continue
-            if now > self._table.partitions:
+            if now > self.table.partitions:
                 raise Retriable(
-                    f"{self._table.name} has {now} partitions now, {self._table.partitions} when "
+                    f"{self.table.name} has {now} partitions now, {self.table.partitions} when "
                     "the query began.",
                     action="ask again with the last token (`resume`): nothing is left out.",
                 )
@@ -241,7 +251,7 @@ class Tail:
     async def _restart(self, partition: int) -> None:
         """Goes on from now: subscribers that are behind learn of the loss themselves."""
         try:
-            states = await self._reader.positions(self._table)
+            states = await self._reader.positions(self.table)
         except Retriable:
             return
         if partition in states:

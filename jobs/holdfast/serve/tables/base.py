@@ -52,8 +52,8 @@ class StoredTable(ABC):
 
     @property
     @abstractmethod
-    def has_time_index(self) -> bool:
-        """Whether stored keys end in the time that they expire by."""
+    def hides_rows(self) -> bool:
+        """See `ServedTable`."""
 
     @property
     @abstractmethod

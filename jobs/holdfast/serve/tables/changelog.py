@@ -40,8 +40,8 @@ class ChangelogTable(StoredTable):
         object.__setattr__(self, "_outputs", Expressions(self.step.outputs, self.step.having))
 
     @property
-    def has_time_index(self) -> bool:
-        return self.window is not None
+    def hides_rows(self) -> bool:
+        return self.step.having is not None
 
     @property
     def has_markers(self) -> bool:

@@ -60,8 +60,8 @@ class TopicTable(StoredTable):
         object.__setattr__(self, "_decoder", decoder)
 
     @property
-    def has_time_index(self) -> bool:
-        return False
+    def hides_rows(self) -> bool:
+        return True
 
     @property
     def has_markers(self) -> bool:

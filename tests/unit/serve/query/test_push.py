@@ -119,6 +119,27 @@ def test_rows_leave_when_they_do_not_pass_any_more(loop: asyncio.Runner) -> None
     loop.run(scenario())
 
 
+def test_only_what_may_pass_is_looked_at(loop: asyncio.Runner) -> None:
+    """Of a thousand rows that change at a time the one that is asked for is decoded."""
+
+    async def scenario() -> None:
+        shop = Shop(1)
+        sql = "SELECT id, n FROM goods WHERE id = 'k7' OR id >= 'k995' AND n > 3 EMIT CHANGES;"
+        answer = await shop.ask(sql)
+        keys = [f"k{i}".encode() for i in range(1_000)]
+        bad = b"\0" * 8 + b"no json"
+        shop.reader.commit(dict.fromkeys(keys, bad) | {b"k7": stored_json(1, {"n": 1})})
+        shop.put("k995", 4)
+        shop.put("k995", 3)
+        shop.reader.commit({b"k7": None, b"k8": None})
+        assert await take(answer, 4) == [
+            ("k7", 1, True), ("k995", 4, True), ("k995", None, False), ("k7", None, False),
+        ]  # fmt: skip
+        await shop.engine.aclose()
+
+    loop.run(scenario())
+
+
 def test_limit_ends_it(loop: asyncio.Runner) -> None:
     async def scenario() -> None:
         shop = Shop(1)
