@@ -16,26 +16,16 @@ import orjson
 
 from holdfast.chaos.arrivals import Batches
 from holdfast.chaos.history import Event, Kind
-from holdfast.chaos.observe import Observer, marker_topic
-from holdfast.chaos.state_rows import StateRows
-from holdfast.chaos.units import units
-from holdfast.types.topology import AggregateStep, Query, Topology
+from holdfast.chaos.observe import Observer, Record
+from holdfast.chaos.table_rows import AskedTable, TableRows, Window
 
-__all__ = [
-    "READ",
-    "WINDOWSTART",
-    "Read",
-    "States",
-    "readable",
-    "reads_of",
-    "tables_read",
-]
+__all__ = ["READ", "Read", "States", "reads_of", "tables_read"]
 
-READ, WINDOWSTART = "read", "WINDOWSTART"  # kind of operation in a history; name of a column
-_MARKER, _ROW = b"\x00", b"\x01"  # first byte of a changelog key
+READ = "read"  # kind of operation in a history
+_MARKER = b"\x00"  # first byte of a commit marker's key
 
 Key = tuple[Any, ...]
-Rows = dict[int | None, dict[str, Any]]  # by start of the window, None without one
+Rows = dict[Window, dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -44,6 +34,7 @@ class Read:
 
     Attributes:
         op: its number within the session.
+        start: of the one window that was asked for, ms; None: all of the key's.
         at_s: when it was asked, wall seconds; `took_s` until its answer or its failure.
         rows: None: it failed, with `reason`.
         positions: by state partition; `servers` likewise, who had the rows.
@@ -55,6 +46,7 @@ class Read:
     key: Key
     at_s: float
     took_s: float
+    start: int | None = None
     rows: Sequence[Mapping[str, Any]] | None = None
     positions: Mapping[int, int] = field(default_factory=dict)
     servers: Mapping[int, str] = field(default_factory=dict)
@@ -86,6 +78,7 @@ def _read(asked: Event, ended: Event) -> Read:
         key=tuple(asked.data["key"]),
         at_s=asked.wall_s,
         took_s=ended.monotonic_s - asked.monotonic_s,
+        start=asked.data.get("start"),
         rows=data["rows"] if ended.kind is Kind.OK else None,
         positions={int(p): int(at) for p, at in data.get("positions", {}).items()},
         servers={int(p): str(server) for p, server in data.get("servers", {}).items()},
@@ -93,129 +86,202 @@ def _read(asked: Event, ended: Event) -> Read:
     )
 
 
-def readable(topology: Topology) -> dict[str, tuple[Query, StateRows]]:
-    """The tables whose states can be told from a changelog by position, by name."""
-    found = {}
-    for unit in units(topology):
-        query = unit.plain
-        if query is not None and (rows := StateRows.of(query)) is not None:
-            found[unit.sink.name] = query, rows
-    return found
+@dataclass
+class _Versions:
+    """All records that one key and window ever had."""
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    records: list[Record] = field(default_factory=list)
+
+    def add(self, record: Record) -> None:
+        self.offsets.append(record.offset)
+        self.records.append(record)
+
+    def before(self, offset: int) -> Record | None:
+        """The last one before an offset; None when there was none."""
+        count = bisect_left(self.offsets, offset)
+        return self.records[count - 1] if count else None
 
 
 @dataclass
-class _Versions:
-    """All rows that one key and window ever had, None where it had gone."""
+class _Log:
+    """What was seen of one partition.
+
+    Attributes:
+        markers: offsets of commit markers.
+        whole_from: from here on no record was ever compacted away.  The log cleaner leaves one
+            record of a key in what it has cleaned, so it has not been where a key comes again.
+    """
 
     offsets: array[int] = field(default_factory=lambda: array("q"))
-    rows: list[bytes | None] = field(default_factory=list)
+    markers: set[int] = field(default_factory=set)
+    whole_from: int | None = None
+    _keys: set[bytes] = field(default_factory=set)
 
-    def add(self, offset: int, row: bytes | None) -> None:
+    def add(self, key: bytes | None, offset: int) -> None:
         self.offsets.append(offset)
-        self.rows.append(row)
-
-    def before(self, offset: int) -> bytes | None:
-        """The last one before an offset; None when there was none."""
-        count = bisect_left(self.offsets, offset)
-        return self.rows[count - 1] if count else None
+        if self.whole_from is None and key is not None:
+            if key in self._keys:
+                self.whole_from = offset
+                self._keys.clear()
+            self._keys.add(key)
 
 
 @dataclass
 class States:
-    """Every state of some keys of a table.  Feed it the changelog, each partition in offset order.
+    """Every state of some keys of a table.  Feed it what the table is followed by, each partition
+    in offset order.
 
     Attributes:
         wanted: the keys that are kept.
-        ends: of the changelog's partitions; no server can be further.
+        ends: of the partitions; no server can be further.
         may_lack: rows may rightly be left out of an answer (HAVING).
-        batches: tell by their `broken` that older records are gone, compacted away.
+        cut: the oldest records are deleted; `compacted`: others may have been compacted away.
+        batches: tell by their `broken` that older records of a changelog are gone.
+        rows_seen: records that are rows, of all keys.
     """
 
-    rows: StateRows
+    rows: TableRows
     wanted: frozenset[Key]
     ends: Mapping[int, int]
     may_lack: bool = False
+    cut: bool = False
+    compacted: bool = False
     batches: Batches = field(default_factory=Batches)
-    homes: dict[Key, int] = field(default_factory=dict)
-    _offsets: dict[int, array[int]] = field(default_factory=dict)
-    _markers: dict[int, set[int]] = field(default_factory=dict)
-    _states: dict[Key, dict[int | None, _Versions]] = field(default_factory=dict)
+    rows_seen: int = 0
+    _logs: dict[int, _Log] = field(default_factory=dict)
+    _states: dict[Key, dict[tuple[int, Window], _Versions]] = field(default_factory=dict)
 
-    def update(self, partition: int, key: bytes | None, value: bytes | None, offset: int) -> None:
-        """One record of the changelog.
+    def update(self, record: Record) -> None:
+        """The next record.
 
         Raises:
             ValueError, struct.error: a key or a commit marker that is none.
         """
-        self._offsets.setdefault(partition, array("q")).append(offset)
-        if key is not None and key.startswith(_MARKER) and value is not None:
-            self._markers.setdefault(partition, set()).add(offset)
-            self.batches.add(partition, orjson.loads(value))
-        elif key is not None and key.startswith(_ROW):
-            columns, start = self.rows.key(key[len(_ROW) :])
-            if columns in self.wanted:
-                self.homes[columns] = partition
-                by_window = self._states.setdefault(columns, {})
-                by_window.setdefault(start, _Versions()).add(offset, value)
+        log = self._logs.setdefault(record.partition, _Log())
+        log.add(record.key, record.offset)
+        if record.key is None:
+            return
+        if self.rows.marked and record.key.startswith(_MARKER):
+            if record.value is not None:
+                log.markers.add(record.offset)
+                self.batches.add(record.partition, orjson.loads(record.value))
+        elif (found := self.rows.key(record.key)) is not None:
+            self.rows_seen += record.value is not None
+            key, window = found
+            if key in self.wanted:
+                versions = self._states.setdefault(key, {})
+                versions.setdefault((record.partition, window), _Versions()).add(record)
+
+    def homes(self, key: Key) -> list[int]:
+        """The partitions in which the key was ever seen."""
+        return sorted({partition for partition, _ in self._states.get(key, {})})
 
     def between(self, partition: int, position: int) -> bool:
         """Is everything before a position whole transactions?  The last of each is a marker."""
-        offsets = self._offsets.get(partition, array("q"))
-        before = bisect_left(offsets, position)
-        whole = before == 0 or offsets[before - 1] in self._markers.get(partition, set())
+        log = self._logs.get(partition, _Log())
+        before = bisect_left(log.offsets, position)
+        whole = not self.rows.marked or before == 0 or log.offsets[before - 1] in log.markers
         return whole and position <= self.ends.get(partition, 0)
 
-    def at(self, key: Key, position: int) -> Rows:
-        """The key's rows when everything before the position was in, and nothing else.
+    def at(self, read: Read) -> Rows:
+        """The rows asked for when everything before the read's positions was in, and no more.
 
         Raises:
             struct.error: a row of another layout.
         """
-        found = {start: v.before(position) for start, v in self._states.get(key, {}).items()}
-        return {start: self.rows.row(row) for start, row in found.items() if row is not None}
+        found: Rows = {}
+        for (_, window), (versions, position) in self._asked(read).items():
+            record = versions.before(position)
+            if record is not None and record.key is not None and record.value is not None:
+                row = self.rows.row(record.key, record.value, record.timestamp_ms)
+                if row is not None:
+                    found[window] = row
+        return found
+
+    def unsure(self, read: Read) -> bool:
+        """Whether there may have been more than is left, of what the read is about.
+
+        What the log cleaner has been over has the last record of each key.  So what lies between a
+        record that is left and the next one of its key was never anything; before the first one
+        there may have been.
+        """
+        if self.rows.marked or self.rows.doubtful:
+            return self.rows.doubtful or bool(self.batches.broken)
+        found = self._asked(read)
+        return self.compacted and (
+            not found or any(v.before(at) is None and self._cleaned(v) for v, at in found.values())
+        )
+
+    def _cleaned(self, versions: _Versions) -> bool:
+        """May something have been before the first of them?"""
+        first = versions.records[0]
+        whole_from = self._logs[first.partition].whole_from
+        return self.cut or whole_from is None or first.offset < whole_from
 
     def differences(self, read: Read) -> str:
         """Why an answer is no state that the table had, in words; empty when it is one."""
-        home = self.homes.get(read.key)
-        if home is None:
+        homes = self.homes(read.key)
+        if not homes:
             return f"answered {list(read.rows or ())}, the changelog never had the key"
-        if home not in read.positions:
-            return f"no position of state partition {home} is told"
-        position = read.positions[home]
-        where = f"at position {position} of state partition {home}"
-        if not self.between(home, position):
-            return f"{where}, which is not between two transactions of the changelog"
+        for home in homes:
+            if home not in read.positions:
+                return f"no position of state partition {home} is told"
+            if not self.between(home, read.positions[home]):
+                where = f"at position {read.positions[home]} of state partition {home}"
+                return f"{where}, which is not between two transactions of the changelog"
+        places = " and ".join(f"{read.positions[p]} of state partition {p}" for p in homes)
+        return self._compared(read, f"at position {places}")
+
+    def _compared(self, read: Read, where: str) -> str:
         try:
-            had = self.at(read.key, position)
+            had = self.at(read)
         except struct.error as error:
             return f"{where} the changelog has no row that can be read: {error}"
-        told = {row.get(WINDOWSTART): _known(row, self.rows) for row in read.rows or ()}
-        lacks = [] if self.may_lack else [start for start in had if start not in told]
-        if lacks or any(had.get(start) != row for start, row in told.items()):
-            return f"{where} answered {told}, the table had {had}"
+        rows = read.rows or ()
+        told: dict[tuple[Any, ...], Mapping[str, Any]]
+        told = {tuple(row.get(bound) for bound in self.rows.bounds): row for row in rows}
+        known = {w: {n: row.get(n) for n in self.rows.columns} for w, row in told.items()}
+        lacks = [] if self.may_lack else [window for window in had if window not in told]
+        twice = len(rows) > len(told)
+        if lacks or twice or any(had.get(window) != row for window, row in known.items()):
+            return f"{where} answered {known}, the table had {had}"
         return ""
+
+    def _asked(self, read: Read) -> dict[tuple[int, Window], tuple[_Versions, int]]:
+        """Of each window asked for all records, and the read's position in their partition."""
+        return {
+            (partition, window): (versions, read.positions.get(partition, 0))
+            for (partition, window), versions in self._states.get(read.key, {}).items()
+            if read.start is None or window[:1] == (read.start,)
+        }
 
 
 def tables_read(
-    reads: Sequence[Read], topology: Topology, application_id: str, observer: Observer
+    reads: Sequence[Read],
+    tables: Mapping[str, AskedTable],
+    application_id: str,
+    observer: Observer,
 ) -> dict[str, States]:
-    """The states of every table that could be read, folded from its changelog as it is now.
+    """The states of every table that was to be read, folded from what it is followed by.
 
     Raises:
-        KafkaUnavailable, TopicMissing: a changelog cannot be read.
+        KafkaUnavailable, TopicMissing: that cannot be read.
     """
     found = {}
-    for name, (query, rows) in readable(topology).items():
+    for name, table in tables.items():
         wanted = frozenset(read.key for read in reads if read.table == name)
-        assert isinstance(query.step, AggregateStep), "only tables are readable"
-        topic = marker_topic(application_id, query)
-        bounds = observer.bounds(topic) if wanted else {}
-        ends = {partition: end for partition, (_, end) in bounds.items()}
-        states = found[name] = States(rows, wanted, ends, query.step.having is not None)
+        topic = table.topic(application_id)
+        bounds = observer.bounds(topic)
+        cut = any(start for start, _ in bounds.values())
+        states = found[name] = States(
+            table.rows,
+            wanted,
+            {partition: end for partition, (_, end) in bounds.items()},
+            table.may_lack,
+            cut=cut,
+            compacted=cut or observer.compacted(topic),
+        )
         for record in observer.records(topic, bounds):
-            states.update(record.partition, record.key, record.value, record.offset)
+            states.update(record)
     return found
-
-
-def _known(row: Mapping[str, Any], rows: StateRows) -> dict[str, Any]:
-    return {name: row.get(name) for name in rows.columns}

@@ -31,7 +31,7 @@ class ReadEvidence:
 
     Attributes:
         servers: how many there are; each state partition lies on two of them, if there are two.
-        tables: the states of every table that could be read.
+        tables: the states of every table that was to be read.
         strikes: the faults.
     """
 
@@ -53,12 +53,12 @@ def answers_are_states(evidence: ReadEvidence) -> Finding:
         states = evidence.tables.get(read.table)
         why = states.differences(read) if states is not None else "nobody knows this table"
         if why:
-            gone = states is None or states.batches.broken
+            gone = states is None or states.unsure(read)
             (unknown if gone else bad).append(_words(read, why))
     count = len(evidence.answered)
     fact = f"{len(bad) + len(unknown)} of {count} answers are no state that their table had"
     if unknown and not bad:
-        fact += "; the changelog does not have all its records any more"
+        fact += "; what they are compared with may lack records by now"
     verdict = Verdict.INVALID if bad else Verdict.UNKNOWN if unknown else Verdict.VALID
     return finding("answers_are_states", verdict, fact, bad + unknown)
 
@@ -99,7 +99,8 @@ def enough_reads(evidence: ReadEvidence) -> Finding:
     answered = evidence.answered
     few = [
         f"table {name}: {count} answers with rows"
-        for name in evidence.tables
+        for name, states in evidence.tables.items()
+        if states.rows_seen
         if (count := sum(1 for r in answered if r.table == name and r.rows)) < _READS_MIN
     ]
     few += [

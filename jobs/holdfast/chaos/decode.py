@@ -51,7 +51,7 @@ class InputDecoder:
     def __init__(self, source: Source, needed: Sequence[str]) -> None:
         if source.value_format is not Format.JSON:
             raise Untranslatable(f"values in {source.value_format} format")
-        self._key_columns = source.key_columns
+        self.key_columns = source.key_columns
         self._key_format = source.key_format
         self._values = [c for c in source.value_columns if c.name in needed]
         self._read = [_reader(c.type) for c in self._values]
@@ -103,7 +103,7 @@ class InputDecoder:
         if self._window is not None and key is not None:
             width = 2 if self._window is WindowKind.SESSION else 1
             key = key[: -width * _LONG.size]
-        return _key_values(key, self._key_columns, self._key_format)
+        return _key_values(key, self.key_columns, self._key_format)
 
     def _value(self, record: Mapping[str, Any], index: int) -> Any:
         """A field by its exact name, else by its name in any case."""

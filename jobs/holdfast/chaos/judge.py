@@ -7,17 +7,18 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from holdfast.chaos.answers import readable, reads_of, tables_read
+from holdfast.chaos.answers import States, reads_of, tables_read
 from holdfast.chaos.checkers_reads import READ_CHECKERS, ReadEvidence
 from holdfast.chaos.checking import judge
 from holdfast.chaos.history import read_history
 from holdfast.chaos.observe import Observer
 from holdfast.chaos.oracle import Oracle, OracleOptions
-from holdfast.chaos.read_stats import read_stats
+from holdfast.chaos.read_stats import read_stats, table_reads
 from holdfast.chaos.report import verdict_as_json
 from holdfast.chaos.run_checkers import RUN_CHECKERS, RunEvidence
 from holdfast.chaos.run_file import RunFile
 from holdfast.chaos.run_history import RunHistory, recovery_seconds, summarize
+from holdfast.chaos.table_rows import asked_tables
 from holdfast.chaos.verdict import RunVerdict
 from holdfast.chaos.workload import HEADER
 from holdfast.config.settings import Settings
@@ -59,10 +60,11 @@ def judge_run(
     history = summarize(events)
     found = _numbers(observer, topology, folder.name)
     findings = judge(RunEvidence(asked.schedule, history, found), RUN_CHECKERS)
-    reads = reads_of(events)
-    if asked.servers and readable(topology):
-        tell("comparing answers with the changelogs")
-        tables = tables_read(reads, topology, settings.application_id, observer)
+    reads, found_tables = reads_of(events), asked_tables(topology)
+    tables: Mapping[str, States] = {}
+    if asked.servers and found_tables.tables:
+        tell("comparing answers with what the tables had")
+        tables = tables_read(reads, found_tables.tables, settings.application_id, observer)
         read = ReadEvidence(len(asked.servers), reads, tables, history.strikes)
         findings += judge(read, READ_CHECKERS)
     verdict = RunVerdict(
@@ -71,6 +73,7 @@ def judge_run(
         findings,
         recoveries_by_kind(history),
         read_stats(reads, history.strikes),
+        table_reads(reads, tables, found_tables.others) if asked.servers else (),
     )
     (folder / "verdict.json").write_text(verdict_as_json(verdict), encoding="utf-8")
     return verdict

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from holdfast.chaos.answers import Read
+from holdfast.chaos.answers import Read, States
 from holdfast.chaos.checkers_reads import strikes_during
 from holdfast.chaos.run_history import Strike
-from holdfast.chaos.verdict import ReadStats
+from holdfast.chaos.verdict import ReadStats, TableReads
 
-__all__ = ["read_stats"]
+__all__ = ["read_stats", "table_reads"]
 
 
 def read_stats(reads: Sequence[Read], strikes: Sequence[Strike]) -> tuple[ReadStats, ...]:
@@ -28,6 +28,22 @@ def read_stats(reads: Sequence[Read], strikes: Sequence[Strike]) -> tuple[ReadSt
     quiet = kinds.pop("undisturbed", [])
     named = [("all", list(reads)), ("undisturbed", quiet), *sorted(kinds.items())]
     return tuple(_stats(kind, found) for kind, found in named if found)
+
+
+def table_reads(
+    reads: Sequence[Read], tables: Mapping[str, States], others: Mapping[str, str]
+) -> tuple[TableReads, ...]:
+    """Every table: how many answers there are, or why there are none.
+
+    Args:
+        others: why tables were not asked for, by name.
+    """
+    answers = Counter(read.table for read in reads if read.rows is not None)
+    asked = (
+        TableReads(name, answers[name], "" if states.rows_seen else "it never had a row")
+        for name, states in tables.items()
+    )
+    return (*asked, *(TableReads(name, 0, why) for name, why in others.items()))
 
 
 def _stats(kind: str, reads: Sequence[Read]) -> ReadStats:

@@ -10,16 +10,18 @@ import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.chaos.answers import READ, WINDOWSTART, readable
+from holdfast.chaos.answers import READ
 from holdfast.chaos.history import HistoryWriter, Kind
-from holdfast.chaos.state_rows import StateRows
+from holdfast.chaos.state_rows import ROWTIME, WINDOWSTART
+from holdfast.chaos.table_rows import AskedTable, asked_tables
 from holdfast.client import Client, Partition, Result
 from holdfast.errors import HoldfastError
 from holdfast.types.schema import Base
-from holdfast.types.topology import Query, Topology
+from holdfast.types.topology import Topology
 
 __all__ = ["reading"]
 
@@ -27,6 +29,7 @@ _PER_SERVER = 2  # sessions
 _PAUSE_S = 0.1
 _ANSWER_S, _GIVE_UP_S = 3.0, 30.0  # then another server is asked; then the read has failed
 _KEYS_MAX, _LEARN_EVERY = 100, 50
+_ONE_WINDOW = 0.5  # share of the look-ups of a windowed table
 _SCAN = {"ksql.query.pull.table.scan.enabled": True}
 
 
@@ -65,7 +68,7 @@ class _Session:
         self, folder: Path, topology: Topology, servers: Sequence[str], number: int, seed: int
     ) -> None:
         self._folder, self._servers, self._number = folder, servers, number
-        self._tables = {name: _Table(*found) for name, found in readable(topology).items()}
+        self._tables = {n: _Table(table) for n, table in asked_tables(topology).tables.items()}
         self._chance = random.Random(seed * 1_000 + number)
         self._seen: dict[str, dict[int, Partition]] = {name: {} for name in self._tables}
 
@@ -77,16 +80,14 @@ class _Session:
         ):
             while self._tables and not stop.wait(_PAUSE_S):
                 table = self._chance.choice(list(self._tables.values()))
-                if key := table.choose(client, self._chance):
-                    self._read(client, history, table, key)
+                if target := table.choose(client, self._chance):
+                    self._read(client, history, table, target)
 
-    def _read(
-        self, client: Client, history: HistoryWriter, table: _Table, key: tuple[Any, ...]
-    ) -> None:
+    def _read(self, client: Client, history: HistoryWriter, table: _Table, target: _Target) -> None:
         seen = self._seen[table.name]
-        op = history.invoke(READ, table=table.name, key=key)
+        op = history.invoke(READ, table=table.name, key=target.key, start=target.start)
         try:
-            found = client.query(table.by_key(key), after=Result((), (), (), seen))
+            found = client.query(table.look_up(target), after=Result((), (), (), seen))
         except HoldfastError as error:
             history.outcome(Kind.FAIL, READ, op, reason=error.fact)
             return
@@ -104,42 +105,58 @@ class _Session:
                 seen[partition] = at
 
 
-class _Table:
-    """A table's queries, and the keys that it was seen to have."""
+@dataclass(frozen=True, order=True)
+class _Target:
+    """A key, and a window's start; None: all windows, or the table has none."""
 
-    def __init__(self, query: Query, rows: StateRows) -> None:
-        self.name = query.sink.name
-        self._keys = query.sink.key_columns
-        names = [*(_quoted(c.name) for c in self._keys), *([WINDOWSTART] if rows.windowed else [])]
-        self._columns = ", ".join(
-            [*names, *(name if at < 0 else _quoted(name) for name, at in rows.columns.items())]
-        )
-        self._known: list[tuple[Any, ...]] = []
+    key: tuple[Any, ...]
+    start: int | None = None
+
+
+class _Table:
+    """A table's queries, and the keys and windows that it was last seen to have."""
+
+    def __init__(self, table: AskedTable) -> None:
+        self.name = table.source.name
+        self._keys = table.keys
+        self._windowed = bool(table.rows.bounds)
+        names = [*map(_quoted, (c.name for c in self._keys)), *table.rows.bounds]
+        others = (name if name == ROWTIME else _quoted(name) for name in table.rows.columns)
+        self._columns = ", ".join([*names, *others])
+        self._known: list[_Target] = []
         self._asked = 0
 
-    def choose(self, client: Client, chance: random.Random) -> tuple[Any, ...] | None:
-        """One of the keys; None as long as the table has none."""
-        if len(self._known) < _KEYS_MAX and self._asked % _LEARN_EVERY == 0:
+    def choose(self, client: Client, chance: random.Random) -> _Target | None:
+        """One of the keys, every other time with one window; None while the table has none."""
+        if self._asked % _LEARN_EVERY == 0 and (self._windowed or len(self._known) < _KEYS_MAX):
             self._learn(client)
         self._asked += bool(self._known)
-        return chance.choice(self._known) if self._known else None
+        if not self._known:
+            return None
+        target = chance.choice(self._known)
+        return target if chance.random() < _ONE_WINDOW else _Target(target.key)
 
-    def by_key(self, key: Sequence[Any]) -> str:
-        """The look-up of one key."""
-        where = " AND ".join(
+    def look_up(self, target: _Target) -> str:
+        """The query for one key."""
+        equal = [
             f"{_quoted(column.name)} = {_literal(value, column.type.base)}"
-            for column, value in zip(self._keys, key, strict=True)
-        )
-        return f"SELECT {self._columns} FROM {_quoted(self.name)} WHERE {where};"
+            for column, value in zip(self._keys, target.key, strict=True)
+        ]
+        equal += [] if target.start is None else [f"{WINDOWSTART} = {target.start}"]
+        return f"SELECT {self._columns} FROM {_quoted(self.name)} WHERE {' AND '.join(equal)};"
 
     def _learn(self, client: Client) -> None:
-        names = ", ".join(_quoted(column.name) for column in self._keys)
-        scan = f"SELECT {names} FROM {_quoted(self.name)} LIMIT {_KEYS_MAX};"
+        names = [_quoted(column.name) for column in self._keys]
+        names += [WINDOWSTART] if self._windowed else []
+        scan = f"SELECT {', '.join(names)} FROM {_quoted(self.name)} LIMIT {_KEYS_MAX};"
         try:
             found = client.query(scan, properties=_SCAN)
         except HoldfastError:  # not served yet, or nobody is there: it is asked again
             return
-        self._known = sorted({row.in_order for row in found})
+        width = len(self._keys)
+        rows = (row.in_order for row in found)
+        new = {_Target(row[:width], *row[width:]) for row in rows if None not in row}
+        self._known = sorted(new) or self._known
 
 
 def _quoted(name: str) -> str:

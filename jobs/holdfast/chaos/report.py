@@ -130,6 +130,10 @@ def run_as_text(run: RunVerdict, *, verbose: bool = False) -> str:
         f"p99 {r.p99_ms:.1f} ms"
         for r in run.reads
     ]
+    lines += [
+        f"  reads of {t.table}: {f'none, {t.why}' if t.why else f'{t.answers:,} answers'}"
+        for t in run.tables_read
+    ]
     lines.append(f"verdict: {run.verdict.value} (run {run.run} of {run.job.application_id})")
     return "\n".join(lines)
 

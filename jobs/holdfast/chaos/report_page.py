@@ -11,7 +11,7 @@ from holdfast.chaos.report import MARKS
 from holdfast.chaos.report_plots import recovery_svg, timeline_svg
 from holdfast.chaos.run_history import Strike
 from holdfast.chaos.run_summary import RecoveryStats, RunSummary, recovery_stats
-from holdfast.chaos.verdict import Finding, ReadStats, TableVerdict, Verdict
+from holdfast.chaos.verdict import Finding, ReadStats, TableReads, TableVerdict, Verdict
 from holdfast.pages.html import document, header, section, table
 
 __all__ = ["page"]
@@ -27,7 +27,7 @@ def page(summary: RunSummary) -> str:
         section("Over time", f'<div class="plot">{timeline_svg(summary)}</div>'),
         _recovery(stats, summary.history.undisturbed_s),
         _faults(summary),
-        _reads(summary.verdict.reads),
+        _reads(summary.verdict.reads, summary.verdict.tables_read),
         _tables(summary.verdict.job.tables),
         section("The run itself", _findings(summary.verdict.findings)),
         _again(summary),
@@ -113,7 +113,7 @@ def _fault(summary: RunSummary, strike: Strike, recovery: float | None) -> Seque
     )
 
 
-def _reads(reads: Sequence[ReadStats]) -> str:
+def _reads(reads: Sequence[ReadStats], tables: Sequence[TableReads]) -> str:
     if not reads:
         return ""
     rows = ([r.kind, f"{r.count:,}", r.failed, f"{r.p50_ms:.1f}", f"{r.p99_ms:.1f}"] for r in reads)
@@ -122,7 +122,9 @@ def _reads(reads: Sequence[ReadStats]) -> str:
         "from. Times include tries at other servers.</p>"
     )
     names = ("While", "Reads", "Failed", "p50 ms", "p99 ms")
-    return section("Reads", note + table(names, rows, numbers=4))
+    told = ([t.table, t.why, f"{t.answers:,}"] for t in tables)
+    of_tables = table(("Table", "Why there are none", "Answers"), told, numbers=1)
+    return section("Reads", note + table(names, rows, numbers=4) + of_tables)
 
 
 def _tables(tables: Iterable[TableVerdict]) -> str:

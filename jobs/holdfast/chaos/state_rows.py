@@ -1,85 +1,91 @@
 """What a changelog's rows say of a table's columns, read without the engine.
 
 The layout is in `changelog_rows`; of the aggregates those are read that are one number of known
-width (COUNT; SUM, MIN, MAX of numbers) and have no other before them.
+width (COUNT; SUM, MIN, MAX of numbers) and have no other before them.  A session's key is the
+length of the key (4 bytes), the key, then 8 bytes each: its end as bytes sort, start, end.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.chaos.changelog_rows import HEAD, Parse, key_parser
+from holdfast.chaos.statement import Untranslatable
 from holdfast.types.schema import Base
-from holdfast.types.topology import AggregateCall, AggregateStep, Query
+from holdfast.types.topology import AggregateCall, AggregateStep, Query, WindowKind
 
-__all__ = ["ROWTIME", "StateRows"]
+__all__ = ["ROWTIME", "WINDOWEND", "WINDOWSTART", "StateRows"]
 
-ROWTIME = "ROWTIME"
-_WINDOW = struct.Struct(">q")
+ROWTIME, WINDOWSTART, WINDOWEND = "ROWTIME", "WINDOWSTART", "WINDOWEND"
+_ROW = b"\x01"  # first byte of a record's key
+_LENGTH_BYTES = 4
+# By how many bounds tell a window: what follows the key, and which of it the bounds are.
+_WINDOWS = {0: struct.Struct(">"), 1: struct.Struct(">q"), 2: struct.Struct(">8xqq")}
 _FIXED = {Base.INTEGER: "i", Base.BIGINT: "q", Base.DOUBLE: "d"}
 _EMPTY_IS_ZERO = frozenset({"COUNT", "SUM"})  # where no value was counted in yet
 
 
 @dataclass(frozen=True)
 class StateRows:
-    """Reads state keys and rows of one table.
+    """Reads state keys and rows of one aggregate's changelog; see `TableRows`."""
 
-    Attributes:
-        columns: the columns that it knows, each with the number of its aggregate; -1: ROWTIME.
-        windowed: whether a key ends in its window's start.
-    """
-
-    columns: Mapping[str, int]
-    windowed: bool
+    columns: tuple[str, ...]
+    bounds: tuple[str, ...]
     _parse: Parse
     _layout: struct.Struct
+    _places: tuple[int, ...]  # of each column its aggregate, -1: ROWTIME
     _zeros: tuple[bool, ...]
 
     @staticmethod
-    def of(query: Query) -> StateRows | None:
-        """None where keys of these types are not read here, or the query keeps no such rows."""
-        step = query.step
+    def of(query: Query, step: AggregateStep) -> StateRows:
+        """Raises `Untranslatable`: keys of these types are not read here."""
         parse = key_parser(query.sink.key_columns)
-        if not isinstance(step, AggregateStep) or parse is None:
-            return None
+        if parse is None:
+            raise Untranslatable("keys of these types")
         known = _known(step)
         numbers = {call.name: at for at, call in enumerate(known)}
         columns = {o.column.name: numbers[o.ref] for o in step.outputs if o.ref in numbers}
+        bounds: tuple[str, ...] = () if step.window is None else (WINDOWSTART,)
+        if step.window is not None and step.window.kind is WindowKind.SESSION:
+            bounds = (WINDOWSTART, WINDOWEND)
         return StateRows(
-            columns={ROWTIME: -1, **columns},
-            windowed=step.window is not None,
+            columns=(ROWTIME, *columns),
+            bounds=bounds,
             _parse=parse,
             _layout=struct.Struct("<" + "".join(_FIXED[c.type.base] for c in known)),
+            _places=(-1, *columns.values()),
             _zeros=tuple(c.function in _EMPTY_IS_ZERO for c in known),
         )
 
-    def key(self, data: bytes) -> tuple[tuple[Any, ...], int | None]:
-        """(key columns, start of the window in ms).
+    @property
+    def marked(self) -> bool:
+        return True
 
-        Raises:
-            ValueError, struct.error: these bytes are no such key.
-        """
-        if not self.windowed:
-            return self._parse(data), None
-        (start,) = _WINDOW.unpack(data[-_WINDOW.size :])
-        return self._parse(data[: -_WINDOW.size]), start
+    @property
+    def doubtful(self) -> bool:
+        return False
 
-    def row(self, data: bytes) -> dict[str, Any]:
-        """The columns that are known, by name.
+    def key(self, data: bytes) -> tuple[tuple[Any, ...], tuple[int, ...]] | None:
+        """See `TableRows`."""
+        if not data.startswith(_ROW):
+            return None
+        window = _WINDOWS[len(self.bounds)]
+        start = len(_ROW) + (_LENGTH_BYTES if len(self.bounds) > 1 else 0)
+        end = len(data) - window.size
+        return self._parse(data[start:end]), window.unpack(data[end:])
 
-        Raises:
-            struct.error: these bytes are no such row.
-        """
-        _, nulls, time_ms = HEAD.unpack_from(data)
-        stored = self._layout.unpack_from(data, HEAD.size)
+    def row(self, key: bytes, value: bytes, timestamp_ms: int) -> dict[str, Any]:
+        """See `TableRows`."""
+        _, nulls, time_ms = HEAD.unpack_from(value)
+        stored = self._layout.unpack_from(value, HEAD.size)
         values = [
-            (0 if self._zeros[at] else None) if nulls >> at & 1 else value
-            for at, value in enumerate(stored)
+            (0 if self._zeros[at] else None) if nulls >> at & 1 else number
+            for at, number in enumerate(stored)
         ]
-        return {name: time_ms if at < 0 else values[at] for name, at in self.columns.items()}
+        told = (time_ms if at < 0 else values[at] for at in self._places)
+        return dict(zip(self.columns, told, strict=True))
 
 
 def _known(step: AggregateStep) -> list[AggregateCall]:

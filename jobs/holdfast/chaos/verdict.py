@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-__all__ = ["Finding", "JobVerdict", "ReadStats", "RunVerdict", "TableVerdict", "Verdict", "worst"]
+__all__ = [
+    "Finding",
+    "JobVerdict",
+    "ReadStats",
+    "RunVerdict",
+    "TableReads",
+    "TableVerdict",
+    "Verdict",
+    "worst",
+]
 
 
 class Verdict(StrEnum):
@@ -86,6 +95,19 @@ class ReadStats:
 
 
 @dataclass(frozen=True)
+class TableReads:
+    """How often query servers have told of one table.
+
+    Attributes:
+        why: it was not asked for, or had nothing to tell; empty else.
+    """
+
+    table: str
+    answers: int
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class RunVerdict:
     """The judgement of a chaos run: its tables, and whether the run itself proves anything.
 
@@ -95,7 +117,7 @@ class RunVerdict:
         findings: about faults, recovery and load.
         recovery_s: seconds of each recovery by kind of fault, "executor kill" for one; a fault
             after which nothing was committed before the next one has none.
-        reads: empty of a run without query servers.
+        reads: empty of a run without query servers; `tables_read` likewise.
     """
 
     run: str
@@ -103,6 +125,7 @@ class RunVerdict:
     findings: tuple[Finding, ...]
     recovery_s: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     reads: tuple[ReadStats, ...] = ()
+    tables_read: tuple[TableReads, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

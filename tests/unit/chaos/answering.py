@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.chaos.answers import Read, States, readable
+from holdfast.chaos.answers import Read, States
 from holdfast.chaos.checkers_reads import ReadEvidence
 from holdfast.chaos.faults import SERVER, Fault, Injection, Moment
+from holdfast.chaos.observe import Record
 from holdfast.chaos.run_history import Strike
+from holdfast.chaos.table_rows import AskedTable, asked_tables
 from holdfast.sql import compile_text
 from holdfast.tasks.rows import RowCodec
 from holdfast.types.topology import Topology
@@ -27,6 +29,11 @@ KILL = Strike(
     Injection(0, SERVER, Fault.KILL, Moment.RANDOM), ("server 1",), 110.0, landed=True,
     recovered_s=120.0,
 )  # fmt: skip
+
+
+def table(topology: Topology, name: str = "T") -> AskedTable:
+    """One of its tables that are asked for."""
+    return asked_tables(topology).tables[name]
 
 
 def topology(aggregates: str = "COUNT(*) AS n", tail: str = "", window: str = "") -> Topology:
@@ -43,19 +50,37 @@ def encoded(times: Sequence[int], *columns: Sequence[Any] | pa.Array) -> list[by
     return RowCodec([a.type for a in arrays]).encode(np.array(times, np.int64), arrays)
 
 
-def states(tail: str = "", **marker: Any) -> States:
+def states(tail: str = "", **edges: Any) -> States:
     """Every state of the table T, its changelog folded."""
-    query, rows = readable(topology(tail=tail))["T"]
-    found = States(rows, frozenset({ALIENS, ALIEN}), ENDS, may_lack=bool(tail))
+    asked = table(topology(tail=tail))
+    found = States(asked.rows, frozenset({ALIENS, ALIEN}), ENDS, asked.may_lack)
     taken = 0
     for end, changed in COMMITS:
         for back, (title, (time, count)) in enumerate(changed.items()):
             (row,) = encoded([time], [count])
-            found.update(0, b"\x01" + title.encode(), row, end - len(changed) + back)
-        source = {"topic": "s", "start": [[0, taken]], "end": [[0, end]], **marker}
-        found.update(0, b"\x00holdfast.commit", json.dumps({"source": source}).encode(), end)
+            offset = end - len(changed) + back
+            found.update(Record(0, offset, b"\x01" + title.encode(), row, 0))
+        source = {"topic": "s", "start": [[0, taken]], "end": [[0, end]], **edges}
+        marker = json.dumps({"source": source}).encode()
+        found.update(Record(0, end, b"\x00holdfast.commit", marker, 0))
         taken = end
-    assert query.sink.name == "T"
+    return found
+
+
+def final_states(
+    written: Sequence[tuple[int, str, int, int | None]], *, compacted: bool = True
+) -> States:
+    """Of a table of final results, which is followed by its topic: two partitions.
+
+    Args:
+        written: (partition, title, start of the window, count or tombstone), in offset order.
+    """
+    asked = table(topology(tail="EMIT FINAL", window="WINDOW TUMBLING (SIZE 1 HOUR)"))
+    found = States(asked.rows, frozenset({ALIENS}), {0: 99, 1: 99}, compacted=compacted)
+    for offset, (partition, title, start, count) in enumerate(written):
+        value = None if count is None else json.dumps({"N": count}).encode()
+        key = title.encode() + start.to_bytes(8, "big")
+        found.update(Record(partition, offset, key, value, 70 + offset))
     return found
 
 
@@ -63,7 +88,7 @@ def read(op: int, count: int, time: int, position: int, **changes: Any) -> Read:
     """One answer about Aliens, by server 0 or 1 in turn."""
     row = {"TITLE": "Aliens", "ROWTIME": time, "N": count}
     right = Read(
-        "reader-0", op, "T", ALIENS, 100.0 + op, 0.01, [row], {0: position}, {0: str(op % 2)}
+        "reader-0", op, "T", ALIENS, 100.0 + op, 0.01, None, [row], {0: position}, {0: str(op % 2)}
     )
     return replace(right, **changes)
 

@@ -19,6 +19,7 @@ from holdfast.chaos.verdict import (
     JobVerdict,
     ReadStats,
     RunVerdict,
+    TableReads,
     TableVerdict,
     Verdict,
 )
@@ -34,6 +35,10 @@ _KINDS = (
 READS = (
     ReadStats("all", 3_551, 1, 7.5, 158.84),
     ReadStats("server kill", 235, 1, 10.8, 169.1),
+)
+TABLES_READ = (
+    TableReads("PER_CUSTOMER", 3_550),
+    TableReads("EXTREMES", 0, "it never had a row"),
 )
 GOOD = TableVerdict(
     "PER_CUSTOMER",
@@ -102,5 +107,6 @@ def _write(folder: Path, faults: int, tables: tuple[TableVerdict, ...], *, lande
         judge(judged, RUN_CHECKERS),
         recoveries_by_kind(judged.history),
         READS,
+        TABLES_READ,
     )
     (folder / "verdict.json").write_text(verdict_as_json(verdict), encoding="utf-8")

@@ -16,13 +16,14 @@ from holdfast.chaos.checkers_reads import (
     reads_answered,
 )
 from holdfast.chaos.faults import BROKER, DRIVER, Fault, Injection, Moment
-from holdfast.chaos.read_stats import read_stats
-from holdfast.chaos.verdict import ReadStats, Verdict
+from holdfast.chaos.read_stats import read_stats, table_reads
+from holdfast.chaos.verdict import ReadStats, TableReads, Verdict
 from tests.unit.chaos.answering import (
     ALIEN,
     KILL,
     evidence,
     failed,
+    final_states,
     read,
     reads,
     states,
@@ -40,10 +41,10 @@ def test_good_reads_are_valid(checker: Any) -> None:
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (read(1, 2, 80, 3), "at position 3 of state partition 0 answered {None: "),
-        (read(1, 1, 70, 6), "the table had {None: {'ROWTIME': 80, 'N': 2}}"),
+        (read(1, 2, 80, 3), "at position 3 of state partition 0 answered {(): "),
+        (read(1, 1, 70, 6), "the table had {(): {'ROWTIME': 80, 'N': 2}}"),
         (read(1, 1, 80, 3), "'ROWTIME': 80, 'N': 1}}, the table had"),
-        (read(1, 0, 0, 3, rows=[]), "answered {}, the table had {None: {'ROWTIME': 70"),
+        (read(1, 0, 0, 3, rows=[]), "answered {}, the table had {(): {'ROWTIME': 70"),
         (read(1, 1, 70, 1), "position 1 of state partition 0, which is not between two"),
         (read(1, 2, 80, 5), "position 5 of state partition 0, which is not between two"),
         (read(1, 2, 80, 8), "position 8 of state partition 0, which is not between two"),
@@ -79,7 +80,51 @@ def test_differences_from_a_compacted_changelog_are_unknown() -> None:
     assert answers_are_states(evidence([read(1, 2, 80, 6)], gone)).verdict is Verdict.VALID
     finding = answers_are_states(evidence([read(1, 2, 80, 3)], gone))
     assert finding.verdict is Verdict.UNKNOWN
-    assert "does not have all its records any more" in finding.fact
+    assert "may lack records by now" in finding.fact
+
+
+def final(start: int | None, *told: tuple[int, int, int], at: tuple[int, int] = (99, 99)) -> Read:
+    """An answer about Aliens: (start of a window, time, count) of each row."""
+    rows = [{"TITLE": "Aliens", "WINDOWSTART": s, "ROWTIME": t, "N": n} for s, t, n in told]
+    return read(1, 0, 0, 0, start=start, rows=rows, positions=dict(enumerate(at)))
+
+
+WRITTEN = [(0, "Aliens", 5, 1), (1, "Aliens", 6, 2), (0, "Alien", 5, 7), (0, "Aliens", 5, 3)]
+
+
+def test_windows_of_a_key_are_judged_each_at_the_position_of_its_partition() -> None:
+    table = {"T": final_states(WRITTEN)}
+    right = [
+        final(None, (5, 73, 3), (6, 71, 2)),
+        final(None, (5, 70, 1), at=(3, 1)),
+        final(6, (6, 71, 2)),
+        final(7),
+    ]
+    assert answers_are_states(evidence(right, table)).verdict is Verdict.VALID
+    wrong = [
+        final(None, (5, 73, 3)),
+        final(None, (5, 73, 3), (6, 71, 2), at=(3, 99)),
+        final(6, (6, 71, 2), (6, 71, 2)),
+        final(5),
+        final(6, (6, 71, 2), at=(99, 100)),
+    ]
+    for answer in wrong:
+        assert answers_are_states(evidence([answer], table)).verdict is Verdict.INVALID, answer
+
+
+def test_only_what_may_have_been_compacted_away_is_unknown() -> None:
+    """Before the first record of a key that is left, and before any key comes again."""
+    compacted = [(0, "Alien", 5, 7), (0, "Aliens", 5, 3), (0, "Alien", 5, 8), (0, "Aliens", 6, 1)]
+    cases = [
+        (final(5, (5, 1, 9), at=(1, 0)), Verdict.UNKNOWN),
+        (final(5, (5, 1, 9), at=(3, 0)), Verdict.INVALID),
+        (final(6, (6, 1, 9), at=(1, 0)), Verdict.INVALID),
+    ]
+    for answer, verdict in cases:
+        found = evidence([answer], {"T": final_states(compacted)})
+        assert answers_are_states(found).verdict is verdict, answer
+    whole = evidence([cases[0][0]], {"T": final_states(compacted, compacted=False)})
+    assert answers_are_states(whole).verdict is Verdict.INVALID
 
 
 def test_a_position_that_goes_back_within_a_session_is_invalid() -> None:
@@ -135,6 +180,18 @@ def test_a_failed_read_is_no_fault_of_servers_that_are_all_away() -> None:
 )
 def test_too_few_reads_are_unknown(found: list[Read]) -> None:
     assert enough_reads(evidence(found)).verdict is Verdict.UNKNOWN
+
+
+def test_a_table_that_never_had_a_row_needs_no_reads() -> None:
+    tables = {"T": states(), "F": final_states([])}
+    assert enough_reads(evidence(tables=tables)).verdict is Verdict.VALID
+    some = {"T": states(), "F": final_states(WRITTEN)}
+    assert enough_reads(evidence(tables=some)).examples == ("table F: 0 answers with rows",)
+    assert table_reads([*reads(), failed(1)], tables, {"X": "no key"}) == (
+        TableReads("T", 30),
+        TableReads("F", 0, "it never had a row"),
+        TableReads("X", 0, "no key"),
+    )
 
 
 def test_reads_are_counted_by_what_was_broken_meanwhile() -> None:

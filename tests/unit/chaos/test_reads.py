@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,16 +18,19 @@ from holdfast.chaos.answers import Read, reads_of
 from holdfast.chaos.history import read_history
 from holdfast.chaos.reads import reading
 from holdfast.local.probe import free_port
+from holdfast.sql import compile_text
 from tests.unit.chaos.answering import topology
 from tests.unit.deploy.local_job import until
 
 KEY = "O'Hara"
+NAMES, KEYS = (("TITLE", "STRING"),), (KEY,)
 
 
 class Table:
     """Answers for the key it has, each time at the next position, until it is told to fail."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[tuple[str, str]] = NAMES, key: Sequence[Any] = KEYS) -> None:
+        self._names, self._key = [*names], [*key]
         self.asked: list[dict[str, Any]] = []
         self.fails = False
         self._positions = itertools.count(1)
@@ -35,17 +38,20 @@ class Table:
     def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if "LIMIT" in body["sql"]:
             assert body["properties"] == {"ksql.query.pull.table.scan.enabled": True}
-            return 200, {"columns": [{"name": "TITLE", "type": "STRING"}], "rows": [[KEY]]}
+            return 200, {"columns": _columns(self._names), "rows": [self._key]}
         self.asked.append(body)
         if self.fails:
             return 503, {"message": "nobody holds it", "reaction": "NoHolder"}
-        columns = [("TITLE", "STRING"), ("ROWTIME", "BIGINT"), ("N", "BIGINT")]
         state = {"position": next(self._positions), "lag": 0, "server": "7"}
         return 200, {
-            "columns": [{"name": name, "type": kind} for name, kind in columns],
-            "rows": [[KEY, 70, 1]],
+            "columns": _columns([*self._names, ("ROWTIME", "BIGINT"), ("N", "BIGINT")]),
+            "rows": [[*self._key, 70, 1]],
             "partitions": {"3": state},
         }
+
+
+def _columns(names: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "type": kind} for name, kind in names]
 
 
 @contextmanager
@@ -115,9 +121,22 @@ def test_a_read_that_nobody_answers_has_failed_and_reading_goes_on(tmp_path: Pat
     assert found(tmp_path)[-1].rows is not None
 
 
+def test_of_a_windowed_table_one_window_or_all_are_asked_for(tmp_path: Path) -> None:
+    table = Table([("TITLE", "STRING"), ("WINDOWSTART", "BIGINT")], [KEY, 60])
+    windowed = topology(window="WINDOW TUMBLING (SIZE 1 HOUR)")
+    with serving(table) as url, reading(tmp_path, windowed, [url], seed=1):
+        until(lambda: {r.start for r in found(tmp_path)} == {None, 60}, "both kinds of reads")
+    look_up = "SELECT `TITLE`, WINDOWSTART, ROWTIME, `N` FROM `T` WHERE `TITLE` = 'O''Hara'"
+    assert {b["sql"] for b in table.asked} == {f"{look_up};", f"{look_up} AND WINDOWSTART = 60;"}
+
+
 def test_without_servers_or_tables_nothing_is_read(tmp_path: Path) -> None:
+    untold = compile_text(
+        "CREATE STREAM s (x DOUBLE) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1);"
+        "CREATE TABLE t AS SELECT x, COUNT(*) AS n FROM s GROUP BY x;"
+    )
     with serving(Table()) as url:
-        for servers, window in (([], ""), ([url], "WINDOW SESSION (1 HOUR)")):
-            with reading(tmp_path, topology(window=window), servers, seed=1):
+        for servers, job in (([], topology()), ([url], untold)):
+            with reading(tmp_path, job, servers, seed=1):
                 pass
     assert found(tmp_path) == []

@@ -105,7 +105,9 @@ def test_the_page_of_a_bad_run_says_what_is_wrong_and_what_to_do(bad: Path) -> N
 def test_reads_are_told_in_every_form(good: Path) -> None:
     told = "reads, server kill: 235, 1 failed, p50 10.8 ms, p99 169.1 ms"
     assert told in run_as_text(read_summary(good).verdict)
+    assert "reads of EXTREMES: none, it never had a row" in run_as_text(read_summary(good).verdict)
     assert re.search(r"server kill\s*235\s*1\s*10\.8\s*169\.1", words(good))
+    assert re.search(r"PER_CUSTOMER\s*3,550\s*EXTREMES\s*it never had a row\s*0", words(good))
     suite = ET.parse(good / "junit.xml").getroot()
     found = {p.get("name"): p.get("value") for p in suite.iter("property")}
     assert found["reads.all.p99_ms"] == "158.84"
