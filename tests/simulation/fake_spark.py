@@ -7,7 +7,7 @@ around them is the engine.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -24,7 +24,7 @@ from tests.simulation.faults import Fault, Injector, Kind
 
 __all__ = ["Crash", "Driver", "DriverDied", "Executor", "FakeSpark", "Rdd"]
 
-_Work = Callable[[int, Iterable[Any]], Iterable[Any]]
+_Work = Callable[[int, Any], Iterable[Any]]
 
 _HEARTBEAT_S = 20.0  # a stopped executor is given up after so long
 
@@ -65,9 +65,6 @@ class Rdd:
 
     def getNumPartitions(self) -> int:  # noqa: N802 - Spark's name
         return len(self.elements)
-
-    def zip(self, other: Rdd) -> Rdd:
-        return Rdd(list(zip(self.elements, other.elements, strict=True)), self.locations)
 
 
 @dataclass
@@ -112,13 +109,24 @@ class FakeSpark:
         return Rdd(list(range(len(locations))), list(locations))
 
     def on_state_workers(self, rdd: Rdd, work: _Work, partitions: Sequence[int]) -> list[Any]:
-        order = list(partitions)
+        calls = {p: partial(_run_to_its_end, work, p, [rdd.elements[p]]) for p in partitions}
+        return self._run_all(calls, rdd.locations)
+
+    def on_owners(
+        self, payloads: Rdd, locations: Sequence[str], work: _Work, partitions: Sequence[int]
+    ) -> list[Any]:
+        calls = {p: partial(_run_to_its_end, work, p, payloads.elements[p]) for p in partitions}
+        return self._run_all(calls, locations)
+
+    def _run_all(
+        self, calls: Mapping[int, Callable[[], list[Any]]], locations: Sequence[str]
+    ) -> list[Any]:
+        order = list(calls)
         self._rng.shuffle(order)
         answers = []
         for p in order:
             self._wake_zombies()
-            call = partial(_run_to_its_end, work, p, rdd.elements[p])
-            answers += self._run_task(rdd.locations[p], call)
+            answers += self._run_task(locations[p], calls[p])
         self._die_if_told()
         return answers
 
@@ -269,5 +277,5 @@ class FakeSpark:
         self._kafka.current = self.driver
 
 
-def _run_to_its_end(work: _Work, partition: int, element: Any) -> list[Any]:
-    return list(work(partition, [element]))
+def _run_to_its_end(work: _Work, partition: int, elements: list[Any]) -> list[Any]:
+    return list(work(partition, elements))

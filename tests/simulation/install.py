@@ -47,6 +47,7 @@ def install(
         "Admin": bound.admin,
         "executors": spark.executors,
         "located": spark.located,
+        "on_owners": spark.on_owners,
         "on_state_workers": spark.on_state_workers,
     }
     for name, module in list(sys.modules.items()):

@@ -107,7 +107,7 @@ def payload_of(
         for side, s in enumerate(query.sources)
     ]
     frame = row_frame(frames, query, 1) if query.inputs else aggregate_frame(frames[0], query, 1)
-    parts: list[list[bytes]] = payload(frame).collect()
+    parts: list[list[bytes]] = payload(frame).glom().collect()
     return parts[0] if parts else []
 
 

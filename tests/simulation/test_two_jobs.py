@@ -70,6 +70,7 @@ class _TwoJobs(World):
         for module in (cluster, micro_batch):
             self._patch.setattr(module, "located", spark.located)
             self._patch.setattr(module, "on_state_workers", spark.on_state_workers)
+        self._patch.setattr(micro_batch, "on_owners", spark.on_owners)
         self._patch.setattr(cluster, "executors", spark.executors)
 
 

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from holdfast.config.settings import PlacementSettings, Settings
 from holdfast.runtime.class_archive import archive_folder, has_archives, unwanted
 from holdfast.runtime.session import spark_session
-from holdfast.runtime.spark_internals import located, on_state_workers, payload
+from holdfast.runtime.spark_internals import on_owners, payload
 
 __all__ = ["make_archives", "start_making"]
 
@@ -100,12 +100,11 @@ def _batch(frame: DataFrame, _batch_id: int) -> None:
     frame.sparkSession.conf.set("spark.sql.shuffle.partitions", "2")
     grouped = frame.where("NOT d").groupBy("k").agg({"v": "sum", "t": "max", "*": "count"})
     shuffled = payload(grouped)
-    places = located(frame.sparkSession.sparkContext, ["executor_127.0.0.1_0"] * 2)
-    on_state_workers(places.zip(shuffled), _counted, [0, 1])
+    on_owners(shuffled, ["executor_127.0.0.1_0"] * 2, _counted, [0, 1])
 
 
-def _counted(_index: int, elements: Iterable[Any]) -> Iterator[int]:
-    yield sum(1 for _ in elements)
+def _counted(_partition: int, parts: list[bytes]) -> Iterator[int]:
+    yield len(parts)
 
 
 def _end_of_java() -> None:

@@ -25,7 +25,7 @@ from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.frames import aggregate_frame, packed_frame, project_frame
 from holdfast.runtime.row_frames import read_frame, row_frame
-from holdfast.runtime.spark_internals import located, on_state_workers, payload
+from holdfast.runtime.spark_internals import located, on_owners, on_state_workers, payload
 from holdfast.tasks.packing import packs, unpacked
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
@@ -91,14 +91,13 @@ def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataF
 
 
 def _attempt(
-    shuffled: RDD[list[bytes]], plan: QueryPlan, batch: Batch, pending: Sequence[int], where: _Homes
+    shuffled: RDD[bytes], plan: QueryPlan, batch: Batch, pending: Sequence[int], where: _Homes
 ) -> list[Answer]:
     """A Spark task for each state partition: Spark's shuffle made a partition of each."""
     locations = [where[p][1] for p in range(plan.state_partitions)]
     volumes = {p: v for p, (v, _) in where.items()}
-    rdd = _paired(located(shuffled.context, locations), shuffled)
-    work = partial(_process_elements, plan=plan, batch=batch, volumes=volumes)
-    return on_state_workers(rdd, work, pending)
+    work = partial(_process_alone, plan=plan, batch=batch, volumes=volumes)
+    return on_owners(shuffled, locations, work, pending)
 
 
 def _attempt_packed(
@@ -114,9 +113,8 @@ def _attempt_packed(
         for partition in volumes:
             tasks[partition] = task
     shuffled = payload(packed_frame(frame, tasks, len(groups)))
-    rdd = _paired(located(shuffled.context, [location for location, _ in groups]), shuffled)
     work = partial(_process_packed, plan=plan, batch=batch, groups=[v for _, v in groups])
-    return on_state_workers(rdd, work, range(len(groups)))
+    return on_owners(shuffled, [location for location, _ in groups], work, range(len(groups)))
 
 
 def _by_location(pending: Sequence[int], where: _Homes) -> list[tuple[str, dict[int, int]]]:
@@ -188,31 +186,29 @@ def _backoff() -> Iterator[float]:
         yield _BACKOFF_S[-1]
 
 
-def _process_elements(
-    _index: int,
-    elements: Iterable[tuple[int, list[bytes]]],
+def _process_alone(
+    partition: int,
+    parts: list[bytes],
     *,
     plan: QueryPlan,
     batch: Batch,
     volumes: dict[int, int],
 ) -> Iterator[Answer]:
     _spare_the_collector()
-    for partition, parts in elements:
-        yield process_partition(plan, partition, volumes[partition], batch, parts)
+    yield process_partition(plan, partition, volumes[partition], batch, parts)
 
 
 def _process_packed(
-    _index: int,
-    elements: Iterable[tuple[int, list[bytes]]],
+    task: int,
+    parts: list[bytes],
     *,
     plan: QueryPlan,
     batch: Batch,
     groups: Sequence[Mapping[int, int]],
 ) -> Iterator[Answer]:
     _spare_the_collector()
-    for task, parts in elements:
-        work = partial(_process, plan, batch, groups[task], unpacked(parts))
-        yield from _side_by_side(work, groups[task])
+    work = partial(_process, plan, batch, groups[task], unpacked(parts))
+    yield from _side_by_side(work, groups[task])
 
 
 def _process(
@@ -268,13 +264,12 @@ def run_project(
     projected = payload(project_frame(frame, plan.query))
     locations = cluster.locations()
     preferred = [locations[r[0] % len(locations)] for r in ranges]
-    rdd = _paired(located(frame.sparkSession.sparkContext, preferred), projected)
-    work = partial(_project_elements, plan=plan, ranges=ranges)
+    work = partial(_project, plan=plan, ranges=ranges)
     done: dict[int, TaskReport] = {}
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
     for wait_s in _backoff():
         pending = [i for i, r in enumerate(ranges) if r[0] not in done]
-        answers: list[Answer] = on_state_workers(rdd, work, pending)
+        answers: list[Answer] = on_owners(projected, preferred, work, pending)
         done.update({a.partition: a for a in answers if isinstance(a, TaskReport)})
         errors = [a for a in answers if isinstance(a, HoldfastError)]
         if not errors:
@@ -284,22 +279,6 @@ def run_project(
     raise AssertionError("the back-off never ends")
 
 
-def _paired(places: RDD[int], payloads: RDD[list[bytes]]) -> RDD[tuple[int, list[bytes]]]:
-    """Each place with its payload; Spark plans a frame it knows to be empty with fewer partitions.
-
-    (`WHERE FALSE` is one.)  The places still have their commits to make.
-    """
-    if places.getNumPartitions() == payloads.getNumPartitions():
-        return places.zip(payloads)
-    if any(payloads.collect()):
-        raise AssertionError("a payload that is not empty has a partition for each place")
-    return places.map(_without_payload)
-
-
-def _without_payload(place: int) -> tuple[int, list[bytes]]:
-    return place, []
-
-
 def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
     """(topic partition, start, end) in the order in which ingest makes its input partitions."""
     starts = source.starts()
@@ -307,14 +286,9 @@ def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
     return [t for t in triples if t[1] < t[2]]
 
 
-def _project_elements(
-    _index: int,
-    elements: Iterable[tuple[int, list[bytes]]],
-    *,
-    plan: StreamPlan,
-    ranges: list[tuple[int, int, int]],
+def _project(
+    at: int, parts: list[bytes], *, plan: StreamPlan, ranges: list[tuple[int, int, int]]
 ) -> Iterator[Answer]:
     _spare_the_collector()
-    for at, parts in elements:
-        partition, start, end = ranges[at]
-        yield process_stream(plan, partition, start, end, parts)
+    partition, start, end = ranges[at]
+    yield process_stream(plan, partition, start, end, parts)

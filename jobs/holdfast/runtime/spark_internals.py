@@ -9,11 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
-from pyspark.serializers import BatchedSerializer, CPickleSerializer
+from pyspark.serializers import (
+    BatchedSerializer,
+    CPickleSerializer,
+    NoOpSerializer,
+    PairDeserializer,
+)
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.util import _load_from_socket
 
@@ -22,15 +28,16 @@ __all__ = [
     "executors",
     "located",
     "no_installed_sources",
+    "on_owners",
     "on_state_workers",
     "payload",
 ]
 
 _STATE_WORKER = "HOLDFAST_STATE_WORKER"
 _environment = threading.Lock()
-# What the JVM makes of one element per partition.  Said so because `zip` would otherwise send both
-# its sides through Python workers of their own, only to cut them into batches of one size.
-_ONE_BY_ONE = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
+_PICKLED = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
+_RAW = NoOpSerializer()
+_PAIRED = PairDeserializer(_PICKLED, _RAW)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, order=True)
@@ -69,14 +76,55 @@ def located(context: SparkContext, locations: Sequence[str]) -> RDD[int]:
     tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("java.lang.Object"))
     scala_rdd = _scala_context(context).makeRDD(_seq(jvm, pairs), tag)
     java_rdd = jvm.org.apache.spark.api.java.JavaRDD(scala_rdd, tag)
-    return RDD(_to_python(jvm, java_rdd), context, _ONE_BY_ONE)
+    return RDD(_to_python(jvm, java_rdd), context, _PICKLED)
 
 
-def payload(frame: DataFrame) -> RDD[list[bytes]]:
-    """The frame's partitions, each one element: its Arrow IPC record batches without schema."""
+def payload(frame: DataFrame) -> RDD[bytes]:
+    """The frame as Arrow IPC record batches without schema, none or several per partition.
+
+    They stay the bytes they are.  In any collection Java would pickle them, which makes a text of
+    every byte and decodes it again in Python: half of what executors' JVMs had to do.
+    """
     context: SparkContext = frame.sparkSession.sparkContext
-    java_rdd = frame._jdf.toArrowBatchRdd().toJavaRDD().glom()
-    return RDD(_to_python(context._jvm, java_rdd), context, _ONE_BY_ONE)
+    return RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), context, _RAW)
+
+
+def on_owners(
+    payloads: RDD[bytes],
+    locations: Sequence[str],
+    work: Callable[[int, list[bytes]], Iterable[Any]],
+    partitions: Sequence[int],
+) -> list[Any]:
+    """Runs `work` over some partitions of a payload, with their numbers, where they belong.
+
+    Spark has no way to prefer a place for a partition of a shuffle but by a product with a
+    partition that has one; of the product of all places and all partitions the diagonal is run.
+    `zip` would ask for one element in each partition.
+
+    Args:
+        locations: of every partition, see `located`.
+    """
+    places = located(payloads.context, locations)
+    count = payloads.getNumPartitions()
+    if count != len(locations):
+        # Spark plans a frame it knows to be empty (`WHERE FALSE`) with fewer partitions.
+        if payloads.take(1):
+            raise AssertionError("a payload that is not empty has a partition for each place")
+        return on_state_workers(places, partial(_numbered, work, 1), partitions)
+    pairs: RDD[tuple[int, bytes]] = RDD(
+        places._jrdd.cartesian(payloads._jrdd), places.context, _PAIRED
+    )
+    diagonal = [p * (count + 1) for p in partitions]
+    return on_state_workers(pairs, partial(_numbered, work, count + 1), diagonal)
+
+
+def _numbered(
+    work: Callable[[int, list[bytes]], Iterable[Any]],
+    step: int,
+    index: int,
+    elements: Iterable[Any],
+) -> Iterable[Any]:
+    return work(index // step, [e[1] for e in elements if step > 1])
 
 
 def on_state_workers(

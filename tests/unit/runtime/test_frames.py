@@ -119,7 +119,7 @@ class _Table:
 
     def feed(self, rows: list[Row]) -> None:
         frame = self._spark.createDataFrame(rows, SCHEMA).repartition(3)
-        parts = payload(aggregate_frame(frame, self._query, len(self.stores))).collect()
+        parts = payload(aggregate_frame(frame, self._query, len(self.stores))).glom().collect()
         assert len(parts) == len(self.stores)
         for partition, part in enumerate(parts):
             table = from_arrow(part, self._processor.schema)
@@ -272,7 +272,7 @@ def test_stateless_projection_keeps_partitions_and_tombstones(spark: SparkSessio
     query = replace(_query(), step=step)
     rows: list[Row] = [("a", 1, 0, 0, 5, False), ("b", None, 0, 1, 6, True)]
     frame = spark.createDataFrame(rows, SCHEMA).coalesce(1)
-    parts = payload(project_frame(frame, query)).collect()
+    parts = payload(project_frame(frame, query)).glom().collect()
     table = from_arrow(parts[0], stream_schema(step))
     assert table.to_pylist() == [
         {"k0": "a", "v0": 2, "__timestamp": 5, "__tombstone": False, "__headers": None},

@@ -52,7 +52,7 @@ def _query(left_filter: str | None = None, right_filter: str | None = None) -> Q
 
 def _rows(frames: list[DataFrame], query: Query, partitions: int = 1) -> list[pa.Table]:
     schema = row_schema(query.inputs)
-    parts = payload(row_frame(frames, query, partitions)).collect()
+    parts = payload(row_frame(frames, query, partitions)).glom().collect()
     return [from_arrow(part, schema) for part in parts]
 
 
@@ -143,7 +143,9 @@ def test_a_table_under_a_projection_keeps_its_tombstones(spark: SparkSession) ->
         ("c", None, 0, 2, 1, True), (None, "Rome", 0, 3, 1, False),
     ]  # fmt: skip
     frame = spark.createDataFrame(rows, USER_COLUMNS).coalesce(1)
-    table = from_arrow(payload(project_frame(frame, query)).collect()[0], stream_schema(step))
+    table = from_arrow(
+        payload(project_frame(frame, query)).glom().collect()[0], stream_schema(step)
+    )
     dead = dict(zip(table["k0"].to_pylist(), table["__tombstone"].to_pylist(), strict=True))
     assert dead == {"a": False, "b": True, "c": True}
 
@@ -162,7 +164,7 @@ def test_inputs_read_as_one_are_the_same_rows(spark: SparkSession) -> None:
     ]
     names = "`__0_N` BIGINT, `__1_WHO` STRING, `__1_CITY` STRING, `__0_WHO` STRING"
     frame = spark.createDataFrame(wide, f"{names}, {META}, `__side` TINYINT")
-    parts = payload(read_frame(frame, query, 2)).collect()
+    parts = payload(read_frame(frame, query, 2)).glom().collect()
     together = [from_arrow(part, row_schema(query.inputs)) for part in parts]
 
     def rows(table: pa.Table) -> list[str]:
@@ -180,7 +182,7 @@ def test_a_self_join_s_rows_are_read_once_for_both_sides(spark: SparkSession) ->
     frame = spark.createDataFrame(
         [("a", 1, 0, 0, 1, False), ("a", 2, 0, 1, 1, False)], ORDER_COLUMNS
     )
-    parts = payload(read_frame(frame, query, 1)).collect()
+    parts = payload(read_frame(frame, query, 1)).glom().collect()
     rows = from_arrow(parts[0], row_schema(query.inputs)).to_pylist()
     found = [(r[SIDE], r["__offset"], r["L_N"], r["R_N"]) for r in rows]
     assert sorted(found, key=str) == [(0, 0, 2, None), (0, 1, 3, None), (1, 1, None, 2)]

@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.spark_internals import located, no_installed_sources, payload
+from holdfast.runtime.spark_internals import no_installed_sources, on_owners, payload
+
+_ROW = pa.schema([("id", pa.int64())])
 
 
-def test_a_payload_meets_its_place_without_a_worker_in_between(spark: SparkSession) -> None:
-    frame = spark.range(10).repartition(3)
-    pairs = located(spark.sparkContext, ["executor_a_0"] * 3).zip(payload(frame))
-    lineage = str(pairs._jrdd.toDebugString())
-    assert "PythonRDD" not in lineage, lineage
-    found = pairs.collect()
-    assert [place for place, _ in found] == [0, 1, 2]
-    assert all(isinstance(part, bytes | bytearray) for _, parts in found for part in parts)
-    assert any(parts for _, parts in found)
+def test_a_payload_stays_the_bytes_it_is(spark: SparkSession) -> None:
+    made = payload(spark.range(10).repartition(3))
+    assert "PythonRDD" not in str(made._jrdd.toDebugString())  # nor does Java pickle it
+    assert "SerDe" not in str(made._jrdd.toDebugString())
+    parts = made.collect()
+    rows = [pa.ipc.read_record_batch(pa.py_buffer(p), _ROW).num_rows for p in parts]
+    assert (sum(rows), set(map(type, parts))) == (10, {bytes})
+
+
+def _told(partition: int, parts: list[bytes]) -> Iterator[tuple[int, list[int]]]:
+    batches = [pa.ipc.read_record_batch(pa.py_buffer(p), _ROW) for p in parts]
+    yield partition, [v for batch in batches for v in batch["id"].to_pylist()]
+
+
+def test_a_partition_meets_its_owner_however_many_batches_it_has(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "2")
+    try:
+        frame = spark.range(0, 6, 1, 3).where("id < 2 OR id = 5")  # none is in the second
+        wide = frame.union(spark.range(10, 15, 1, 1))  # three batches
+        places = ["executor_a_0", "executor_a_1", "executor_b_0", "executor_c_0"]
+        found = on_owners(payload(wide), places, _told, [3, 1, 2, 0])
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert found == [(3, [10, 11, 12, 13, 14]), (1, []), (2, [5]), (0, [0, 1])]
+
+
+def test_owners_of_a_frame_that_is_known_to_be_empty_are_asked_all_the_same(
+    spark: SparkSession,
+) -> None:
+    empty = payload(spark.range(4).where("FALSE"))
+    assert on_owners(empty, ["executor_a_0"] * 2, _told, [0, 1]) == [(0, []), (1, [])]
 
 
 def test_spark_looks_for_no_installed_data_sources(spark: SparkSession) -> None:

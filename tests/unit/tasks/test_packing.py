@@ -103,7 +103,7 @@ def _packed(spark: SparkSession, query: Query, parts: list[tuple[int, pa.RecordB
     packing = Packing(query, STATE_PARTITIONS)
     cut = [b for side, batch in parts for b in Packer(packing, side)([batch[:30], batch[30:]])]
     frame = spark.createDataFrame(pa.Table.from_batches(cut), PACKED)
-    first, second = map(unpacked, payload(packed_frame(frame, [0, 1, 0], 2)).collect())
+    first, second = map(unpacked, payload(packed_frame(frame, [0, 1, 0], 2)).glom().collect())
     assert (first.keys() <= {0, 2}, second.keys() <= {1}) == (True, True)
     blobs, schema = first | second, processor_of(query).schema
     return [from_arrow(blobs.get(p, []), schema) for p in range(STATE_PARTITIONS)]
@@ -111,7 +111,7 @@ def _packed(spark: SparkSession, query: Query, parts: list[tuple[int, pa.RecordB
 
 def test_state_partitions_that_are_done_are_not_moved_again(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(0, b"a"), (1, b"b"), (2, b"c"), (1, b"d")], PACKED)
-    moved = [unpacked(p) for p in payload(packed_frame(frame, [None, 0, None], 1)).collect()]
+    moved = [unpacked(p) for p in payload(packed_frame(frame, [None, 0, None], 1)).glom().collect()]
     assert [{p: sorted(map(bytes, parts)) for p, parts in task.items()} for task in moved] == [
         {1: [b"b", b"d"]}
     ]
@@ -133,7 +133,7 @@ def test_packed_aggregates_equal_spark_s(spark: SparkSession, select: str, emit:
     batches = [_rows(seed, 120, seed) for seed in range(2)]
     found = _packed(spark, query, [(0, batch) for batch in batches])
     frame = spark.createDataFrame(pa.Table.from_batches(batches))
-    parts = payload(aggregate_frame(frame, query, STATE_PARTITIONS)).collect()
+    parts = payload(aggregate_frame(frame, query, STATE_PARTITIONS)).glom().collect()
     schema = processor_of(query).schema
     expected = [_outcome(query, from_arrow(part, schema)) for part in parts]
     assert [_outcome(query, table) for table in found] == expected
@@ -155,7 +155,7 @@ def test_packed_rows_equal_spark_s(spark: SparkSession) -> None:
     )
     found = _packed(spark, query, [(0, sales), (1, people)])
     frames = [spark.createDataFrame(pa.Table.from_batches([b])) for b in (sales, people)]
-    parts = payload(row_frame(frames, query, STATE_PARTITIONS)).collect()
+    parts = payload(row_frame(frames, query, STATE_PARTITIONS)).glom().collect()
     expected = [from_arrow(part, processor_of(query).schema) for part in parts]
     for ours, theirs in zip(found, expected, strict=True):
         by = [("__side", "ascending"), ("__offset", "ascending")]

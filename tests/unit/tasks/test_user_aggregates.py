@@ -48,7 +48,7 @@ def _feed(
     for batch in batches:
         rows = [(k, x, 0, n, n, False) for n, (k, x) in enumerate(batch)]
         frame = aggregate_frame(spark.createDataFrame(rows, SCHEMA), query, 1)
-        table = from_arrow(payload(frame).collect()[0], processor.schema)
+        table = from_arrow(payload(frame).glom().collect()[0], processor.schema)
         changes = processor.process(table, 0, RowsView(store))
         store.update(zip(changes.keys, changes.rows, strict=True))
         for key, value in zip(changes.sink_keys, changes.sink_values, strict=True):
