@@ -107,7 +107,11 @@ class RowRunner:
 
     def __init__(self, query: Query) -> None:
         self.processor = processor_of(query)
-        self.store = TableStore(MemoryStore(), windowed=self.processor.windowed)
+        self.store = TableStore(
+            MemoryStore(),
+            windowed=self.processor.windowed,
+            segmented=self.processor.segmented,
+        )
         self.stream_time = NO_TIME
         self.dropped_late = self.dropped_null_key = 0
         self._inputs = query.inputs

@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
+from holdfast.state.segments import SEGMENT_MS
+
 __all__ = ["RowsView"]
 
 
@@ -34,6 +36,10 @@ class RowsView:
         starts = {k: int.from_bytes(k[-8:], "big", signed=True) for k in self._rows}
         found = sorted((s, k) for k, s in starts.items() if s < before_start_ms)
         return [k for _, k in found[:limit]]
+
+    def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
+        first = -(-start_ms // SEGMENT_MS) * SEGMENT_MS
+        return self.in_time(first, end_ms // SEGMENT_MS * SEGMENT_MS)[:limit]
 
     def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
         times = {

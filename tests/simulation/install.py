@@ -15,7 +15,7 @@ import pytest
 
 from holdfast.config.settings import RocksDbSettings
 from holdfast.runtime import cluster, micro_batch, query_run
-from holdfast.state import backends
+from holdfast.state import backends, segments
 from holdfast.tasks import state_task, steps, worker
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.steps import Step
@@ -76,6 +76,8 @@ def _stores(patch: pytest.MonkeyPatch, kafka: FakeKafka, disk: Disk) -> None:
 
     patch.setattr(backends, "RocksDbStore", opened)
     patch.setattr(backends, "peek", peek)
+    # Histories are seconds long, and rows of joins are to leave in them.
+    patch.setattr(segments, "SEGMENT_MS", 1 << 10)
 
 
 _ENGINE = (cluster, micro_batch, query_run)  # imported, so that the loop above finds them

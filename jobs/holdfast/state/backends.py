@@ -25,6 +25,7 @@ def open_table_store(
     state_partition: int,
     *,
     windowed: bool,
+    segmented: bool = False,
 ) -> TableStore:
     """Open the store of one state partition, empty when there is none.
 
@@ -42,7 +43,7 @@ def open_table_store(
     def opened() -> TableStore:
         store = _backend(settings, volume, application_id, query_id, state_partition)
         try:
-            return TableStore(store, windowed=windowed)
+            return TableStore(store, windowed=windowed, segmented=segmented)
         except BaseException:
             store.close()
             raise

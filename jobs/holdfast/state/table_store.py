@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from holdfast.errors import StoreCorrupted
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.segments import Segments
 from holdfast.state.store import KeyValueStore
 from holdfast.types.byte_columns import fixed, joined, tails
 
@@ -32,7 +33,9 @@ _LAYOUT_KEY = _META + b"layout"
 POSITION_KEY = _META + b"position"
 _ROWS_KEY = _META + b"rows"
 _MARKER_KEY = _META + b"marker"
+_ENTRIES_KEY = _META + b"entries"
 _LAYOUT = b"1"
+_SEGMENTED = b"2"
 _UNCOUNTED = -1  # a full restore is not finished
 _CHANGED = -2  # it is, but rows have come or gone since somebody counted them
 # Added to a signed time it gives a number whose eight bytes are in the order of times.
@@ -77,27 +80,35 @@ class TableStore:
     |---|---|
     | `d` + state key | row |
     | `w` + window start (8 bytes, ordered) + state key | empty; windowed tables only |
+    | `w` + … | state keys, see `state.segments`; instead of that, where they are segmented |
     | `m` + name | layout version, position, row count, last commit marker |
 
     Whatever belongs together is written in one batch of the store below, so that a kill leaves
     rows, index, count and position of the same moment.
     """
 
-    def __init__(self, store: KeyValueStore, *, windowed: bool) -> None:
+    def __init__(self, store: KeyValueStore, *, windowed: bool, segmented: bool = False) -> None:
         """Take over an open store.
+
+        Args:
+            windowed: state keys end in a time, and are found by it.
+            segmented: a segment of them at a time, see `in_segments`.
 
         Raises:
             StoreCorrupted: its layout is not ours.
             IncompatibleStatement: its marker was written by a newer Holdfast.
         """
         self._store = store
-        self._windowed = windowed
+        self._windowed = windowed and not segmented
+        self._segments = Segments(store, _INDEX, _ENTRIES_KEY) if segmented else None
+        self._layout = _SEGMENTED if segmented else _LAYOUT
         layout, position, rows, marker = store.get_many(
             [_LAYOUT_KEY, POSITION_KEY, _ROWS_KEY, _MARKER_KEY]
         )
-        if layout not in (None, _LAYOUT):
+        # Who asks for nothing by time reads any; what it writes, it writes under its own layout.
+        if layout not in ((None, self._layout) if windowed else (None, _LAYOUT, _SEGMENTED)):
             raise StoreCorrupted(
-                f"The store has layout {layout!r}, this Holdfast reads {_LAYOUT!r}.",
+                f"The store has layout {layout!r}, this table has {self._layout!r}.",
                 cause="it was written by another version.",
                 action="wipe it; it is restored from the changelog.",
             )
@@ -253,6 +264,13 @@ class TableStore:
         (found,) = self._store.scan_many([times])
         return [key[9:] for key, _ in found]
 
+    def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
+        """State keys of segments that lie in `start_ms <= time < end_ms`, the oldest first.
+
+        About `limit` of them; none where the table is not segmented.
+        """
+        return self._segments.listed(start_ms, end_ms, limit) if self._segments else []
+
     def scan(
         self, start: bytes = b"", end: bytes | None = None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
@@ -272,6 +290,8 @@ class TableStore:
     def wipe(self) -> None:
         """Forget everything: rows, position and marker."""
         self._store.wipe()
+        if self._segments is not None:
+            self._segments.wiped()
         self._position, self._rows, self._marker = None, 0, None
 
     def close(self) -> None:
@@ -298,7 +318,11 @@ class TableStore:
         if self._windowed:
             puts += [(key, b"") for key in _index_keys(indexed)]
             deletes += _index_keys(gone)
-        self._store.write(puts + facts.to_puts(), deletes)
+        elif self._segments is not None:
+            listed, unlisted = self._segments.changes(indexed, gone)
+            puts, deletes = puts + listed, deletes + unlisted
+        puts += facts.to_puts(self._layout)
+        self._store.write(puts, deletes)
         self._position, self._rows, self._marker = facts.position, facts.rows, facts.marker
 
     def _scan_rows(self) -> int:
@@ -313,9 +337,9 @@ class _Facts:
     rows: int
     marker: CommitMarker | None
 
-    def to_puts(self) -> list[tuple[bytes, bytes]]:
+    def to_puts(self, layout: bytes) -> list[tuple[bytes, bytes]]:
         puts = [
-            (_LAYOUT_KEY, _LAYOUT),
+            (_LAYOUT_KEY, layout),
             (POSITION_KEY, json.dumps(asdict(self.position)).encode()),
             (_ROWS_KEY, _rows_bytes(self.rows)),
         ]

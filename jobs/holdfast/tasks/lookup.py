@@ -37,3 +37,6 @@ class Lookup:
 
     def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
         return self._store.in_time(start_ms, end_ms)
+
+    def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
+        return self._store.in_segments(start_ms, end_ms, limit)

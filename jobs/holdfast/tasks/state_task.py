@@ -136,6 +136,7 @@ class StateTask:
             plan.query.id,
             self._partition,
             windowed=self._processor.windowed,
+            segmented=self._processor.segmented,
         )
         kept_ms = self._tombstones_kept_ms(admin)
         with _RESTORING:

@@ -23,7 +23,11 @@ class StatePartition:
     def __init__(self, query: Query) -> None:
         self._canonical = query.canonical()
         self._processor = processor_of(query)
-        self._store = TableStore(MemoryStore(), windowed=self._processor.windowed)
+        self._store = TableStore(
+            MemoryStore(),
+            windowed=self._processor.windowed,
+            segmented=self._processor.segmented,
+        )
         self._stream_time_ms = NO_TIME
 
     def takes(self, query: Query) -> bool:

@@ -23,6 +23,7 @@ from holdfast.config.settings import RocksDbSettings
 from holdfast.state.memory import MemoryStore
 from holdfast.state.restore import restore
 from holdfast.state.rocksdb import RocksDbStore
+from holdfast.state.segments import SEGMENT_MS
 from holdfast.state.table_store import StorePosition, TableStore, window_start_ms
 from tests.unit.state.changelog_model import FINGERPRINT, ChangelogModel, marker
 
@@ -40,6 +41,8 @@ CHANGES = st.dictionaries(KEYS, st.none() | st.binary(max_size=3), max_size=8)
 class TableStoreMachine(RuleBasedStateMachine):
     """Rules act on changelog and store; the invariant compares the store with the dict."""
 
+    segmented = False
+
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
@@ -51,10 +54,13 @@ class TableStoreMachine(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.table = TableStore(
-            RocksDbStore(self.folder / str(self.generation), RocksDbSettings()), windowed=True
-        )
+        self.table = self.empty()
         self.restore()
+
+    def empty(self) -> TableStore:
+        """Over what lies in the folder, if anything does."""
+        store = RocksDbStore(self.folder / str(self.generation), RocksDbSettings())
+        return TableStore(store, windowed=True, segmented=self.segmented)
 
     def restore(self, chunks_until_failure: int | None = None) -> None:
         self.log.fail_after = chunks_until_failure
@@ -140,9 +146,7 @@ class TableStoreMachine(RuleBasedStateMachine):
             self.produce(change)
         self.table.close()
         self.generation += 1
-        self.table = TableStore(
-            RocksDbStore(self.folder / str(self.generation), RocksDbSettings()), windowed=True
-        )
+        self.table = self.empty()
         for chunks in (first, second):
             self.restore(chunks)
         self.kill()
@@ -164,12 +168,18 @@ class TableStoreMachine(RuleBasedStateMachine):
         self.now_ms += milliseconds
 
     @precondition(lambda self: self.model)
-    @rule(before=st.sampled_from([-60, 0, 1, 2**62 + 1]), limit=st.integers(1, 5))
+    @rule(
+        before=st.sampled_from([-60, 0, 1, SEGMENT_MS, 2**62 + SEGMENT_MS]), limit=st.integers(1, 5)
+    )
     def expire(self, before: int, limit: int) -> None:
+        self.commit(dict.fromkeys(self.expired(before, limit)))
+
+    def expired(self, before: int, limit: int) -> list[bytes]:
+        """What leaves; the oldest windows do."""
         due = sorted((window_start_ms(k), k) for k in self.model if window_start_ms(k) < before)
         expired = self.table.expired(before, limit)
         assert expired == [key for _, key in due[:limit]]
-        self.commit(dict.fromkeys(expired))
+        return expired
 
     @invariant()
     def the_store_is_the_model(self) -> None:
@@ -192,11 +202,33 @@ class MemoryTableStoreMachine(TableStoreMachine):
     """The same life in memory: whatever ends the process loses the store."""
 
     def open(self) -> None:
-        self.table = TableStore(MemoryStore(), windowed=True)
+        self.table = self.empty()
         self.restore()
+
+    def empty(self) -> TableStore:
+        return TableStore(MemoryStore(), windowed=True, segmented=self.segmented)
 
     def kill(self) -> None:
         self.open()
+
+
+class SegmentedMachine(MemoryTableStoreMachine):
+    """The same life of a table whose rows leave by segments."""
+
+    segmented = True
+
+    def expired(self, before: int, limit: int) -> list[bytes]:
+        found = self.table.in_segments(-(2**63), before, limit)
+        due = {k for k in self.model if _segment_end(k) <= before}
+        assert len(set(found)) == len(found)
+        assert set(found) <= due
+        assert bool(found) == bool(due)
+        assert set(self.table.in_segments(-(2**63), before, 100)) == due
+        return found
+
+
+def _segment_end(key: bytes) -> int:
+    return (window_start_ms(key) // SEGMENT_MS + 1) * SEGMENT_MS
 
 
 _SETTINGS = settings(
@@ -207,5 +239,7 @@ _SETTINGS = settings(
 )
 TestRocksDbTableStore = TableStoreMachine.TestCase
 TestRocksDbTableStore.settings = _SETTINGS
+TestSegmentedTableStore = SegmentedMachine.TestCase
+TestSegmentedTableStore.settings = _SETTINGS
 TestMemoryTableStore = MemoryTableStoreMachine.TestCase
 TestMemoryTableStore.settings = _SETTINGS

@@ -150,9 +150,20 @@ def test_a_wiped_table_is_new() -> None:
 
 def test_another_layout_is_corrupted() -> None:
     store = MemoryStore()
-    store.write([(b"mlayout", b"2")], [])
-    with pytest.raises(StoreCorrupted, match=r"layout b'2'"):
+    store.write([(b"mlayout", b"3")], [])
+    with pytest.raises(StoreCorrupted, match=r"layout b'3'"):
         TableStore(store, windowed=False)
+
+
+@pytest.mark.parametrize("segmented", [True, False])
+def test_an_index_of_the_other_kind_is_corrupted_and_rows_alone_are_read(segmented: bool) -> None:
+    store, key = MemoryStore(), windowed_key(b"a", 0)
+    table = TableStore(store, windowed=True, segmented=segmented)
+    table.apply([key], [b"1"], created=[key], removed=0, position=at(1), marker=None)
+    assert TableStore(store, windowed=True, segmented=segmented).position == at(1)
+    with pytest.raises(StoreCorrupted, match="layout"):
+        TableStore(store, windowed=True, segmented=not segmented)
+    assert list(TableStore(store, windowed=False).scan()) == [(key, b"1")]
 
 
 def test_a_damaged_position_is_corrupted() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.state.segments import SEGMENT_MS
 from holdfast.types.topology import JoinForm, JoinKind, JoinWindow
 from tests.row_runner import Row, RowRunner, Sent, join_query
 
@@ -21,6 +22,12 @@ Result = tuple[str | None, str | None, int]
 def _runner(kind: JoinKind, window: JoinWindow = TEN, condition: str | None = None) -> RowRunner:
     query = join_query(JoinForm.STREAM_STREAM, kind, window=window, condition=condition)
     return RowRunner(query)
+
+
+def _wider(window: JoinWindow, times: int) -> JoinWindow:
+    """The same window that many times as long."""
+    grace_ms = None if window.grace_ms is None else window.grace_ms * times
+    return JoinWindow(window.before_ms * times, window.after_ms * times, grace_ms)
 
 
 def _values(sent: list[Sent]) -> list[Result]:
@@ -104,11 +111,24 @@ def test_times_of_one_batch_may_be_ages_apart() -> None:
 
 
 def test_rows_leave_the_store_after_window_and_grace() -> None:
-    runner = _runner(JoinKind.INNER, CLOSING)
-    runner.send(*(Row(side, "a", "l", time) for side in (0, 1) for time in range(30)))
-    runner.send(Row(0, "a", "l", 40))
-    runner.send(Row(0, "a", "l", 40))
-    assert runner.store.rows == (29 - 15) + 2 + (29 - 4) + 1  # each by its side's time; the clock
+    runner = _runner(JoinKind.INNER, _wider(CLOSING, SEGMENT_MS))
+    times = range(0, 30 * SEGMENT_MS, SEGMENT_MS // 2)
+    runner.send(*(Row(side, "a", "l", time) for side in (0, 1) for time in times))
+    runner.send(Row(0, "a", "l", 40 * SEGMENT_MS))
+    runner.send(Row(0, "a", "l", 40 * SEGMENT_MS))
+    # Whole segments, each by its side's time; the clock.  Of the right one the newest is 29.5.
+    assert runner.store.rows == (30 - 15) * 2 + 2 + (30 - 4) * 2 + 1
+
+
+def test_of_many_rows_that_are_too_old_a_batch_removes_some() -> None:
+    runner = _runner(JoinKind.INNER, _wider(CLOSING, SEGMENT_MS))
+    for _ in range(7):
+        runner.send(*[Row(0, "a", "l", 0)] * 5_000)
+    left = []
+    for _ in range(4):
+        runner.send(Row(0, "b", "new", 100 * SEGMENT_MS))
+        left.append(runner.store.rows)
+    assert left == [15_002, 3, 4, 5]  # those it found too old when it came, and the clock
 
 
 def test_a_side_that_is_behind_keeps_its_rows() -> None:
@@ -175,10 +195,13 @@ def test_results_are_those_of_lists(kind: JoinKind, window: JoinWindow, rows: li
     assert found == _Model(kind, window).results(copies)
 
 
-@given(kind=kinds, window=windows, rows=records, at=cuts)
+@given(
+    kind=kinds, window=windows, rows=records, at=cuts, longer=st.sampled_from([1, SEGMENT_MS // 8])
+)
 def test_any_split_into_batches_leaves_what_single_records_leave(
-    kind: JoinKind, window: JoinWindow, rows: list[Row], at: list[int]
+    kind: JoinKind, window: JoinWindow, rows: list[Row], at: list[int], longer: int
 ) -> None:
+    window, rows = _wider(window, longer), [replace(r, time=r.time * longer) for r in rows]
     one, split = _runner(kind, window), _runner(kind, window)
     for row in rows:
         one.send(row)

@@ -63,6 +63,9 @@ class StoreView(Protocol):
     def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
         """Keys whose time (last eight bytes) is in `start_ms <= time < end_ms`, oldest first."""
 
+    def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
+        """About `limit` keys of segments that lie in it, for a processor that is `segmented`."""
+
 
 @dataclass(frozen=True)
 class Changes:
@@ -108,6 +111,11 @@ class Processor(ABC):
     @abstractmethod
     def windowed(self) -> bool:
         """Whether state keys end in a time (8 bytes, `tasks.keys.window_key`) and so expire."""
+
+    @property
+    def segmented(self) -> bool:
+        """Whether keys that end in a time leave the store a segment at a time."""
+        return False
 
     @property
     @abstractmethod

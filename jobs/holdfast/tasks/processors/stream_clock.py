@@ -7,12 +7,13 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.state.segments import FOREVER_MS
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.records import Overlay
 
 __all__ = ["FOREVER", "Clock"]
 
-FOREVER = b"\x7f" + b"\xff" * 7  # as a state key's time: never too old
+FOREVER = FOREVER_MS.to_bytes(8, "big")  # as a state key's time: never too old
 _KEY = b"T" + FOREVER
 _LAYOUT = struct.Struct("<qqqq")
 

@@ -46,6 +46,9 @@ from holdfast.types.topology import SEQUENCE, JoinKind, JoinStep, Query
 
 __all__ = ["StreamJoinProcessor"]
 
+# Rows of a side that may leave in a batch, if not as many as come: a batch is to stay short.
+_EXPIRE_MIN = 20_000
+
 
 class StreamJoinProcessor(RowProcessor):
     """Knows one query's columns; holds no data between calls."""
@@ -67,6 +70,10 @@ class StreamJoinProcessor(RowProcessor):
     def windowed(self) -> bool:
         return True
 
+    @property
+    def segmented(self) -> bool:
+        return True
+
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         state = Overlay(store)
         clock = Clock(state)
@@ -83,7 +90,7 @@ class StreamJoinProcessor(RowProcessor):
         batch.advance(clock)
         keys, rows = self._kept(batch, settled)
         clock_keys, clock_rows, clock_created, _ = state.changes()
-        gone = [*self._expired(clock, store), *settled.removed]
+        gone = [*self._expired(clock, store, payload.num_rows), *settled.removed]
         none: list[bytes | None] = [None] * len(gone)
         ordered = payload.num_rows > 0 and payload[SEQUENCE].null_count == 0
         return Changes(
@@ -194,9 +201,13 @@ class StreamJoinProcessor(RowProcessor):
                 rows += encode(batch.payload, place[waiting[own]])
         return keys, rows
 
-    def _expired(self, clock: Clock, store: StoreView) -> list[bytes]:
-        last = [clock.side(side) - self._retention_ms for side in (0, 1)]
-        return expired_rows(store, 0, last[0]) + expired_rows(store, 1, last[1])
+    def _expired(self, clock: Clock, store: StoreView, arrived: int) -> list[bytes]:
+        limit = max(_EXPIRE_MIN, arrived)
+        return [
+            key
+            for side in (0, 1)
+            for key in expired_rows(store, side, clock.side(side) - self._retention_ms, limit)
+        ]
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def places_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     return times, tails["number"].astype(np.int64)
 
 
-def expired_rows(store: StoreView, side: int, last: int) -> list[bytes]:
-    """The state keys of the side's rows up to this time (ms), in their order."""
+def expired_rows(store: StoreView, side: int, last: int, limit: int) -> list[bytes]:
+    """The state keys of about `limit` of the side's rows up to this time (ms), in their order."""
     apart = _APART[side]
-    return sorted(store.in_time(_EARLIEST + apart, last + 1 + apart))
+    return sorted(store.in_segments(_EARLIEST + apart, last + 1 + apart, limit))

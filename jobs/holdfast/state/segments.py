@@ -1,0 +1,153 @@
+"""An index by time that lists keys instead of having an entry for each: one per batch and segment.
+
+Rows of which each batch brings many, none ever changes and all leave by their age need no more.
+They leave a segment at a time, as in Kafka Streams' window stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.state.store import KeyValueStore
+from holdfast.types.byte_columns import tails
+
+__all__ = ["FOREVER_MS", "SEGMENT_MS", "Segments"]
+
+SEGMENT_MS = 1 << 16  # a minute: as long as the shortest segments of Kafka Streams
+FOREVER_MS = (1 << 63) - 1  # the time of a state key that no segment lists: it is never too old
+_SIGN = 1 << 63
+_LENGTH = 4  # bytes of a length
+Bytes = npt.NDArray[np.uint8]
+Pairs = list[tuple[bytes, bytes]]
+
+
+class Segments:
+    """The keys of one store by the time in their last eight bytes; owns the layout of the entries.
+
+    | key | value |
+    |---|---|
+    | prefix + start of the segment (8 bytes, ordered) + number | length of its keys, the first, \
+      which places of it differ in others, those columns |
+
+    An entry lists keys of one length that one batch has brought; those that have left are in none.
+    """
+
+    def __init__(self, store: KeyValueStore, prefix: bytes, number_key: bytes) -> None:
+        """Reads under `number_key` how many entries have been made; writing is its owner's part."""
+        self._store, self._prefix, self._number_key = store, prefix, number_key
+        (number,) = store.get_many([number_key])
+        self._number = int.from_bytes(number or b"", "big")
+
+    def listed(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
+        """State keys of segments that lie in `start_ms <= time < end_ms`, the oldest first.
+
+        Whole entries, as many as it takes to have `limit` of them.
+        """
+        found: list[bytes] = []
+        for _, value in self._entries(start_ms, max(end_ms - SEGMENT_MS + 1, start_ms)):
+            if len(found) >= limit:
+                break
+            found += _listed(_keys_of(value))
+        # A full restore lists a key again whose row is in the changelog more than once.
+        return list(dict.fromkeys(found))
+
+    def changes(self, added: Sequence[bytes], gone: Sequence[bytes]) -> tuple[Pairs, list[bytes]]:
+        """(puts, deletes) that belong to rows that come and go; no key is in both."""
+        puts, deletes = self._without(gone) if gone else ([], [])
+        puts += self._listing(pa.array(added, pa.binary()))
+        if puts:
+            puts.append((self._number_key, self._number.to_bytes(8, "big")))
+        return puts, deletes
+
+    def wiped(self) -> None:
+        """The store is empty."""
+        self._number = 0
+
+    def _listing(self, keys: pa.Array) -> Pairs:
+        puts = []
+        for start, part in _by_segment(keys):
+            self._number += 1
+            puts.append((self._place(start) + self._number.to_bytes(8, "big"), _value_of(part)))
+        return puts
+
+    def _without(self, gone: Sequence[bytes]) -> tuple[Pairs, list[bytes]]:
+        """The entries of those keys anew, without them."""
+        puts: Pairs = []
+        deletes: list[bytes] = []
+        for start, part in _by_segment(pa.array(gone, pa.binary())):
+            for entry, value in self._entries(start, start + 1):
+                keys = _keys_of(value)
+                if keys.shape[1] != part.shape[1]:
+                    continue
+                left = keys[~np.isin(_texts(keys), _texts(part))]
+                if not len(left):
+                    deletes.append(entry)
+                elif len(left) < len(keys):
+                    puts.append((entry, _value_of(left)))
+        return puts, deletes
+
+    def _entries(self, first_ms: int, end_ms: int) -> Iterator[tuple[bytes, bytes]]:
+        """Those of segments with `first_ms <= start < end_ms`."""
+        return self._store.scan(self._place(first_ms), self._place(end_ms))
+
+    def _place(self, start_ms: int) -> bytes:
+        return self._prefix + (start_ms + _SIGN).to_bytes(8, "big")
+
+
+def _by_segment(keys: pa.Array) -> Iterator[tuple[int, Bytes]]:
+    """Starts of the segments that keys lie in, and keys of one length, a row of bytes each."""
+    times = tails(keys, ">i8").astype(np.int64)
+    keys, times = keys.filter(pa.array(times != FOREVER_MS)), times[times != FOREVER_MS]
+    if not len(keys):
+        return
+    segments = times // SEGMENT_MS
+    lengths = pc.binary_length(keys).to_numpy(zero_copy_only=False)
+    order = np.lexsort((lengths, segments))
+    keys, segments, lengths = keys.take(pa.array(order)), segments[order], lengths[order]
+    changed = (np.diff(segments) != 0) | (np.diff(lengths) != 0)
+    starts = [0, *(np.flatnonzero(changed) + 1).tolist()]
+    data, at = np.frombuffer(keys.buffers()[2], np.uint8), 0
+    for start, end in zip(starts, [*starts[1:], len(segments)], strict=True):
+        size = (end - start) * int(lengths[start])
+        yield int(segments[start]) * SEGMENT_MS, data[at : at + size].reshape(end - start, -1)
+        at += size
+
+
+def _value_of(keys: Bytes) -> bytes:
+    """Most places hold the same byte in all keys of an entry: those are written once."""
+    first = keys[0]
+    differs = (keys != first).any(axis=0)
+    return b"".join(
+        [
+            keys.shape[1].to_bytes(_LENGTH, "little"),
+            first.tobytes(),
+            differs.tobytes(),
+            np.ascontiguousarray(keys[:, differs].T).tobytes(),
+        ]
+    )
+
+
+def _keys_of(value: bytes) -> Bytes:
+    length = int.from_bytes(value[:_LENGTH], "little")
+    first = np.frombuffer(value, np.uint8, length, _LENGTH)
+    differs = np.frombuffer(value, np.bool_, length, _LENGTH + length)
+    rest = np.frombuffer(value, np.uint8, -1, _LENGTH + 2 * length)
+    places = int(np.count_nonzero(differs))
+    keys = np.tile(first, (len(rest) // places if places else 1, 1))
+    keys[:, differs] = rest.reshape(places, -1).T if places else rest
+    return keys
+
+
+def _listed(keys: Bytes) -> list[bytes]:
+    found: list[bytes] = keys.view(f"V{keys.shape[1]}").ravel().tolist()
+    return found
+
+
+def _texts(keys: Bytes) -> npt.NDArray[np.bytes_]:
+    """A text each: to numpy those can be compared, and of one length only the same are equal."""
+    return np.ascontiguousarray(keys).view(f"S{keys.shape[1]}").ravel()
