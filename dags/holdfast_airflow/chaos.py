@@ -19,7 +19,7 @@ CHAOS_DOC = """
 |---|---|---|
 | `precheck` | may the job be broken here as asked? prints seed, schedule | nothing was touched |
 | `baseline` | some seconds of load, undisturbed | nothing was broken |
-| `workload` | numbered records into the job's input topics | the verdict is not valid |
+| `workload` | numbered records into the input topics, reads of query servers | not valid |
 | `nemesis` | the faults, waiting for the recovery from each | the verdict is not valid |
 | `heal` | takes back what is left of any fault, also if the run was stopped | look at the job |
 | `quiesce` | waits until the input is read and no transaction is open | the verdict says so |

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from holdfast_airflow import environment
-from holdfast_airflow.params import where_it_runs
+from holdfast_airflow.params import where_it_runs, with_defaults
 
 __all__ = ["compaction_params"]
 
@@ -17,14 +17,8 @@ _WHAT, _WHERE, _POLICY, _APPROVAL = "Changelogs", "Where it runs", "Policy", "Ap
 def compaction_params() -> dict[str, Any]:
     """All of them; Airflow's environment may say other defaults."""
     params = {**_jobs(), **_policy(), **_approval(), **where_it_runs(), **_kafka()}
-    for name, value in environment.compaction_defaults().items():
-        if name not in params:
-            raise ValueError(
-                f"HOLDFAST_COMPACTION_PARAMS has {name!r}, which is no param of this DAG; there "
-                f"are: {', '.join(params)}."
-            )
-        params[name].value = value
-    return params
+    defaults = environment.compaction_defaults()
+    return with_defaults(params, defaults, "HOLDFAST_COMPACTION_PARAMS")
 
 
 def _jobs() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = [
     "bootstrap_servers",
     "chaos_confirm",
+    "chaos_defaults",
     "chaos_job",
     "child_environment",
     "command",
@@ -26,6 +27,7 @@ __all__ = [
 _BOOTSTRAP_SERVERS = "HOLDFAST_BOOTSTRAP_SERVERS"
 _CHAOS_CONFIRM = "HOLDFAST_CHAOS_CONFIRM"
 _CHAOS_JOB = "HOLDFAST_CHAOS_JOB"
+_CHAOS_PARAMS = "HOLDFAST_CHAOS_PARAMS"
 _COMMAND = "HOLDFAST_COMMAND"
 _COMPACTION_PARAMS = "HOLDFAST_COMPACTION_PARAMS"
 _COMPACTION_SCHEDULE = "HOLDFAST_COMPACTION_SCHEDULE"
@@ -36,8 +38,8 @@ _STATUS_URL = "HOLDFAST_STATUS_URL"
 _STRIMZI_NAMESPACE = "HOLDFAST_STRIMZI_NAMESPACE"
 # The command line takes what starts with HOLDFAST_ for a property and refuses unknown ones.
 _OURS = {
-    *(_CHAOS_CONFIRM, _CHAOS_JOB, _COMMAND, _COMPACTION_PARAMS, _COMPACTION_SCHEDULE, _IMAGE),
-    *(_NAMESPACE, _SQL_FOLDER, _STATUS_URL, _STRIMZI_NAMESPACE),
+    *(_CHAOS_CONFIRM, _CHAOS_JOB, _CHAOS_PARAMS, _COMMAND, _COMPACTION_PARAMS),
+    *(_COMPACTION_SCHEDULE, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL, _STRIMZI_NAMESPACE),
 }
 _WEEKLY = "0 4 * * 0"
 
@@ -81,6 +83,12 @@ def chaos_job() -> str | None:
 def chaos_confirm() -> str | None:
     """Its name once more, where its namespace is not one for development."""
     return os.environ.get(_CHAOS_CONFIRM) or None
+
+
+def chaos_defaults() -> dict[str, Any]:
+    """Defaults of the other params of `chaos_daily`, which its scheduled runs have."""
+    found: dict[str, Any] = json.loads(os.environ.get(_CHAOS_PARAMS) or "{}")
+    return found
 
 
 def compaction_schedule() -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Param
 
 from holdfast_airflow import environment
 
-__all__ = ["chaos_params", "deploy_params", "undeploy_params", "where_it_runs"]
+__all__ = ["chaos_params", "deploy_params", "undeploy_params", "where_it_runs", "with_defaults"]
 
 _WHAT, _WHERE, _SIZE, _LIMITS = "The table", "Where it runs", "Size", "Time limits"
 _FAULTS, _LOAD = "What is broken", "Load meanwhile"
@@ -228,10 +229,10 @@ def _what_is_broken(rounds: int, confirm: str | None) -> dict[str, Any]:
     return {
         "components": _some_of(
             "Components",
-            ["driver", "executor", "broker", "scheduler"],
-            "Parts that are hit. Empty: all that can be. On Kubernetes also any other value of "
-            "the label app.kubernetes.io/component of the job's pods, or holdfast/chaos-target "
-            "of the platform's.",
+            ["driver", "executor", "server", "broker", "scheduler"],
+            "Parts that are hit; servers are the query servers. Empty: all that can be. On "
+            "Kubernetes also any other value of the label app.kubernetes.io/component of the "
+            "job's pods, or holdfast/chaos-target of the platform's.",
             others=True,
         ),
         "faults": _some_of(
@@ -297,6 +298,17 @@ def _load() -> dict[str, Any]:
             description="Over all input topics of the job, until the last fault is recovered from.",
             section=_LOAD,
         ),
+        "ask": Param(
+            None,
+            type=["null", "string"],
+            pattern=r"^(none|https?://[^\s,]+(,https?://[^\s,]+)*)$",
+            title="Query servers",
+            description="They are read from meanwhile, and every answer is judged. Empty: those of "
+            "the release or of the local deployment, if there are any; none; or their addresses, "
+            "comma-separated.",
+            examples=["none", "http://movies-serve:8088"],
+            section=_LOAD,
+        ),
         "keys": Param(
             200,
             type="integer",
@@ -315,6 +327,27 @@ def _load() -> dict[str, Any]:
     }
 
 
+def with_defaults(
+    params: dict[str, Param], defaults: Mapping[str, Any], variable: str
+) -> dict[str, Param]:
+    """The params with other defaults, which the scheduled runs of a DAG have.
+
+    Args:
+        variable: of Airflow's environment, where they come from.
+
+    Raises:
+        ValueError: the DAG has no such param.
+    """
+    for name, value in defaults.items():
+        if name not in params:
+            raise ValueError(
+                f"{variable} has {name!r}, which is no param of this DAG; there are: "
+                f"{', '.join(params)}."
+            )
+        params[name].value = value
+    return params
+
+
 def chaos_params(
     job: str | None = None, confirm: str | None = None, rounds: int = 10
 ) -> dict[str, Any]:
@@ -327,8 +360,9 @@ def chaos_params(
             {},
             type="object",
             title="Chart values",
-            description_md="Those under `kafka` that the job was deployed with, if its Kafka "
-            "wants credentials. Target kubernetes only.",
+            description_md="Those that the job was deployed with: under `kafka`, if its Kafka "
+            "wants credentials, and under `serve`, if its query servers want a token "
+            "(`serve.auth.testTokenKey`) or have certificates. Target kubernetes only.",
             section=_WHERE,
         ),
         **_what_is_broken(rounds, confirm),

@@ -20,13 +20,13 @@ COMPACTION_FOLDER = "/var/lib/holdfast-compaction"
 """Where task pods that survey and plan have theirs."""
 
 SERVE_CA = "/etc/holdfast/serve-tls/ca.crt"
-"""Where the smoke check's pod has what query servers are checked by."""
+"""Where pods that ask query servers have what those are checked by."""
 
 _NO_JOB = "compaction"
 
 _CHAOS_OPTIONS = (
     *("components", "faults", "moments", "rounds", "seed", "confirm"),
-    *("rate", "keys", "distribution", "out_of_order", "late", "tombstones", "garbage"),
+    *("rate", "keys", "distribution", "out_of_order", "late", "tombstones", "garbage", "ask"),
 )
 _POLICY = ("target_restore_s", "disk_budget_bytes", "min_gain", "max_store_absence_ms")
 
@@ -96,7 +96,11 @@ class Request:
             return []
         tls = serve.get("tls", {}).get("existingSecret")
         server = f"--server={'https' if tls else 'http'}://{self.name}-serve:8088"
-        return [server, *([f"--server-ca={SERVE_CA}"] if tls else [])]
+        return [server, *self._server_ca()]
+
+    def _server_ca(self) -> list[str]:
+        tls = self.serve_values().get("tls", {}).get("existingSecret")
+        return [f"--server-ca={SERVE_CA}"] if tls else []
 
     def deploy_arguments(self) -> list[str]:
         """For `deploy`."""
@@ -132,7 +136,12 @@ class Request:
             *self.chaos_arguments(),
             *(f"--{name.replace('_', '-')}={_listed(self.params[name])}"
               for name in _CHAOS_OPTIONS if self.params[name] not in (None, [], "")),
+            *self._server_ca(),
         ]  # fmt: skip
+
+    def workload_arguments(self) -> list[str]:
+        """For `chaos workload`, which reads from query servers, too."""
+        return [*self.chaos_arguments(), *self._server_ca()]
 
     def chaos_arguments(self) -> list[str]:
         """For the other commands of `chaos`, which find the rest in the run's folder."""

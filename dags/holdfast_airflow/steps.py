@@ -9,7 +9,7 @@ planned no longer fits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast_airflow.request import Request
 
@@ -153,10 +153,11 @@ PRECHECK = Step(
     _PRELUDE + 'run chaos precheck "$@"\necho \'{"ok": true}\' > "$OUTCOME"\n',
     Request.precheck_arguments,
     breaker=True,
+    asker=True,
     once=True,
 )
 BASELINE = _chaos("baseline", breaker=True)
-WORKLOAD = _chaos("workload")
+WORKLOAD = replace(_chaos("workload"), arguments=Request.workload_arguments, asker=True)
 # A second time would be a second run.
 NEMESIS = _chaos("nemesis", breaker=True, once=True)
 HEAL = _chaos("heal", breaker=True)

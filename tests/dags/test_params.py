@@ -168,6 +168,8 @@ def test_the_smoke_check_asks_query_servers_it_can_ask(
         {"faults": ["explode"]},
         {"moments": ["random", "random"]},
         {"components": ["driver;id"]},
+        {"ask": "movies-serve:8088"},
+        {"ask": "http://a:1 --token-file=x"},
         {"name": None},
     ],
     ids=str,
@@ -195,6 +197,22 @@ def test_arguments_of_a_chaos_run(chaos_params: dict[str, Any]) -> None:
     local = Request.of({**asked, "target": "local", "home": "/h"}, "r")
     assert local.chaos_arguments() == ["--run=r", "--home=/h"]
     assert not [a for a in local.precheck_arguments() if a.startswith("--namespace")]
+
+
+def test_a_chaos_run_reads_from_the_query_servers_that_are_named(
+    chaos_params: dict[str, Any],
+) -> None:
+    serve = {"enabled": True, "tls": {"existingSecret": "serve-tls"}}
+    asked = {**chaos_params, "ask": "https://a:1,https://b:1", "values": {"serve": serve}}
+    request = Request.of(asked, "r")
+    ca = "--server-ca=/etc/holdfast/serve-tls/ca.crt"
+    assert request.precheck_arguments()[-2:] == ["--ask=https://a:1,https://b:1", ca]
+    assert request.workload_arguments() == [*request.chaos_arguments(), ca]
+    local = Request.of({**asked, "target": "local"}, "r")
+    assert ca not in [*local.precheck_arguments(), *local.workload_arguments()]
+    nobody = Request.of({**chaos_params, "ask": "none"}, "r")
+    assert nobody.precheck_arguments()[-1] == "--ask=none"
+    assert nobody.workload_arguments() == nobody.chaos_arguments()
 
 
 @pytest.mark.parametrize(

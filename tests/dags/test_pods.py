@@ -164,13 +164,26 @@ def test_a_sidecar_ends_with_its_pod(params: dict[str, Any]) -> None:
     assert 'trap "exit 0" INT TERM;' in sidecar["command"][2]
 
 
+SERVE = {
+    "enabled": True,
+    "auth": {"existingSecret": "who-may", "testTokenKey": "smoke"},
+    "tls": {"existingSecret": "serve-tls"},
+}
+
+
+def test_of_a_chaos_run_those_have_the_query_servers_token_that_ask_them(
+    chaos_params: dict[str, Any],
+) -> None:
+    having = set()
+    for step in CHAOS_STEPS:
+        pod = _chaos_pod(step, {**chaos_params, "values": {"serve": SERVE}})
+        names = {variable["name"] for variable in pod["spec"]["containers"][0]["env"]}
+        having |= {step.name} if "HOLDFAST_CLI_SERVER_TOKEN" in names else set()
+    assert having == {"precheck", "workload"}
+
+
 def test_only_the_smoke_check_has_the_query_servers_token(params: dict[str, Any]) -> None:
-    serve = {
-        "enabled": True,
-        "auth": {"existingSecret": "who-may", "testTokenKey": "smoke"},
-        "tls": {"existingSecret": "serve-tls"},
-    }
-    given = {**params, "values": {"serve": serve}}
+    given = {**params, "values": {"serve": SERVE}}
     base = _pod_of(steps.SMOKE, given)["spec"]["containers"][0]
     token = next(v for v in base["env"] if v["name"] == "HOLDFAST_CLI_SERVER_TOKEN")
     assert token["valueFrom"] == {"secretKeyRef": {"name": "who-may", "key": "smoke"}}

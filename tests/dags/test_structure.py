@@ -100,12 +100,14 @@ def test_a_job_to_break_every_night_makes_a_schedule(
 ) -> None:
     monkeypatch.setenv("HOLDFAST_CHAOS_JOB", "movies")
     monkeypatch.setenv("HOLDFAST_CHAOS_CONFIRM", "movies")
+    monkeypatch.setenv("HOLDFAST_CHAOS_PARAMS", '{"ask": "none", "rate": 50}')
     nightly = DagBag(dags_folder / f"{DAILY}.py", bundle_name="dags-folder")
     assert nightly.import_errors == {}
     dag = nightly.dags[DAILY]
     assert dag.timetable.can_be_scheduled
     params = dag.params.dump()
     assert (params["name"], params["confirm"], params["rounds"]) == ("movies", "movies", 5)
+    assert (params["ask"], params["rate"]) == ("none", 50)
 
 
 def test_the_steps_of_a_compaction(bag: DagBag) -> None:

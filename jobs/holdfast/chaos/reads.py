@@ -10,8 +10,9 @@ import random
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 from holdfast.chaos.answers import READ
@@ -23,7 +24,7 @@ from holdfast.errors import HoldfastError
 from holdfast.types.schema import Base
 from holdfast.types.topology import Topology
 
-__all__ = ["reading"]
+__all__ = ["Access", "reading"]
 
 _PER_SERVER = 2  # sessions
 _PAUSE_S = 0.1
@@ -33,19 +34,40 @@ _ONE_WINDOW = 0.5  # share of the look-ups of a windowed table
 _SCAN = {"ksql.query.pull.table.scan.enabled": True}
 
 
+@dataclass(frozen=True)
+class Access:
+    """What sessions show servers, and know them by; it is in no file of a run."""
+
+    token: str = field(default="", repr=False)
+    verify: SSLContext | bool = True
+
+    def client(self, servers: Sequence[str], retry_s: float = _GIVE_UP_S) -> Client:
+        """A client of theirs; close it."""
+        return Client(
+            servers, token=self.token, verify=self.verify, timeout_s=_ANSWER_S, retry_s=retry_s
+        )
+
+
 @contextmanager
-def reading(folder: Path, topology: Topology, servers: Sequence[str], seed: int) -> Iterator[None]:
+def reading(
+    folder: Path,
+    topology: Topology,
+    servers: Sequence[str],
+    seed: int,
+    access: Access | None = None,
+) -> Iterator[None]:
     """Sessions read while the context lasts; without servers there are none.
 
     Args:
         folder: of the run; each session has a file of its own, `reader-<number>.jsonl`.
         servers: addresses; each is the first one of as many sessions as the others.
     """
+    access = access or Access()
     stop = threading.Event()
     sessions = [
         threading.Thread(
-            target=_Session(folder, topology, [*servers[at:], *servers[:at]], number, seed).run,
-            args=(stop,),
+            target=_Session(folder, topology, number, seed).run,
+            args=(access, [*servers[at:], *servers[:at]], stop),
             name=f"reader-{number}",
         )
         for number in range(_PER_SERVER * len(servers))
@@ -64,19 +86,17 @@ def reading(folder: Path, topology: Topology, servers: Sequence[str], seed: int)
 class _Session:
     """Owns the positions it was told, by table and state partition."""
 
-    def __init__(
-        self, folder: Path, topology: Topology, servers: Sequence[str], number: int, seed: int
-    ) -> None:
-        self._folder, self._servers, self._number = folder, servers, number
+    def __init__(self, folder: Path, topology: Topology, number: int, seed: int) -> None:
+        self._folder, self._number = folder, number
         self._tables = {n: _Table(table) for n, table in asked_tables(topology).tables.items()}
         self._chance = random.Random(seed * 1_000 + number)
         self._seen: dict[str, dict[int, Partition]] = {name: {} for name in self._tables}
 
-    def run(self, stop: threading.Event) -> None:
+    def run(self, access: Access, servers: Sequence[str], stop: threading.Event) -> None:
         """Reads one key after the other until it is stopped."""
         with (
             HistoryWriter(self._folder, f"reader-{self._number}") as history,
-            Client(self._servers, timeout_s=_ANSWER_S, retry_s=_GIVE_UP_S) as client,
+            access.client(servers) as client,
         ):
             while self._tables and not stop.wait(_PAUSE_S):
                 table = self._chance.choice(list(self._tables.values()))

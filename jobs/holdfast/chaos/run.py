@@ -18,7 +18,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import median
@@ -26,7 +26,7 @@ from statistics import median
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
 from holdfast.chaos.nemesis import Nemesis
 from holdfast.chaos.observe import Observer, marker_topic
-from holdfast.chaos.reads import reading
+from holdfast.chaos.reads import Access, reading
 from holdfast.chaos.run_file import RunFile
 from holdfast.chaos.sampler import Sampler
 from holdfast.chaos.target import Target
@@ -63,6 +63,7 @@ class Run:
         find_target: where the job runs; asked by the steps that need it, others may run where
             nobody may look.
         tell: gets a line for people now and then.
+        access: to the query servers that are read from.
     """
 
     folder: Path
@@ -71,6 +72,7 @@ class Run:
     settings: Settings
     find_target: Callable[[], Target]
     tell: Callable[[str], None]
+    access: Access = field(default_factory=Access)
 
     @cached_property
     def target(self) -> Target:
@@ -116,7 +118,7 @@ class Run:
         with (
             self._phase("workload"),
             HistoryWriter(self.folder, "workload") as history,
-            reading(self.folder, self.topology, asked.servers, asked.seed),
+            reading(self.folder, self.topology, asked.servers, asked.seed, self.access),
         ):
             sources, client = input_sources(self.topology), self.settings.client()
             load = Workload(self._load(self.folder.name), sources, client, history, before)

@@ -112,5 +112,8 @@ class Target(Protocol):
     def recovered(self, victims: Sequence[Victim]) -> bool:
         """Are there as many living, ready successors as victims (the same ones for PAUSE)?"""
 
+    def query_servers(self) -> tuple[str, ...]:
+        """Addresses of those beside the job that can be reached from here, by number."""
+
     def job_status(self) -> dict[str, Any] | None:
         """What the driver's /status says; None when nobody answers."""

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["alive", "claims", "ending", "identity", "ready", "restarts", "seen", "uid"]
+__all__ = [
+    "alive",
+    "claims",
+    "ending",
+    "identity",
+    "ready",
+    "restarts",
+    "seen",
+    "served_at",
+    "uid",
+]
 
 Object = dict[str, Any]
 
@@ -55,6 +65,15 @@ def claims(pod: Object) -> list[str]:
     return [
         v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
     ]
+
+
+def served_at(pod: Object) -> str:
+    """The address of a query server, in its StatefulSet's headless service."""
+    spec = pod["spec"]
+    container = spec["containers"][0]
+    secure = any(str(arg).startswith("--tls-cert=") for arg in container.get("args", ()))
+    port = container["ports"][0]["containerPort"]
+    return f"http{'s' if secure else ''}://{spec['hostname']}.{spec['subdomain']}:{port}"
 
 
 def _container(pod: Object) -> Object:

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, Fault
 from holdfast.chaos.target import Hook, Landing, Victim
 from holdfast.deploy import kube_pods
 from holdfast.deploy.deployment import fetch_status
@@ -167,11 +167,21 @@ class KubernetesTarget:
     def recovered(self, victims: Sequence[Victim]) -> bool:
         """Is the job ready, and every victim's pod, be it the same or its successor?"""
         pods = [self._places.pod(v.component, v.name) for v in victims]
-        pods += [pod for c in (DRIVER, EXECUTOR) for pod in self._places.all(c)]
+        parts = (DRIVER, EXECUTOR) if victims else (DRIVER, EXECUTOR, SERVER)
+        pods += [pod for c in parts for pod in self._places.all(c)]
         if not all(map(kube_pods.ready, pods)):
             return False
         status = self.job_status()
         return status is not None and bool(status.get("ready"))
+
+    def query_servers(self) -> tuple[str, ...]:
+        """Those of the release, each by the name that its peers have for it.
+
+        Such names are known in the release's namespace only: elsewhere there are none.
+        """
+        if not in_a_pod():
+            return ()
+        return tuple(map(kube_pods.served_at, self._places.all(SERVER)))
 
     def job_status(self) -> dict[str, Any] | None:
         """What the driver's /status says; None when nobody answers."""

@@ -185,6 +185,10 @@ class LocalTarget:
         enough = len(executors) >= self._settings.placement.executors
         return enough and status is not None and bool(status.get("ready"))
 
+    def query_servers(self) -> tuple[str, ...]:
+        """Those of the deployment."""
+        return self._servers.addresses
+
     def job_status(self) -> dict[str, Any] | None:
         """What the present driver's /status says."""
         told, record = JobStatus.read(self._status), self._processes.driver()

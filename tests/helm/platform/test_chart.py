@@ -254,9 +254,10 @@ def test_the_daily_run_is_off_until_it_has_a_job(render: Render) -> None:
         return _environment(pods["Deployment/airflow-dag-processor"]["containers"][0])
 
     assert "HOLDFAST_CHAOS_JOB" not in processor({})
-    daily = {"chaos": {"daily": {"job": "movies", "confirm": "movies"}}}
-    assert processor(daily)["HOLDFAST_CHAOS_JOB"] == "movies"
-    assert processor(daily)["HOLDFAST_CHAOS_CONFIRM"] == "movies"
+    daily = {"job": "movies", "confirm": "movies", "params": {"ask": "none"}}
+    given = processor({"chaos": {"daily": daily}})
+    found = [given[f"HOLDFAST_CHAOS_{name}"] for name in ("JOB", "CONFIRM", "PARAMS")]
+    assert found == ["movies", "movies", '{"ask":"none"}']
 
 
 def _targets(manifests: list[Manifest]) -> dict[str, str]:

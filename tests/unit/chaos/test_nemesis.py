@@ -87,6 +87,9 @@ class Place:
     def recovered(self, victims: Sequence[Victim]) -> bool:
         return self.recovers and not self.stopped
 
+    def query_servers(self) -> tuple[str, ...]:
+        return ()
+
     def job_status(self) -> dict[str, Any] | None:
         return {"ready": True}
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.chaos.reads import Access
 from holdfast.chaos.run_file import RunFile
+from holdfast.cli.chaos import reading
 from holdfast.cli.main import main
+from holdfast.local.probe import free_port
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job
 
 SQL = (
@@ -108,13 +114,74 @@ def test_a_job_that_is_not_ready_or_not_there_is_refused(
     assert "There is no deployment other" in capsys.readouterr().err
 
 
+@contextmanager
+def _query_server(tables: Sequence[str], token: str = "") -> Iterator[str]:
+    """Tells which tables it has who shows the token."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.headers.get("Authorization", "") == (f"Bearer {token}" if token else "")
+            told = {"tables": [{"name": name} for name in tables]} if known else {"message": "who?"}
+            body = json.dumps(told).encode()
+            self.send_response(200 if known else 401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 def test_query_servers_are_named_or_started_with_a_job_of_the_run_s_own(
     job: LocalJob, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _precheck(job, "--run", "read", "--ask", "http://a:1, http://b:1") == 0
-    assert RunFile.read(job.home / "chaos" / "read").servers == ("http://a:1", "http://b:1")
+    with _query_server(["T", "OTHER"]) as a, _query_server(["T"]) as b:
+        assert _precheck(job, "--run", "read", "--ask", f"{a}, {b}") == 0
+    assert RunFile.read(job.home / "chaos" / "read").servers == (a, b)
+    assert _precheck(job, "--run", "nobody", "--ask", "none") == 0
+    assert RunFile.read(job.home / "chaos" / "nobody").servers == ()
     assert _precheck(job, "--run", "not", "--servers", "2") == 2
     assert "--servers starts query servers beside a job" in capsys.readouterr().err
+
+
+def test_a_token_comes_from_a_file_or_the_environment_and_is_written_nowhere(
+    job: LocalJob,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("a-secret\n")
+    with _query_server(["T"], token="a-secret") as url:
+        assert _precheck(job, "--dry-run", "--ask", url) == 2
+        assert "cannot be read from: who?" in capsys.readouterr().err
+        assert _precheck(job, "--run", "file", "--ask", url, "--token-file", str(file)) == 0
+        monkeypatch.setenv("HOLDFAST_CLI_SERVER_TOKEN", "a-secret")
+        assert _precheck(job, "--dry-run", "--ask", url) == 0
+    assert "a-secret" not in capsys.readouterr().out
+    assert "a-secret" not in (job.home / "chaos" / "file" / "run.json").read_text()
+    assert "a-secret" not in repr(Access("a-secret"))
+
+
+def test_servers_that_do_not_answer_or_have_other_tables_are_refused(
+    job: LocalJob, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_SERVED_S", 0.1)
+    assert _precheck(job, "--dry-run", "--ask", f"http://127.0.0.1:{free_port()}") == 2
+    assert "cannot be read from" in capsys.readouterr().err
+    with _query_server(["OTHER"]) as url:
+        assert _precheck(job, "--dry-run", "--ask", url) == 2
+    assert f"The query server {url} shows no T." in capsys.readouterr().err
 
 
 def test_steps_refuse_a_run_that_nobody_has_begun(

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.chaos.faults import Fault
 from holdfast.chaos.target import Victim
-from holdfast.deploy import kube_cut_off, kube_scripts
+from holdfast.deploy import kube_cut_off, kube_scripts, nemesis_kubernetes
 from holdfast.deploy.kube_client import Executed
 from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
 from holdfast.errors import Refused, Retriable
@@ -81,6 +81,39 @@ def test_the_chart_s_query_servers_are_the_component_server(
     kube.add(JOB, "movies-serve-0", job_labels("serve"))
     assert set(target.faults) == {"driver", "executor", "server"}
     assert [v.name for v in target.victims("server")] == ["movies-serve-0"]
+
+
+def _served(kube: FakeKube, number: int, *arguments: str) -> None:
+    kube.add(JOB, f"movies-serve-{number}", job_labels("serve"))["spec"] |= {
+        "hostname": f"movies-serve-{number}",
+        "subdomain": "movies-serve-pods",
+        "containers": [{"args": ["serve", *arguments], "ports": [{"containerPort": 8088}]}],
+    }
+
+
+def test_query_servers_of_the_release_are_found_by_who_can_reach_them(
+    kube: FakeKube, target: KubernetesTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert target.query_servers() == ()
+    monkeypatch.setattr(nemesis_kubernetes, "in_a_pod", lambda: True)
+    assert target.query_servers() == ()
+    _served(kube, 0)
+    _served(kube, 1, "--tls-cert=/etc/tls.crt")
+    assert target.query_servers() == (
+        "http://movies-serve-0.movies-serve-pods:8088",
+        "https://movies-serve-1.movies-serve-pods:8088",
+    )
+
+
+def test_in_the_end_query_servers_are_to_be_ready_as_well(
+    kube: FakeKube, target: KubernetesTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "job_status", lambda: {"ready": True})
+    _served(kube, 0)
+    assert target.recovered(())
+    kube.there[JOB, "movies-serve-0"]["status"]["containerStatuses"][0]["ready"] = False
+    assert not target.recovered(())
+    assert target.recovered([_executor(target)]), "an executor's recovery does not wait for them"
 
 
 def test_nothing_is_done_to_a_pod_that_lost_its_label_or_is_another_by_now(

@@ -12,6 +12,9 @@
 {{- with .Values.chaos.daily.job }}
 - {name: HOLDFAST_CHAOS_JOB, value: {{ . | quote }}}
 - {name: HOLDFAST_CHAOS_CONFIRM, value: {{ $.Values.chaos.daily.confirm | quote }}}
+{{- with $.Values.chaos.daily.params }}
+- {name: HOLDFAST_CHAOS_PARAMS, value: {{ toJson . | quote }}}
+{{- end }}
 {{- end }}
 - {name: HOLDFAST_COMPACTION_SCHEDULE, value: {{ ternary .Values.compaction.schedule "" .Values.compaction.enabled | quote }}}
 {{- with .Values.compaction.params }}

@@ -2,6 +2,7 @@
 
 options.py     what can be asked of a run
 opening.py     a run's folder, job and target
+reading.py     which query servers are read from, and how they are let in
 precheck.py    may this be done here, and what comes when: writes run.json
 steps.py       the steps between, each a command
 verdicts.py    verify and report

@@ -57,7 +57,7 @@ def _run(ctx: click.Context, job: JobOptions, plan: PlanOptions, own: bool, as_j
     ):
         _, asked = plan_run(job, plan, own=own)
         click.echo("\n".join(schedule_lines(asked)), err=True)
-        opened = open_run(asked.run, job.home, tell)
+        opened = open_run(asked.run, job.home, tell, plan.access)
         opened.baseline()
         _break(opened)
         status = verdicts.finish(opened, as_json=as_json)

@@ -12,6 +12,7 @@ from holdfast.cli.options import Job, Sql, load_job
 from holdfast.errors import Refused
 
 if TYPE_CHECKING:
+    from holdfast.chaos.reads import Access
     from holdfast.chaos.run import Run
     from holdfast.chaos.run_file import RunFile
     from holdfast.chaos.target import Target
@@ -32,12 +33,15 @@ def target_of(target: str, namespace: str, name: str, settings: Settings) -> Tar
     return KubernetesTarget(namespace, name)
 
 
-def open_run(run: str, home: str | None, tell: Callable[[str], None]) -> Run:
-    """A run that `precheck` has written down.
+def open_run(
+    run: str, home: str | None, tell: Callable[[str], None], access: Access | None = None
+) -> Run:
+    """A run that `precheck` has written down; `access` is for what reads from query servers.
 
     Raises:
         Refused: there is none of that name.
     """
+    from holdfast.chaos.reads import Access
     from holdfast.chaos.run import Run
     from holdfast.chaos.run_file import RunFile, run_folder
 
@@ -48,7 +52,7 @@ def open_run(run: str, home: str | None, tell: Callable[[str], None]) -> Run:
     def target() -> Target:
         return target_of(asked.target, asked.namespace, asked.name, job.settings)
 
-    return Run(folder, asked, job.topology, job.settings, target, tell)
+    return Run(folder, asked, job.topology, job.settings, target, tell, access or Access())
 
 
 def job_of(asked: RunFile, folder: Path, home: str | None) -> Job:

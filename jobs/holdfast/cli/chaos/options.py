@@ -8,14 +8,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from holdfast.chaos.faults import Fault, Moment
 from holdfast.chaos.records import LoadShape
+from holdfast.cli.chaos.reading import NOBODY, access_options
 from holdfast.cli.options import Sql, home_option
 from holdfast.cli.targets import namespace_option, target_option
+
+if TYPE_CHECKING:
+    from holdfast.chaos.reads import Access
 
 __all__ = ["JobOptions", "PlanOptions", "job_and_plan_options", "run_options"]
 
@@ -50,6 +54,7 @@ class PlanOptions:
     load: LoadShape
     servers: int
     ask: tuple[str, ...]
+    access: Access
     confirm: str
 
 
@@ -69,7 +74,7 @@ def job_and_plan_options(function: Callable[..., _R]) -> Callable[..., _R]:
 
     for option in reversed(_options()):
         command = option(command)
-    return namespace_option(target_option(home_option(command)))
+    return namespace_option(target_option(home_option(access_options(command))))
 
 
 def _options() -> list[Callable[[Any], Any]]:
@@ -104,7 +109,11 @@ def _options() -> list[Callable[[Any], Any]]:
             "--servers", type=click.IntRange(min=0), default=0, show_default=True,
             help="Query servers to start with --own; they are read from all the time.",
         ),
-        click.option("--ask", metavar="URL,URL", help="Query servers of NAME to read from."),
+        click.option(
+            "--ask", metavar="URL,URL",
+            help=f"Query servers of NAME to read from; {NOBODY}: no reads.  [default: those beside "
+            "it; on Kubernetes when this runs in a pod]",
+        ),
         click.option(
             "--confirm", default="", metavar="NAME",
             help="The job's name once more, outside of a namespace for development.",
@@ -153,6 +162,7 @@ def _plan(given: dict[str, Any]) -> PlanOptions:
         load=load,
         servers=given.pop("servers"),
         ask=_words(given.pop("ask")),
+        access=given.pop("access"),
         confirm=given.pop("confirm"),
     )
 

@@ -14,6 +14,7 @@ import orjson
 from holdfast import __version__
 from holdfast.cli.chaos.opening import asked_job, target_of
 from holdfast.cli.chaos.options import JobOptions, PlanOptions, job_and_plan_options
+from holdfast.cli.chaos.reading import read_servers, refuse_unread
 from holdfast.cli.options import Job, json_errors, json_option
 from holdfast.errors import Refused
 
@@ -62,6 +63,8 @@ def plan_run(
     _refuse_unconfirmed(options, plan, target)
     _refuse_unready(options.name, target)
     _refuse_load(job, plan)
+    servers = read_servers(plan, target, own=own)
+    refuse_unread(servers, job.topology, plan.access)
     folder = run_folder(job.settings.home, plan.run)
     asked = RunFile(
         run=plan.run,
@@ -75,7 +78,7 @@ def plan_run(
         schedule=schedule(plan.seed, asked_faults(job, plan, target)),
         rate=plan.rate,
         load=plan.load,
-        servers=_servers(options, plan, job, own=own),
+        servers=servers,
         own=own,
         version=__version__,
         commit=source_commit(),
@@ -130,20 +133,6 @@ def _refuse_unconfirmed(options: JobOptions, plan: PlanOptions, target: Target) 
         cause="breaking a job there is something a person has to want",
         action=f"add --confirm {options.name} if you do",
     )
-
-
-def _servers(options: JobOptions, plan: PlanOptions, job: Job, *, own: bool) -> tuple[str, ...]:
-    """Addresses of the query servers to read from: those that were named, else started here."""
-    from holdfast.deploy.local_servers import LocalServers
-
-    if plan.servers and not own:
-        raise Refused(
-            "--servers starts query servers beside a job of the run's own.",
-            action="add --own, or name the servers that are there (--ask URL,URL)",
-        )
-    if plan.ask or options.target != "local":
-        return plan.ask
-    return LocalServers(Path(job.settings.home), options.name).addresses
 
 
 def _refuse_unready(name: str, target: Target) -> None:

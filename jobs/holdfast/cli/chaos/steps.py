@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 import orjson
 
 from holdfast.cli.chaos.opening import open_run
 from holdfast.cli.chaos.options import run_options
+from holdfast.cli.chaos.reading import access_options
 from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
 from holdfast.cli.progress import reporter
+
+if TYPE_CHECKING:
+    from holdfast.chaos.reads import Access
 
 __all__ = ["baseline", "heal", "nemesis", "quiesce", "workload"]
 
@@ -33,11 +38,15 @@ def baseline(run: str, home: str | None, as_json: bool) -> None:
 
 @click.command("workload")
 @run_options
+@access_options
 @json_option
-def workload(run: str, home: str | None, as_json: bool) -> None:
-    """Write numbered records into the job's input topics until the nemesis has finished."""
+def workload(run: str, home: str | None, access: Access, as_json: bool) -> None:
+    """Write numbered records into the job's input topics until the nemesis has finished.
+
+    Reads from the run's query servers meanwhile.
+    """
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
-        sent = open_run(run, home, tell).workload()
+        sent = open_run(run, home, tell, access).workload()
     _told(run, "workload", as_json=as_json, words=f"{sent:,} records", sent=sent)
 
 
