@@ -72,7 +72,7 @@ chaos-local: setup
 .PHONY: chaos-kubernetes
 chaos-kubernetes: platform
 	@$(MAKE) images IMAGES=holdfast-chaos
-	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' CHAOS_CONF='$(CHAOS_CONF)' k8s/kind/chaos
+	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' CHAOS_SERVERS='$(CHAOS_SERVERS)' CHAOS_CONF='$(CHAOS_CONF)' k8s/kind/chaos
 
 BENCH_ARGS ?=
 PROFILE_ARGS ?=

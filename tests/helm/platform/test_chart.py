@@ -229,10 +229,14 @@ def test_with_strimzi_it_may_read_and_patch_kafka_topics_and_nothing_else(render
             assert environment["HOLDFAST_STRIMZI_NAMESPACE"] == "brokers"
 
 
+def _processor(render: Render, values: dict[str, Any]) -> dict[str, str]:
+    pods = dict(_pods(render(CHART, values)))
+    return _environment(pods["Deployment/airflow-dag-processor"]["containers"][0])
+
+
 def test_surveys_come_when_they_are_asked_for_and_as(render: Render) -> None:
     def processor(values: dict[str, Any]) -> dict[str, str]:
-        pods = dict(_pods(render(CHART, {"compaction": values})))
-        return _environment(pods["Deployment/airflow-dag-processor"]["containers"][0])
+        return _processor(render, {"compaction": values})
 
     assert processor({})["HOLDFAST_COMPACTION_SCHEDULE"] == "0 4 * * 0"
     assert "HOLDFAST_COMPACTION_PARAMS" not in processor({})
@@ -249,13 +253,9 @@ def test_without_compaction_there_is_nothing_of_it(render: Render) -> None:
 
 
 def test_the_daily_run_is_off_until_it_has_a_job(render: Render) -> None:
-    def processor(values: dict[str, Any]) -> dict[str, str]:
-        pods = dict(_pods(render(CHART, values)))
-        return _environment(pods["Deployment/airflow-dag-processor"]["containers"][0])
-
-    assert "HOLDFAST_CHAOS_JOB" not in processor({})
+    assert "HOLDFAST_CHAOS_JOB" not in _processor(render, {})
     daily = {"job": "movies", "confirm": "movies", "params": {"ask": "none"}}
-    given = processor({"chaos": {"daily": daily}})
+    given = _processor(render, {"chaos": {"daily": daily}})
     found = [given[f"HOLDFAST_CHAOS_{name}"] for name in ("JOB", "CONFIRM", "PARAMS")]
     assert found == ["movies", "movies", '{"ask":"none"}']
 
