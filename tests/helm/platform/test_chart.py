@@ -242,9 +242,8 @@ def test_surveys_come_when_they_are_asked_for_and_as(render: Render) -> None:
     assert "HOLDFAST_COMPACTION_PARAMS" not in processor({})
     assert processor({"schedule": ""})["HOLDFAST_COMPACTION_SCHEDULE"] == ""
     assert processor({"enabled": False})["HOLDFAST_COMPACTION_SCHEDULE"] == ""
-    given = processor({"params": {"target_restore_s": 60, "jobs": ["movies"]}})
-    found = json.loads(given["HOLDFAST_COMPACTION_PARAMS"])
-    assert found == {"target_restore_s": 60, "jobs": ["movies"]}
+    params = {"target_restore_s": 60, "jobs": ["movies"]}
+    assert json.loads(processor({"params": params})["HOLDFAST_COMPACTION_PARAMS"]) == params
 
 
 def test_without_compaction_there_is_nothing_of_it(render: Render) -> None:
