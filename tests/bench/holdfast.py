@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from holdfast.types.ids import consumer_group
+from holdfast.types.ids import changelog_topic, consumer_group
 from holdfast.types.status import JobState, JobStatus, status_path
 from tests.bench.peers import Case, Command, Restored
 from tests.bench.workloads import PARTITIONS, Query
@@ -81,6 +81,10 @@ class Holdfast:
 
     def group(self, case: Case) -> str:
         return consumer_group(case.application, self._query_id(case))
+
+    def changelog(self, case: Case) -> str:
+        """The topic that query servers follow."""
+        return changelog_topic(case.application, self._query_id(case))
 
     def state_folders(self, case: Case) -> list[Path]:
         return [case.folder / "state", case.folder / "run"]

@@ -29,7 +29,7 @@ from tests.bench.running import Running
 from tests.bench.runs import Run, judged
 from tests.bench.workloads import INPUTS, PARTITIONS
 
-__all__ = ["RATE", "latency"]
+__all__ = ["RATE", "latency", "load"]
 
 RATE = 10_000
 _TICK_S = 0.01
@@ -47,7 +47,7 @@ def latency(run: Run, warm_s: float, seconds: float) -> Outcome:
     case's input topic must be empty; the outcome's records are what the load wrote.
     """
     with Running(run.peer, run.case) as running:
-        with _load(run), _Sink(run) as sink:
+        with load(run.cluster.bootstrap, run.case.input_topic), _Sink(run) as sink:
             _await(run, running, 1)
             _catch_up(run, running)
             _watch(running, warm_s)
@@ -100,18 +100,16 @@ def _watch(running: Running, seconds: float) -> None:
 
 
 @contextmanager
-def _load(run: Run) -> Iterator[None]:
-    """The load runs inside; at its end everything it wrote has been delivered."""
-    argv = [sys.executable, "-m", "tests.bench.latency", run.cluster.bootstrap]
+def load(bootstrap: str, topic: str) -> Iterator[None]:
+    """`RATE` records a second are written inside; at its end all of them have been delivered."""
+    argv = [sys.executable, "-m", "tests.bench.latency", bootstrap, topic]
     paths = os.pathsep.join([str(_ROOT), str(_ROOT / "jobs")])
-    load = subprocess.Popen(
-        [*argv, run.case.input_topic], env={**os.environ, "PYTHONPATH": paths}, cwd=_ROOT
-    )
+    process = subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": paths}, cwd=_ROOT)
     try:
         yield
     finally:
-        load.send_signal(signal.SIGTERM)
-        if load.wait(60):
+        process.send_signal(signal.SIGTERM)
+        if process.wait(60):
             raise RuntimeError("the load did not end well")
 
 

@@ -2,8 +2,9 @@
 
 Look-ups by key over HTTP from 64 connections, the server on one core and the load on another:
 `holdfast serve` beside Kafka Streams' interactive queries behind the JDK's HTTP server.  Then a
-job runs into the table at full speed: how far the server is behind, and how long after a change
-is committed a push query's client has it.
+job runs into the table, at a steady rate and at full speed: how far the server is behind, and how
+long after a change is committed a push query's client has it.  Then processes of a small job are
+killed while its table is read.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -29,79 +30,62 @@ from tests.bench.broker import Cluster
 from tests.bench.holdfast import Holdfast, statements
 from tests.bench.input import made, write
 from tests.bench.kafka_streams import KafkaStreams
+from tests.bench.latency import RATE, load
 from tests.bench.machine import describe
 from tests.bench.measure import Mark, follow, memory_of
 from tests.bench.peers import Case, Command
 from tests.bench.running import Running
 from tests.bench.screen import Screen
+from tests.bench.serving_kills import kills as kills_of
 from tests.bench.serving_live import Live, live
+from tests.bench.serving_report import Answers, Found
 from tests.bench.workloads import INPUTS, Query
 
 _SERVER_CORE, _LOAD_CORE = 0, 1
-_LIMIT_S = 300.0
+_LIMIT_S, _POLL_S = 300.0, 0.2
+_PARTS = ("look-ups", "following", "kills")
 _ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Answers:
-    """Look-ups of one engine."""
-
-    engine: str
-    rate: float
-    p50_ms: float
-    p99_ms: float
-    memory_mb: float
-    wrong: int
-    failed: str
 
 
 @click.command()
 @click.option("--records", type=click.IntRange(1000), default=3_000_000, show_default=True)
 @click.option("--connections", type=click.IntRange(1), default=64, show_default=True)
 @click.option("--seconds", type=click.FloatRange(1), default=15.0, show_default=True)
+@click.option("--kills", type=click.IntRange(0), default=10, show_default=True)
+@click.option("--only", type=click.Choice(_PARTS), multiple=True, help="Parts.  [default: all]")
 @click.option("--home", type=Path, default=Path(".holdfast/bench"), help="Results and tools.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-def main(records: int, connections: int, seconds: float, home: Path, as_json: bool) -> None:
+def main(
+    records: int,
+    connections: int,
+    seconds: float,
+    kills: int,
+    only: Sequence[str],
+    home: Path,
+    as_json: bool,
+) -> None:
     """Measure query servers."""
-    home = home.absolute()
+    home, parts = home.absolute(), set(only or _PARTS)
+    found = Found(describe(), connections)
     with sigterm_interrupts():
-        answers, following = _Bench(home, records, connections, seconds).run()
-    machine = describe()
-    found = {
-        "machine": machine,
-        "look-ups": [vars(a) for a in answers],
-        "following": vars(following),
-    }
+        if parts - {"kills"}:
+            _Bench(home, records, connections, seconds).run(found, parts)
+        if "kills" in parts and kills:
+            _kill(home / "work-kills", kills, found)
     folder = home / time.strftime("serving-%Y%m%d-%H%M%S")
     folder.mkdir(parents=True)
-    (folder / "results.json").write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2))
-    text = _markdown(machine, connections, answers, following)
-    (folder / "report.md").write_text(text, encoding="utf-8")
-    click.echo(orjson.dumps(found).decode() if as_json else text)
+    told = found.as_json()
+    (folder / "results.json").write_bytes(orjson.dumps(told, option=orjson.OPT_INDENT_2))
+    (folder / "report.md").write_text(found.markdown(), encoding="utf-8")
+    click.echo(orjson.dumps(told).decode() if as_json else found.markdown())
     click.echo(f"{folder}/report.md, results.json", err=True)
 
 
-def _markdown(
-    machine: dict[str, str], connections: int, answers: Sequence[Answers], following: Live
-) -> str:
-    head = "".join(f"* {name}: {value}\n" for name, value in machine.items())
-    rows = "".join(
-        f"| {a.engine} | {a.rate:,.0f} | {a.p50_ms:.2f} | {a.p99_ms:.2f} | {a.memory_mb:,.0f} "
-        f"| {a.wrong} | {a.failed or '-'} |\n"
-        for a in answers
-    )
-    return (
-        f"# Reading a table\n\n{head}\n"
-        f"## Look-ups by key, {connections} connections, server on one core\n\n"
-        "| engine | a second | p50 ms | p99 ms | memory MB | wrong | failed |\n"
-        f"|---|---|---|---|---|---|---|\n{rows}\n"
-        "## While a job runs into the table at full speed\n\n"
-        "| | p50 | p99 | of |\n|---|---|---|---|\n"
-        f"| commit to push query's client, ms | {following.push_p50_ms:.0f} "
-        f"| {following.push_p99_ms:.0f} | {following.pushed} changes |\n"
-        f"| records that the server is behind | {following.lag_p50:,.0f} "
-        f"| {following.lag_p99:,.0f} | {following.looks} looks |\n"
-    )
+def _kill(work: Path, rounds: int, found: Found) -> None:
+    Screen().say(f"{rounds} kills, and look-ups meanwhile")
+    shutil.rmtree(work, ignore_errors=True)
+    found.killed, found.verdict = kills_of(work, rounds)
+    shutil.rmtree(work)
 
 
 class _Bench:
@@ -110,14 +94,16 @@ class _Bench:
     def __init__(self, home: Path, records: int, connections: int, seconds: float) -> None:
         self._home = home
         self._records = records
+        self._seconds = seconds
         self._load = (str(connections), str(seconds))
         self._screen = Screen()
         self._work = home / "work"
         self._cluster = Cluster(self._work / "broker", self._screen.say)
 
-    def run(self) -> tuple[list[Answers], Live]:
+    def run(self, found: Found, parts: set[str]) -> None:
         streams = KafkaStreams(self._home / "tools")
-        streams.prepare(self._screen.say)
+        if "look-ups" in parts:
+            streams.prepare(self._screen.say)
         shutil.rmtree(self._work, ignore_errors=True)
         self._cluster.start()
         try:
@@ -125,14 +111,18 @@ class _Bench:
             case = self._case("serving-holdfast", topic)
             self._fill(case)
             with self._serve(case) as (port, pid):
-                answers = [self._asked("holdfast", port, pid)]
-                _on_cores(pid, {_SERVER_CORE, _LOAD_CORE})
-                following = self._following(case, port)
-            answers.append(self._streams(streams, self._case("serving-streams", topic)))
+                if "look-ups" in parts:
+                    found.answers.append(self._asked("holdfast", port, pid))
+                if "following" in parts:
+                    _on_cores(pid, set(range(os.cpu_count() or 1)))
+                    found.following.append(self._steady(case, port, pid))
+                    found.following.append(self._catching_up(case, port, pid))
+            if "look-ups" in parts:
+                other = self._case("serving-streams", topic)
+                found.answers.append(self._streams(streams, other))
         finally:
             self._cluster.stop()
             shutil.rmtree(self._work, ignore_errors=True)
-        return answers, following
 
     def _write(self, name: str, records: int) -> str:
         self._cluster.create(name)
@@ -196,7 +186,7 @@ class _Bench:
         while time.monotonic() < deadline:
             if _is_level(f"http://127.0.0.1:{port}/v1/tables/totals"):
                 return
-            time.sleep(0.2)
+            time.sleep(_POLL_S)
         raise RuntimeError("the server did not become level in time")
 
     def _asked(self, engine: str, port: int, pid: int) -> Answers:
@@ -212,14 +202,45 @@ class _Bench:
             raise RuntimeError(f"the load ended with {load.returncode}")
         return Answers(engine, memory_mb=memory_of(pid) / 1e6, **orjson.loads(out))
 
-    def _following(self, case: Case, port: int) -> Live:
-        """A job with twice the input, and what a server's readers see meanwhile."""
+    def _steady(self, case: Case, port: int, pid: int) -> Live:
+        """A job that keeps up with its input, as running ones do."""
+        peer = Holdfast()
+        self._screen.say(f"the job takes {RATE:,} records/s, the server follows")
+        with Running(peer, case) as running, load(case.bootstrap, case.input_topic):
+            self._caught_up(peer.group(case), case, running)
+            with live(self._cluster, case, port, pid) as seen:
+                self._watch(running)
+        return seen.found(f"{RATE:,} records/s")
+
+    def _caught_up(self, group: str, case: Case, running: Running) -> None:
+        """Until it has committed something and is at most a second behind the load."""
+        before = self._cluster.committed(group, case.input_topic)
+        self._committed(group, case, running, before + 1)
+        deadline = time.monotonic() + _LIMIT_S
+        while True:
+            running.check()
+            done = self._cluster.committed(group, case.input_topic)
+            if self._cluster.size(case.input_topic) - done <= RATE:
+                return
+            if time.monotonic() > deadline:
+                raise RuntimeError("the job did not catch up with the load")
+            time.sleep(_POLL_S)
+
+    def _watch(self, running: Running) -> None:
+        deadline = time.monotonic() + self._seconds
+        while time.monotonic() < deadline:
+            running.check()
+            time.sleep(_POLL_S)
+
+    def _catching_up(self, case: Case, port: int, pid: int) -> Live:
+        """A job that has as many records before it as the table was filled from."""
         self._more(case.input_topic, self._records)
         peer = Holdfast()
-        self._screen.say("the job runs, the server follows")
-        with Running(peer, case) as running, live(self._cluster, case, port) as seen:
-            self._committed(peer.group(case), case, running, 2 * self._records)
-        return seen.found()
+        self._screen.say("the job runs at full speed, the server follows")
+        with Running(peer, case) as running, live(self._cluster, case, port, pid) as seen:
+            whole = self._cluster.size(case.input_topic)
+            self._committed(peer.group(case), case, running, whole)
+        return seen.found("full speed")
 
     def _streams(self, peer: KafkaStreams, case: Case) -> Answers:
         port = _free_port()
@@ -229,7 +250,8 @@ class _Bench:
         # Else the JDK's server waits 40 ms for the client's acknowledgement.
         asked = replace(command, argv=[java, "-Dsun.net.httpserver.nodelay=true", *rest, str(port)])
         with Running(_Asked(peer, asked), case) as running:
-            self._committed(peer.group(case), case, running, 2 * self._records)
+            whole = self._cluster.size(case.input_topic)
+            self._committed(peer.group(case), case, running, whole)
             _on_cores(running.pids[0], {_SERVER_CORE})
             return self._asked("kafka-streams", port, running.pids[0])
 

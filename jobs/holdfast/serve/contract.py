@@ -95,8 +95,8 @@ class PartitionState:
         stream_time_ms: highest event time in it, None before the first record or if not known.
         restoring: its first restore (or one after a loss) is not finished.
         server: id of the member that holds it.
-        rows: in the store, and `bytes` on disk: as last measured, a large store some seconds ago;
-            -1 while restoring and before that.
+        rows: in the store, and `bytes` on disk: as last measured, that of large stores a
+            minute ago or more; -1 while restoring and before that.
         checked_ms: when `end` was last confirmed, wall clock.
         error: why it is not followed any more; what it has is still served.
     """

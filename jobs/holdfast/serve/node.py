@@ -21,6 +21,7 @@ from holdfast.serve.follow.catalog import Script, ScriptCatalog
 from holdfast.serve.follow.follower import Follower, Key, Store, Wanted
 from holdfast.serve.follow.local import LocalReader
 from holdfast.serve.follow.log import Log
+from holdfast.serve.follow.standby import Standby
 from holdfast.state.volume import claim_ordinal
 from holdfast.transport.admin import Admin
 
@@ -29,6 +30,7 @@ __all__ = ["Node", "opened"]
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _ENDS_OLD_MS = 2_000  # an end that was seen longer ago is asked for
+_COUNTING = 0.02  # share of the time that may go into counting rows
 _CLAIM_S = 30.0  # for a process of the same server that was just killed
 
 
@@ -55,6 +57,8 @@ class Node:
         self.local = LocalReader(self.follower.standby, log, server)
         self.members = Members(plan, peers, self.follower.standbys, self.catalog.expected)
         self.reader = ClusterReader(self.local, self.members)
+        self._measured = 0  # how many stores, over all rounds
+        self._measure_from = 0.0
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
 
@@ -103,8 +107,19 @@ class Node:
         old = {s.table.topic for s in standbys if now_ms - s.checked_ms > _ENDS_OLD_MS}
         for topic in sorted(old):
             self.follower.seen_ends(topic, self._admin.end_offsets(topic))
-        for standby in standbys:
-            standby.measure()
+        self._measure(standbys)
+
+    def _measure(self, standbys: Sequence[Standby]) -> None:
+        """The next stores in turn; after what took long there is a longer rest."""
+        began = time.monotonic()
+        if began < self._measure_from:
+            return
+        for _ in standbys:
+            standbys[self._measured % len(standbys)].measure()
+            self._measured += 1
+            if time.monotonic() - began > _EVERY_S * _COUNTING:
+                break
+        self._measure_from = began + (time.monotonic() - began) / _COUNTING
 
     def _wanted(self) -> Mapping[Key, Wanted]:
         return {

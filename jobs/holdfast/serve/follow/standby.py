@@ -25,7 +25,6 @@ from holdfast.transport.reader import Chunk
 __all__ = ["Found", "Standby"]
 
 _TOUCH_MS = 60_000  # how often a store that has nothing to do says that it is level
-_COUNTS_SHARE = 0.01  # of the time may go into counting rows
 Pairs = list[tuple[bytes, bytes]]
 
 
@@ -57,7 +56,6 @@ class Standby:
         self._checked_ms = 0
         self._stats = StoreStats(-1, 0)
         self._measured_at = -1  # the position that they are of
-        self._measure_from = 0.0  # not again before
         self.error: str | None = None
 
     @property
@@ -235,12 +233,10 @@ class Standby:
         self._end, self._checked_ms = end, _now_ms()
 
     def measure(self) -> None:
-        """Count its rows and look at how much disk it takes, if it has changed; not too often."""
-        began, at = time.monotonic(), self.state().position
-        if not self.store.counted or at == self._measured_at or began < self._measure_from:
-            return
-        self._stats, self._measured_at = self.store.stats(), at
-        self._measure_from = began + (time.monotonic() - began) / _COUNTS_SHARE
+        """Count its rows and look at how much disk it takes, if it has changed."""
+        at = self.state().position
+        if self.store.counted and at != self._measured_at:
+            self._stats, self._measured_at = self.store.stats(), at
 
     @property
     def checked_ms(self) -> int:

@@ -15,7 +15,16 @@ from holdfast.serve.query.options import Options
 from holdfast.sql.reads import Box, Domain, Read
 from holdfast.sql.script import Script
 
-__all__ = ["EVERYTHING", "Access", "Lookup", "Range", "Ranges", "access_of", "stored_ranges"]
+__all__ = [
+    "EVERYTHING",
+    "Access",
+    "Lookup",
+    "Range",
+    "Ranges",
+    "Within",
+    "access_of",
+    "stored_within",
+]
 
 Range = tuple[bytes, bytes | None]
 _ANY = Domain()
@@ -66,22 +75,30 @@ def access_of(
     return EVERYTHING
 
 
-def stored_ranges(
-    read: Read, table: ServedTable, limits: ServeSettings
-) -> tuple[Range, ...] | None:
-    """Stored ranges with every row that can pass the WHERE clause; None: it may be any row."""
-    boxes, found = read.bounds.boxes, list[Range]()
+@dataclass(frozen=True)
+class Within:
+    """Stored ranges as `Ranges` has them; `exact`: every row in them passes the WHERE clause."""
+
+    ranges: tuple[Range, ...]
+    exact: bool
+
+
+def stored_within(read: Read, table: ServedTable, limits: ServeSettings) -> Within | None:
+    """Where the rows lie that can pass the WHERE clause; None: it may be any row."""
+    boxes, found, exact = read.bounds.boxes, list[Range](), read.bounds.exact
     if len(boxes) > limits.keys_max:
         return None
     for box in boxes:
         try:
-            part = _of_keys(box, table, limits) or _ranges([box], table)
+            named = _of_keys(box, table, limits)
+            part = _ranges([box], table) if named is None else named
         except Refused:  # a key that is out of its type's range
             return None
         if part is None:
             return None
+        exact = exact and named is not None
         found += part
-    return tuple(_merged(found))
+    return Within(tuple(_merged(found)), exact)
 
 
 def _of_keys(box: Box, table: ServedTable, limits: ServeSettings) -> list[Range] | None:

@@ -14,9 +14,9 @@ from holdfast.serve.query.access import (
     EVERYTHING,
     Access,
     Lookup,
-    Range,
+    Within,
     access_of,
-    stored_ranges,
+    stored_within,
 )
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.query.options import Options
@@ -59,7 +59,7 @@ class Plan:
     evaluation: Evaluation
     access: Access | None = None
     stream: bool = False
-    within: tuple[Range, ...] | None = None
+    within: Within | None = None
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Plans:
         read = plan_read(script, query, _source(table))
         _refuse_same_folded(script, read, table)
         if read.push:
-            within = None if stream else stored_ranges(read, table, self._limits)
-            evaluation = Evaluation(read, filtered=False)
+            within = None if stream else stored_within(read, table, self._limits)
+            evaluation = Evaluation(read, filtered=within is not None and within.exact)
             return Plan(read, table, evaluation, stream=stream, within=within)
         access: Access = EVERYTHING
         if not stream:

@@ -210,7 +210,7 @@ class Subscription:
     async def _made(self, change: Change, entry: Entry | None) -> pa.RecordBatch | None:
         """The rows of a change; after it the answer's token resumes behind the change."""
         plan, evaluation = self._plan, self._plan.evaluation
-        wanted = change if plan.within is None else narrowed(change, plan.within)
+        wanted = change if plan.within is None else narrowed(change, plan.within.ranges)
 
         async def made() -> Told:
             loop = asyncio.get_running_loop()

@@ -39,7 +39,7 @@ def change(keys: list[bytes]) -> Change:
 def kept(select: str, keys: list[bytes]) -> list[bytes]:
     plan = planned(select)
     assert plan.within is not None
-    part = narrowed(change(keys), plan.within)
+    part = narrowed(change(keys), plan.within.ranges)
     assert part.rows == [b"new " + k for k in part.keys]
     assert part.old == [b"old " + k for k in part.keys]
     assert part.position == 7
@@ -64,6 +64,23 @@ def test_keys_that_are_named(where: str, found: list[bytes]) -> None:
     part = kept(f"plain WHERE {where}", KEYS)
     assert [k for k in part if k in found] == found  # ranges may hold a little more
     assert len(part) <= len(found) + 2
+
+
+@pytest.mark.parametrize(
+    ("select", "exact"),
+    [
+        ("plain WHERE id = 'a' OR id IN ('b', 'c')", True),
+        ("plain WHERE id = 'a' AND n > 1", False),
+        ("plain WHERE id > 'a'", False),
+        ("hourly WHERE id = 'a'", False),
+    ],
+)
+def test_rows_of_keys_that_are_named_are_not_judged_again(select: str, exact: bool) -> None:
+    plan = planned(select)
+    assert plan.within is not None
+    assert (plan.within.exact, plan.evaluation.looks_only_at((), plan.table.schema())) == (
+        exact, exact,
+    )  # fmt: skip
 
 
 def test_every_window_of_a_key_that_is_named() -> None:
