@@ -5,7 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow as pa
+
 from holdfast.state.segments import SEGMENT_MS
+from holdfast.state.store import Found, flat
 
 __all__ = ["RowsView"]
 
@@ -36,6 +39,9 @@ class RowsView:
         starts = {k: int.from_bytes(k[-8:], "big", signed=True) for k in self._rows}
         found = sorted((s, k) for k, s in starts.items() if s < before_start_ms)
         return [k for _, k in found[:limit]]
+
+    def scan_apart(self, starts: pa.Array, ends: pa.Array) -> Found:
+        return flat(self.scan_many(list(zip(starts.to_pylist(), ends.to_pylist(), strict=True))))
 
     def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
         first = -(-start_ms // SEGMENT_MS) * SEGMENT_MS

@@ -8,11 +8,12 @@ volume lost      nothing is there
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.errors import StoreCorrupted, StoreLocked
+from holdfast.state.store import Found, flat
 from tests.simulation.fake_kafka import Process
 
 __all__ = ["Disk", "FakeStore", "FakeVolume"]
@@ -99,7 +100,7 @@ class FakeStore:
         self._check()
         return [self._rows.get(key) for key in keys]
 
-    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
         self._check()
         for key in deletes:
             self._rows.pop(key, None)
@@ -116,6 +117,9 @@ class FakeStore:
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         return [list(self.scan(start, end)) for start, end in ranges]
+
+    def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
+        return flat(self.scan_many(list(zip(starts, ends, strict=True))))
 
     def bytes_on_disk(self) -> int:
         return sum(len(k) + len(v) for k, v in self._rows.items())

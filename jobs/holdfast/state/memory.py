@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+
+from holdfast.state.store import Found, flat
 
 __all__ = ["MemoryStore"]
 
@@ -26,7 +28,7 @@ class MemoryStore:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return list(map(self._rows.get, keys))
 
-    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
         rows = self._rows
         for key in deletes:
             old = rows.pop(key, None)
@@ -54,6 +56,9 @@ class MemoryStore:
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         return [list(self.scan(start, end)) for start, end in ranges]
+
+    def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
+        return flat(self.scan_many(list(zip(starts, ends, strict=True))))
 
     def bytes_on_disk(self) -> int:
         return self._bytes + _ROW_OVERHEAD * len(self._rows)

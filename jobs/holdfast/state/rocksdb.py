@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
@@ -37,6 +38,7 @@ from holdfast.errors import (
     StoreLocked,
     VolumeFull,
 )
+from holdfast.state.store import Found
 
 __all__ = ["RocksDbStore", "peek", "read_only"]
 
@@ -78,7 +80,7 @@ class RocksDbStore:
         with _border(self._path):
             return cast("list[bytes | None]", self._living().get(list(keys)))
 
-    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
         batch = WriteBatch(raw_mode=True)
         for key in deletes:
             batch.delete(key)
@@ -102,6 +104,10 @@ class RocksDbStore:
         # One iterator for all of them: to make one costs more than to move it.
         with _border(self._path):
             return _in_ranges(self._living().iter(), ranges)
+
+    def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
+        with _border(self._path):
+            return _in_ranges_apart(self._living().iter(), starts, ends)
 
     def bytes_on_disk(self) -> int:
         total = 0
@@ -157,6 +163,30 @@ def _in_ranges(
             place.status()
         found.append(rows)
     return found
+
+
+def _in_ranges_apart(place: RdictIter, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
+    """What lies in each; from one key that is there to the next, over ranges between them."""
+    numbers: list[int] = []
+    keys: list[bytes] = []
+    values: list[bytes] = []
+    at = 0
+    key: bytes | None = None  # where it stands
+    while at < len(starts):
+        if key is None or key < starts[at]:
+            place.seek(starts[at])
+        else:
+            numbers.append(at)
+            keys.append(key)
+            values.append(cast("bytes", place.value()))
+            place.next()
+        key = cast("bytes | None", place.key())
+        if key is None:
+            place.status()
+            break
+        if ends[at] <= key:
+            at = bisect_right(ends, key, at + 1)
+    return numbers, keys, values
 
 
 def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:

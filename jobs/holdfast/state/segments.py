@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.state.store import KeyValueStore
+from holdfast.state.times import ordered
 from holdfast.types.byte_columns import tails
 
 __all__ = ["FOREVER_MS", "SEGMENT_MS", "Segments"]
 
 SEGMENT_MS = 1 << 16  # a minute: as long as the shortest segments of Kafka Streams
 FOREVER_MS = (1 << 63) - 1  # the time of a state key that no segment lists: it is never too old
-_SIGN = 1 << 63
 _LENGTH = 4  # bytes of a length
 Bytes = npt.NDArray[np.uint8]
 Pairs = list[tuple[bytes, bytes]]
@@ -96,7 +96,7 @@ class Segments:
         return self._store.scan(self._place(first_ms), self._place(end_ms))
 
     def _place(self, start_ms: int) -> bytes:
-        return self._prefix + (start_ms + _SIGN).to_bytes(8, "big")
+        return self._prefix + ordered(start_ms)
 
 
 def _by_segment(keys: pa.Array) -> Iterator[tuple[int, Bytes]]:

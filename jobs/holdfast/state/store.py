@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-__all__ = ["KeyValueStore"]
+__all__ = ["Found", "KeyValueStore", "flat"]
+
+# Of each pair the number of the range that it lies in, its key and its value.
+Found = tuple[list[int], list[bytes], list[bytes]]
+
+
+def flat(ranges: Iterable[Sequence[tuple[bytes, bytes]]]) -> Found:
+    """What was found range by range."""
+    found = [(n, key, value) for n, pairs in enumerate(ranges) for key, value in pairs]
+    numbers, keys, values = zip(*found, strict=True) if found else ((), (), ())
+    return list(numbers), list(keys), list(values)
 
 
 class KeyValueStore(Protocol):
@@ -24,7 +34,7 @@ class KeyValueStore(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, None where there is none; as long as `keys`."""
 
-    def write(self, puts: Sequence[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
+    def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
         """Apply one atomic batch: first the deletes, then the puts, each in order.
 
         Deleting what is not there is fine; of several puts of one key the last counts.
@@ -40,6 +50,12 @@ class KeyValueStore(Protocol):
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
+
+    def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
+        """Pairs with `start <= key < end` of ranges in key order, none of which overlap.
+
+        For many ranges of which few hold anything.
+        """
 
     def bytes_on_disk(self) -> int:
         """Bytes the store takes, on disk when durable, else in memory (roughly)."""

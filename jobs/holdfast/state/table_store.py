@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
+from typing import cast
 
-import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import StoreCorrupted
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.segments import Segments
-from holdfast.state.store import KeyValueStore
-from holdfast.types.byte_columns import fixed, joined, tails
+from holdfast.state.store import Found, KeyValueStore
+from holdfast.state.times import by_time, ordered
+from holdfast.types.byte_columns import joined
 
 __all__ = [
     "POSITION_KEY",
-    "SIGN",
     "StorePosition",
     "StoreStats",
     "TableStore",
@@ -38,8 +39,6 @@ _LAYOUT = b"1"
 _SEGMENTED = b"2"
 _UNCOUNTED = -1  # a full restore is not finished
 _CHANGED = -2  # it is, but rows have come or gone since somebody counted them
-# Added to a signed time it gives a number whose eight bytes are in the order of times.
-SIGN = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -253,14 +252,14 @@ class TableStore:
         """State keys of windows that start before `before_start_ms`, oldest first."""
         if not self._windowed or limit <= 0:
             return []
-        found = self._store.scan(_INDEX, _INDEX + _ordered(before_start_ms), limit)
+        found = self._store.scan(_INDEX, _INDEX + ordered(before_start_ms), limit)
         return [key[9:] for key, _ in found]
 
     def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
         """State keys whose time lies in `start_ms <= time < end_ms`, oldest first, then by key."""
         if not self._windowed or start_ms >= end_ms:
             return []
-        times = _INDEX + _ordered(start_ms), _INDEX + _ordered(end_ms)
+        times = _INDEX + ordered(start_ms), _INDEX + ordered(end_ms)
         (found,) = self._store.scan_many([times])
         return [key[9:] for key, _ in found]
 
@@ -283,6 +282,11 @@ class TableStore:
         """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
         found = self._store.scan_many([(_DATA + start, _DATA + end) for start, end in ranges])
         return [[(key[1:], row) for key, row in rows] if rows else rows for rows in found]
+
+    def scan_apart(self, starts: pa.Array, ends: pa.Array) -> Found:
+        """Of each row in ranges (BINARY) in key order that do not overlap: range, key, row."""
+        found = self._store.scan_apart(joined(_DATA, starts), joined(_DATA, ends))
+        return found[0], [key[1:] for key in found[1]], found[2]
 
     def stats(self) -> StoreStats:
         return StoreStats(self.rows, self._store.bytes_on_disk())
@@ -311,18 +315,23 @@ class TableStore:
         indexed: Sequence[bytes],
         facts: _Facts,
     ) -> None:
-        last = dict(zip(keys, values, strict=True))
-        puts = [(_DATA + key, value) for key, value in last.items() if value is not None]
-        gone = [key for key, value in last.items() if value is None]
-        deletes = [_DATA + key for key in gone]
+        if len(keys) != len(values):
+            raise ValueError(f"{len(keys)} keys and {len(values)} rows")
+        gone: list[bytes] = []
+        if None in values:
+            last = dict(zip(keys, values, strict=True))
+            gone = [key for key, value in last.items() if value is None]
+            keys = [key for key, value in last.items() if value is not None]
+            values = [value for value in last.values() if value is not None]
+        deletes, puts = [_DATA + key for key in gone], facts.to_puts(self._layout)
         if self._windowed:
-            puts += [(key, b"") for key in _index_keys(indexed)]
-            deletes += _index_keys(gone)
+            puts += [(key, b"") for key in by_time(_INDEX, indexed)]
+            deletes += by_time(_INDEX, gone)
         elif self._segments is not None:
             listed, unlisted = self._segments.changes(indexed, gone)
             puts, deletes = puts + listed, deletes + unlisted
-        puts += facts.to_puts(self._layout)
-        self._store.write(puts, deletes)
+        rows = zip([_DATA + key for key in keys], cast("Sequence[bytes]", values), strict=True)
+        self._store.write(chain(rows, puts), deletes)
         self._position, self._rows, self._marker = facts.position, facts.rows, facts.marker
 
     def _scan_rows(self) -> int:
@@ -346,19 +355,6 @@ class _Facts:
         if self.marker is not None:
             puts.append((_MARKER_KEY, self.marker.to_bytes()))
         return puts
-
-
-def _ordered(time_ms: int) -> bytes:
-    """Eight bytes whose bytewise order is the order of signed times."""
-    return (time_ms + SIGN).to_bytes(8, "big")
-
-
-def _index_keys(state_keys: Sequence[bytes]) -> list[bytes]:
-    """Those of windowed state keys, by time: neighbours in the store are fastest to write."""
-    keys = pa.array(state_keys, pa.binary())
-    times = tails(keys, ">u8") ^ np.uint64(SIGN)
-    order = np.argsort(times, kind="stable")
-    return joined(_INDEX, fixed(times[order].astype(">u8")), keys.take(pa.array(order)))
 
 
 def _rows_bytes(rows: int) -> bytes:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+import pyarrow as pa
+
+from holdfast.state.store import Found
 from holdfast.state.table_store import TableStore
 
 __all__ = ["Lookup"]
@@ -31,6 +34,12 @@ class Lookup:
         rows = self._store.scan_many(ranges)
         self.seconds += time.perf_counter() - start
         return rows
+
+    def scan_apart(self, starts: pa.Array, ends: pa.Array) -> Found:
+        start = time.perf_counter()
+        found = self._store.scan_apart(starts, ends)
+        self.seconds += time.perf_counter() - start
+        return found
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         return self._store.expired(before_start_ms, limit)

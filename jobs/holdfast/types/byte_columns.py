@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["fixed", "joined", "tails"]
+__all__ = ["fixed", "joined", "joined_array", "tails"]
 
 
 def fixed(values: npt.NDArray[Any]) -> pa.Array:
@@ -26,8 +26,13 @@ def joined(*parts: pa.Array | bytes) -> list[bytes]:
     Args:
         parts: BINARY arrays of one length without nulls, at least one, and bytes.
     """
-    whole: list[bytes] = pc.binary_join_element_wise(*parts, b"").to_pylist()
+    whole: list[bytes] = joined_array(*parts).to_pylist()
     return whole
+
+
+def joined_array(*parts: pa.Array | bytes) -> pa.Array:
+    """The same as a BINARY array."""
+    return pc.binary_join_element_wise(*parts, b"")
 
 
 def tails(values: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -113,6 +113,25 @@ def test_many_scans_are_as_each_alone(
     assert store.scan_many([]) == []
 
 
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [],
+        [(b"a", b"c"), (b"c", b"d"), (b"d", b"z")],
+        [(b"", b"a"), (b"aa", b"ab"), (b"b", b"b"), (b"b", b"bc"), (b"c", b"cc"), (b"x", b"z")],
+        [(b"0", b"1"), (b"1", b"2"), (b"d", b"da")],
+        [(b"dd", b"e"), (b"e", b"f")],
+    ],
+)
+def test_ranges_apart_are_as_each_scan_alone(
+    store: KeyValueStore, ranges: list[tuple[bytes, bytes]]
+) -> None:
+    store.write([(key, key.upper()) for key in (b"a", b"b", b"bb", b"c", b"d")], [])
+    found = store.scan_apart([start for start, _ in ranges], [end for _, end in ranges])
+    each = [(n, *pair) for n, bounds in enumerate(ranges) for pair in store.scan(*bounds)]
+    assert list(zip(*found, strict=True)) == each
+
+
 def test_deleted_and_rewritten_keys_are_scanned_once(store: KeyValueStore) -> None:
     store.write([(b"a", b"1"), (b"b", b"1")], [])
     assert len(everything(store)) == 2

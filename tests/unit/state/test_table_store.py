@@ -66,7 +66,7 @@ def test_of_a_repeated_key_the_last_value_counts_as_in_the_changelog() -> None:
 
 def test_columns_must_be_equally_long() -> None:
     table = TableStore(MemoryStore(), windowed=False)
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError, match="2 keys and 1 rows"):
         table.apply([b"a", b"b"], [b"1"], created=[], removed=0, position=at(1), marker=None)
     assert table.position is None
 

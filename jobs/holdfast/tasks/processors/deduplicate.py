@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 
 import pyarrow as pa
 
-from holdfast.state.table_store import SIGN
+from holdfast.state.times import SIGN
 from holdfast.tasks.keys import measured
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import key_arrays

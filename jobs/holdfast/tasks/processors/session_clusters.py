@@ -148,12 +148,10 @@ def _read(keys: pa.Array, raw: _Raw, reach: tuple[int, int], store: StoreView) -
     gap_ms, oldest_ms = reach
     edges = np.searchsorted(raw.key, np.arange(len(keys)))
     from_ms = np.maximum(raw.starts[edges] - gap_ms, oldest_ms)
-    scans = store.scan_many(key_ranges(keys, from_ms))
-    key = np.repeat(np.arange(len(keys)), [len(rows) for rows in scans])
-    found = [each for rows in scans for each in rows]
-    names = [name for name, _ in found]
+    numbers, names, rows = store.scan_apart(*key_ranges(keys, from_ms))
+    key = np.array(numbers, np.int64)
     starts, ends = bounds_of(names)
-    return Stored(names, [row for _, row in found], key, starts, ends, np.full(len(key), -1))
+    return Stored(names, rows, key, starts, ends, np.full(len(key), -1))
 
 
 def _merged(keys: pa.Array, raw: _Raw, stored: Stored, gap_ms: int) -> Clusters:

@@ -121,11 +121,10 @@ class StreamJoinProcessor(RowProcessor):
         np.maximum.at(last, key, time + after)
         wanted = np.flatnonzero(last >= 0)
         keys = arrived.keys.take(pa.array(wanted))
-        found = store.scan_many(ranges_of(side, keys, first[wanted], last[wanted]))
-        key_of = np.repeat(wanted, [len(rows) for rows in found])
-        flat = [each for rows in found for each in rows]
-        times, numbers = places_of([state_key for state_key, _ in flat])
-        return Stored(key_of, times, numbers, [row for _, row in flat])
+        ranges = ranges_of(side, keys, first[wanted], last[wanted])
+        found, state_keys, rows = store.scan_apart(*ranges)
+        times, numbers = places_of(state_keys)
+        return Stored(wanted[np.array(found, np.int64)], times, numbers, rows)
 
     def _met(self, batch: _Batch, side: int, stored: Stored) -> Meetings:
         """What the side's records meet on the other side; sources follow the payload's rows."""

@@ -151,8 +151,11 @@ def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Mee
 
 
 def _ranked(times: Rows, *asked: Rows) -> tuple[list[Rows], int]:
-    """Times as numbers from 0, those asked for likewise or as the next one there is; how many."""
-    least, most = int(times.min(initial=0)), int(times.max(initial=0))
+    """Times as numbers from 0, those asked for likewise or as the next one there is; how many.
+
+    Of times there has to be one.
+    """
+    least, most = int(times.min()), int(times.max())
     if most - least < _SPAN_MS:
         return [np.clip(t - least, 0, most - least + 1) for t in (times, *asked)], most - least + 2
     known = np.unique(times)

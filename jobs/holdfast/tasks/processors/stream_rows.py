@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.state.table_store import SIGN
+from holdfast.state.times import SIGN
 from holdfast.tasks.keys import measured_all
 from holdfast.tasks.processors.base import StoreView
-from holdfast.types.byte_columns import fixed, joined
+from holdfast.types.byte_columns import fixed, joined, joined_array
 from holdfast.types.topology import JoinKind, JoinStep, JoinWindow
 
 __all__ = [
@@ -67,12 +67,12 @@ def ordered(times: Times) -> npt.NDArray[np.uint64]:
     return times.astype(np.uint64) ^ np.uint64(SIGN)
 
 
-def ranges_of(side: int, keys: pa.Array, first: Times, last: Times) -> list[tuple[bytes, bytes]]:
+def ranges_of(side: int, keys: pa.Array, first: Times, last: Times) -> tuple[pa.Array, pa.Array]:
     """Where a store has the side's rows of keys with `first <= time <= last` (ms, from 0)."""
     heads = _SIDES[side], *measured_all(keys)
     bounds = (fixed(ordered(times).astype(">u8")) for times in (first, last + 1))
-    starts, ends = (joined(*heads, bound) for bound in bounds)
-    return list(zip(starts, ends, strict=True))
+    starts, ends = (joined_array(*heads, bound) for bound in bounds)
+    return starts, ends
 
 
 def row_keys(side: int, keys: pa.Array, times: Times, numbers: Times) -> list[bytes]:

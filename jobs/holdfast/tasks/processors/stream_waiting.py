@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from holdfast.state.table_store import SIGN
+from holdfast.state.times import SIGN
 from holdfast.tasks.processors.base import StoreView
 from holdfast.tasks.processors.stream_clock import FOREVER
 from holdfast.tasks.processors.stream_meetings import Arrived, Rows, Stored
