@@ -67,8 +67,13 @@ class Deployment:
         servers = self.details.get("servers")
         if not servers:
             return told
-        each = (s["url"] + ("" if s["running"] else " (not running)") for s in servers)
-        return f"{told}; query servers: {', '.join(each)}"
+        return f"{told}; query servers: {', '.join(map(_server_line, servers))}"
+
+
+def _server_line(server: Mapping[str, Any]) -> str:
+    notes = [] if server["running"] else ["not running"]
+    notes += [f"{server['restarts']} restarts"] if server["restarts"] else []
+    return f"{server['url']} ({', '.join(notes)})" if notes else str(server["url"])
 
 
 def fetch_status(url: str, timeout_s: float = 3.0) -> dict[str, Any] | None:

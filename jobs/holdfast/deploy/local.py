@@ -9,9 +9,7 @@ from __future__ import annotations
 import fcntl
 import re
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,17 +24,17 @@ from holdfast.deploy.deployment import (
 )
 from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.revisions import JobFiles, Revisions
-from holdfast.deploy.supervisor import SupervisorRecord, read_record
-from holdfast.errors import HoldfastError, Refused
-from holdfast.local.processes import end_process, end_session, is_running, lives, taken_over
+from holdfast.deploy.supervised import Supervised
+from holdfast.deploy.supervisor import SupervisorRecord
+from holdfast.errors import Refused
+from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus, status_path
 
 __all__ = ["LocalDeployment", "all_deployments"]
 
 TARGET = "local"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,41}[a-z0-9])?")
-_START_S, _STOP_S = 10.0, 60.0
-_POLL_S = 0.1
+_START_S = 10.0
 _DEATHS_MAX = 3  # before it was ready once
 
 _Tell = Callable[[str], None]
@@ -69,14 +67,14 @@ class LocalDeployment:
         self._revisions = Revisions(self._folder)
         self._servers = LocalServers(self._home, name)
         self.log = self._folder / "driver.log"
+        self._process = Supervised(self._folder, self.log)
 
     # -- what there is -----------------------------------------------------------------------
 
     def status(self) -> Deployment:
         """The deployment as it is now."""
-        record = read_record(self._folder)
-        revision = self._revisions.current
-        if not revision and (record is None or not self._supervised(record)):
+        record, revision = self._process.record, self._revisions.current
+        if not revision and not self._process.runs:
             last = f"; the last attempt: {record.reason}" if record and record.reason else ""
             return Deployment(self._name, TARGET, reason=f"it is not deployed{last}")
         return self._seen(record, revision)
@@ -89,10 +87,10 @@ class LocalDeployment:
         found = replace(found, revision=record.revision, details=self._details(record))
         if record.state == "refused":
             return replace(found, state=DeploymentState.REFUSED, reason=record.reason)
-        if not self._supervised(record):
+        if not self._process.runs:
             reason = record.reason or "its supervisor does not run; deploy it again"
             return replace(found, state=DeploymentState.STOPPED, reason=reason)
-        if record.state != "running" or not lives(record.driver_pid, record.driver_created):
+        if record.state != "running" or not self._process.pid:
             return replace(found, state=DeploymentState.RESTARTING, reason=record.reason)
         status = self._driver_status(record)
         url = status.metrics_url if status is not None else ""
@@ -118,9 +116,6 @@ class LocalDeployment:
         application_id = self._revisions.files(record.revision).application_id
         status = JobStatus.read(status_path(self._home, application_id))
         return status if status is not None and status.pid == record.driver_pid else None
-
-    def _supervised(self, record: SupervisorRecord) -> bool:
-        return lives(record.pid, record.created)
 
     # -- what changes it ---------------------------------------------------------------------
 
@@ -166,10 +161,10 @@ class LocalDeployment:
         pending = self._revisions.pending()
         files = self._revisions.files(pending or self._revisions.current)
         if pending:
-            self._await_unrecorded()
+            self._process.await_record(_START_S)
         self._servers.end(delete_stores=delete_state)
-        self._stop()
-        (self._folder / "supervisor.json").unlink(missing_ok=True)
+        self._process.stop()
+        self._process.forget()
         self._revisions.forget()
         if delete_state:
             shutil.rmtree(self._home / "run" / files.application_id, ignore_errors=True)
@@ -180,7 +175,7 @@ class LocalDeployment:
     def _replace(self, revision: int, timeout_s: float, tell: _Tell, *, wait: bool) -> Deployment:
         before = self._revisions.current
         try:
-            self._stop()
+            self._process.stop()
             self._start(revision)
             if wait:
                 await_ready(self.status, timeout_s, tell, _gave_up)
@@ -189,7 +184,7 @@ class LocalDeployment:
                 self._servers.await_ready(timeout_s, tell)
         except BaseException:  # Ctrl-C as well: what was there before runs again
             self._revisions.failed(revision)
-            self._stop()
+            self._process.stop()
             if before:
                 tell(f"{self._name}: revision {revision} failed, going back to {before}")
                 self._start(before)
@@ -224,51 +219,11 @@ class LocalDeployment:
             config.write_text(files.config, encoding="utf-8")
             run += ["--config", str(config)]
         run += [part for text in files.overrides for part in ("--set", text)]
-        command = [sys.executable, "-m", "holdfast.deploy.supervisor", str(self._folder)]
-        # A record of the one before would be taken for this one's until it writes its own.
-        (self._folder / "supervisor.json").unlink(missing_ok=True)
-        with (self._folder / "supervisor.log").open("ab") as log:
-            process = subprocess.Popen(
-                [*command, str(revision), *run],
-                cwd=files.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # it outlives this command and its terminal
-            )
-        self._await_record(process)
-
-    def _await_record(self, supervisor: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + _STOP_S
-        while read_record(self._folder) is None:
-            if supervisor.poll() is not None or time.monotonic() >= deadline:
-                raise HoldfastError(
-                    f"The supervisor of {self._name} (pid {supervisor.pid}) did not start.",
-                    action=f"read {self._folder / 'supervisor.log'}.",
-                )
-            time.sleep(_POLL_S)
-
-    def _stop(self) -> None:
-        """Ends supervisor and driver; also a driver whose supervisor was killed."""
-        record = read_record(self._folder)
-        if record is None:
-            return
-        end_process(record.pid, record.created, _STOP_S)
-        record = read_record(self._folder) or record
-        if lives(record.driver_pid, record.driver_created):
-            end_process(record.driver_pid, record.driver_created, _STOP_S)
-        if record.driver_pid and not taken_over(record.driver_pid, record.driver_created):
-            end_session(record.driver_pid, 0.0)
-
-    def _await_unrecorded(self) -> None:
-        """The supervisor of a `deploy` that was killed may be about to say that it is there."""
-        deadline = time.monotonic() + _START_S
-        while read_record(self._folder) is None and time.monotonic() < deadline:
-            time.sleep(_POLL_S)
+        self._process.start(revision, run, files.folder)
 
     def _refuse_other(self, application_id: str) -> None:
         status = JobStatus.read(status_path(self._home, application_id))
-        record = read_record(self._folder)
+        record = self._process.record
         ours = record is not None and status is not None and status.pid == record.driver_pid
         if status is not None and not ours and is_running(status):
             raise Refused(

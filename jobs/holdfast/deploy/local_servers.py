@@ -1,15 +1,13 @@
-"""Query servers beside a local deployment: processes and their record.
+"""Query servers beside a local deployment: each is supervised as the driver is.
 
-`<home>/deploy/<name>/servers.json` says of which revision they are, where each listens and which
-process it is, so that any process can find, end and start them.
+`<home>/deploy/<name>/servers.json` says of which revision they are and where each listens,
+`server-<number>` beside it has the record of each one's supervisor.
 """
 
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,17 +15,16 @@ from typing import Any
 
 from holdfast.chaos.faults import SERVER
 from holdfast.deploy.deployment import fetch_status
-from holdfast.deploy.local_processes import Member, identity_of
-from holdfast.deploy.revisions import JobFiles, Revisions
+from holdfast.deploy.local_processes import Member
+from holdfast.deploy.revisions import Revisions
+from holdfast.deploy.supervised import Supervised
 from holdfast.errors import HoldfastError
 from holdfast.local.probe import HOST, free_port
-from holdfast.local.processes import end_process
 from holdfast.state.files import read_json, write_json
 
 __all__ = ["LocalServers"]
 
-_VERSION = 1
-_STOP_S = 20.0
+_VERSION = 2
 _POLL_S = 0.2
 
 
@@ -63,8 +60,11 @@ class LocalServers:
         self.end(delete_stores=False)
         if len(addresses) != count:
             addresses = tuple(f"http://{HOST}:{free_port()}" for _ in range(count))
-        self._write({"revision": revision, "addresses": addresses, "pids": [""] * count})
-        self.start_missing()
+        record = {"revision": revision, "addresses": addresses}
+        write_json(self._file, _VERSION, record)
+        folder = Revisions(self._folder).files(revision).folder
+        for number, server in enumerate(self._all()):
+            server.start(revision, self._command(number), folder)
 
     def await_ready(self, timeout_s: float, tell: Callable[[str], None]) -> None:
         """Returns when all have restored what they hold.
@@ -84,23 +84,8 @@ class LocalServers:
 
     def members(self) -> list[Member]:
         """Those that live, by number."""
-        found = enumerate(self._record().get("pids", ()))
-        return [
-            Member(SERVER, f"server {number}", _pid(identity))
-            for number, identity in found
-            if identity and identity_of(_pid(identity)) == identity
-        ]
-
-    def start_missing(self) -> list[str]:
-        """Starts those that do not live; their names."""
-        alive = {member.name for member in self.members()}
-        missing = [n for n in range(len(self.addresses)) if f"server {n}" not in alive]
-        record = self._record()
-        for number in missing:
-            record["pids"][number] = self._start(number)
-        if missing:
-            self._write(record)
-        return [f"server {number}" for number in missing]
+        pids = enumerate(server.pid for server in self._all())
+        return [Member(SERVER, f"server {number}", pid) for number, pid in pids if pid]
 
     def ready(self) -> bool:
         """Does every one answer, and has it restored what it holds?"""
@@ -108,38 +93,35 @@ class LocalServers:
         return all(one is not None and bool(one.get("isHealthy")) for one in told)
 
     def told(self) -> list[dict[str, object]]:
-        """Each one's address, and whether it runs."""
-        alive = {member.name for member in self.members()}
-        numbered = enumerate(self.addresses)
-        return [{"url": url, "running": f"server {number}" in alive} for number, url in numbered]
+        """Each one's address, process (0: none), how often that was started again, and why."""
+        return [
+            {
+                "url": url,
+                "running": bool(server.pid),
+                "pid": server.pid,
+                "restarts": max(0, record.starts - 1) if record is not None else 0,
+                "reason": record.reason if record is not None else "",
+            }
+            for url, server in zip(self.addresses, self._all(), strict=True)
+            for record in (server.record,)
+        ]
 
     def end(self, *, delete_stores: bool = True) -> None:
         """Ends them; their stores are copies and can be restored."""
-        for member in self.members():
-            created = float(identity_of(member.pid).partition("@")[2] or 0)
-            end_process(member.pid, created, _STOP_S)
+        for server in self._all():
+            server.stop()
+            server.forget()
         self._file.unlink(missing_ok=True)
         if delete_stores:
             shutil.rmtree(self._folder / "serve", ignore_errors=True)
 
-    def _start(self, number: int) -> str:
-        """The identity of the process."""
-        with (self._folder / f"server-{number}.log").open("ab") as log:
-            process = subprocess.Popen(
-                self._command(number),
-                cwd=self._files.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        identity = identity_of(process.pid)
-        # What is killed is to be gone, and not a zombie for as long as this process lives.
-        threading.Thread(target=process.wait, name=f"server {number}", daemon=True).start()
-        return identity
+    def _all(self) -> list[Supervised]:
+        names = (f"server-{number}" for number in range(len(self.addresses)))
+        return [Supervised(self._folder / name, self._folder / f"{name}.log") for name in names]
 
     def _command(self, number: int) -> list[str]:
-        files, revision = self._files, self.revision
+        revision = self.revision
+        files = Revisions(self._folder).files(revision)
         command = [sys.executable, "-m", "holdfast.cli.main", "serve"]
         command += [str(self._folder / f"revision-{revision}.sql"), "--home", str(self._home)]
         if files.config:
@@ -150,18 +132,6 @@ class LocalServers:
         command += ["--listen", self.addresses[number].removeprefix("http://")]
         return [*command, "--copies", "2", "--peers", ",".join(self.addresses)]
 
-    @property
-    def _files(self) -> JobFiles:
-        return Revisions(self._folder).files(self.revision)
-
-    def _write(self, record: dict[str, Any]) -> None:
-        kept = {name: record[name] for name in ("revision", "addresses", "pids")}
-        write_json(self._file, _VERSION, kept)
-
     def _record(self) -> dict[str, Any]:
         found = read_json(self._file)
         return found if found is not None and found.get("version") == _VERSION else {}
-
-
-def _pid(identity: str) -> int:
-    return int(identity.partition("@")[0])

@@ -6,7 +6,7 @@
 | executor  | a JVM of the driver's session, its Python    | the JVM      |
 |           | daemon and workers                           |              |
 | broker    | the Kafka of the same home                   | the JVM      |
-| server    | a query server that the run has started      | that one     |
+| server    | a query server beside the job, supervised    | that one     |
 
 Who is a victim is found out by looking: nothing outside the deployment's own session and the
 home's own broker is ever touched.
@@ -142,19 +142,17 @@ class LocalTarget:
         return Landing(stopped, f"{victim.name} (pid {pid}) is {'' if stopped else 'not '}stopped")
 
     def heal(self, victim: Victim, fault: Fault) -> None:
-        """Takes it back; a broker or server that is gone is started again on its port."""
+        """Takes it back; a broker that is gone is started again on its port."""
         slow = self._slowing.pop(victim.identity, None)
         if slow is not None:
             slow.set()
         if victim.component == BROKER and (fault.kills or fault is Fault.DELETE):
             self._start_broker()
-        elif victim.component == SERVER and (fault.kills or fault is Fault.DELETE):
-            self._servers.start_missing()
         elif identity_of(_pid(victim)) == victim.identity:
             self._take_back(self._all_of(victim))
 
     def heal_all(self) -> list[str]:
-        """Lets who is stopped or held go, lifts limits, starts broker and servers."""
+        """Lets who is stopped or held go, lifts limits, starts the broker."""
         done = []
         for event in self._slowing.values():
             event.set()
@@ -166,7 +164,6 @@ class LocalTarget:
         if self._kafka is not None and self._kafka.status() is None:
             self._start_broker()
             done.append(f"Kafka started again on port {self._port}")
-        done += [f"{name} started again" for name in self._servers.start_missing()]
         folder = self._processes.hook_folder()
         if folder is not None:
             HookFiles(folder).clear()

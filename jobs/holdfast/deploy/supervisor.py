@@ -1,4 +1,4 @@
-"""The process that keeps a local deployment's driver running.
+"""The process that keeps a local deployment's driver running, or one of its query servers.
 
     starting → running → (died) waiting → running …
                   ↘ refused: exit status 2 of the driver, a person has to decide
@@ -6,7 +6,8 @@
 
 It starts the driver in a session of its own and again when it dies: at once the first time, then
 after a pause that doubles from 1 s to 60 s and is forgotten after five minutes of work.  The
-driver's executors have no use without it and are killed before its successor starts.
+driver's executors have no use without it and are killed before its successor starts.  A query
+server is kept in the same way; it takes the driver's place in all that is said here.
 """
 
 from __future__ import annotations
@@ -96,9 +97,8 @@ def last_error_in(text: str) -> str:
 class _Supervisor:
     """Owns the driver of one revision, and the folder's record."""
 
-    def __init__(self, folder: Path, revision: int, command: list[str]) -> None:
-        self._folder, self._command = folder, command
-        self._log = folder / "driver.log"
+    def __init__(self, folder: Path, log: Path, revision: int, command: list[str]) -> None:
+        self._folder, self._log, self._command = folder, log, command
         self._stop = threading.Event()
         created = psutil.Process().create_time()
         self._record = SupervisorRecord(os.getpid(), created, revision)
@@ -144,7 +144,7 @@ class _Supervisor:
             end_session(driver.pid, _STOP_S)
         end_session(driver.pid, 0.0)
         status = driver.wait()
-        why = f"the driver ended with status {status}: {last_error(self._log, log_from)}"
+        why = f"the {self._log.stem} ended with status {status}: {last_error(self._log, log_from)}"
         self._tell(state="waiting", reason=why if not self._stop.is_set() else "")
         return status
 
@@ -153,15 +153,15 @@ class _Supervisor:
         write_json(self._folder / "supervisor.json", _VERSION, asdict(self._record))
 
 
-def supervise(folder: Path, revision: int, command: list[str]) -> None:
+def supervise(folder: Path, log: Path, revision: int, command: list[str]) -> None:
     """Keeps `command` running until SIGTERM, or until it is refused.
 
     One supervisor per folder: a second one waits until the first has ended.
     """
     with (folder / "supervisor.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _Supervisor(folder, revision, command).run()
+        _Supervisor(folder, log, revision, command).run()
 
 
-if __name__ == "__main__":  # FOLDER REVISION COMMAND...
-    supervise(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
+if __name__ == "__main__":  # FOLDER LOG REVISION COMMAND...
+    supervise(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4:])

@@ -14,6 +14,7 @@ from holdfast.chaos.target import Victim
 from holdfast.config.settings import Settings
 from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.nemesis_local import LocalTarget
+from holdfast.deploy.supervisor import read_record
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.processes import session_members
 from tests.unit.deploy.local_job import NAME, LocalJob, gone, local_job, until
@@ -182,29 +183,38 @@ def test_a_killed_server_is_started_again_where_it_listened(
     assert (first.name, second.name) == ("server 0", "server 1")
     lasting.strike(second, Fault.KILL)
     until(lambda: lasting.landed(second, Fault.KILL).landed, "its end")
-    assert lasting.victims(SERVER) == [first]
-    lasting.heal(second, Fault.KILL)
+    until(lambda: len(lasting.victims(SERVER)) == 2, "its successor")
     assert lasting.victims(SERVER)[0] == first
     assert lasting.victims(SERVER)[1].identity != second.identity
     assert servers.addresses == where
+    assert [(told["running"], told["restarts"]) for told in servers.told()] == [
+        (True, 0),
+        (True, 1),
+    ]
+    assert servers.told()[1]["reason"] == "the server-1 ended with status -9: "
     assert not lasting.recovered([second]), "nobody answers there"
     assert lasting.recovered(lasting.victims(DRIVER)), "servers say nothing about the driver"
 
 
-def test_a_paused_server_and_one_that_is_gone_are_there_again_when_all_is_healed(
-    servers: LocalServers, lasting: LocalTarget
+def servers_supervisor(job: LocalJob, number: int) -> psutil.Process:
+    record = read_record(job.folder / f"server-{number}")
+    assert record is not None
+    return psutil.Process(record.pid)
+
+
+def test_a_paused_server_goes_on_when_all_is_healed_and_in_the_end_all_are_gone(
+    servers: LocalServers, lasting: LocalTarget, lasting_job: LocalJob
 ) -> None:
     first, second = lasting.victims(SERVER)
     lasting.strike(first, Fault.PAUSE)
     until(lambda: lasting.landed(first, Fault.PAUSE).landed, "the stop")
-    lasting.strike(second, Fault.KILL)
-    until(lambda: lasting.landed(second, Fault.KILL).landed, "its end")
-    assert lasting.heal_all() == [f"pid {_pid(first)} goes on", "server 1 started again"]
+    assert lasting.heal_all() == [f"pid {_pid(first)} goes on"]
     assert not lasting.landed(first, Fault.PAUSE).landed
-    left = [_pid(victim) for victim in lasting.victims(SERVER)]
-    assert len(left) == 2
+    supervisor = servers_supervisor(lasting_job, 1)
+    supervisor.kill()
+    left = [supervisor.pid, servers_supervisor(lasting_job, 0).pid, _pid(first), _pid(second)]
     servers.end(delete_stores=True)
-    until(lambda: not any(map(psutil.pid_exists, left)), "the end of both")
+    until(lambda: not any(map(psutil.pid_exists, left)), "the end of all, supervised or not")
     assert SERVER not in lasting.faults
 
 

@@ -50,7 +50,7 @@ class Supervised:
 
     def start(self, script: str, revision: int = 1) -> None:
         command = [sys.executable, "-m", "holdfast.deploy.supervisor", str(self.folder)]
-        command += [str(revision), sys.executable, "-c", script]
+        command += [str(self.folder / "driver.log"), str(revision), sys.executable, "-c", script]
         self.process = subprocess.Popen(command, start_new_session=True)
 
     def record(self) -> SupervisorRecord:
