@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.class_archive import Role, archive_options
+from holdfast.runtime.sockets import remove_dead, socket_folder
 from holdfast.runtime.spark_internals import no_installed_sources
 
 __all__ = ["is_local", "prepare_local", "spark_session"]
@@ -69,7 +70,6 @@ _KUBERNETES = {
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
 }
-_SOCKET_FOLDER_MAX = 60  # characters: a socket's path has 107 at most, its name takes 42
 # Not Spark's zip of PySpark either: Python would compile all of it in each of its processes, where
 # the installed one is compiled already.
 _NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
@@ -124,8 +124,9 @@ def spark_session(
     if local:
         scratch = str(Path(settings.home, "spark", "tmp").resolve())
         builder = builder.config("spark.local.dir", scratch)
-        if len(scratch) <= _SOCKET_FOLDER_MAX:  # else they are where Java's temporary files are
-            builder = builder.config("spark.python.unix.domain.socket.dir", scratch)
+        if (sockets := socket_folder(Path(scratch))) is not None:
+            remove_dead(sockets)
+            builder = builder.config("spark.python.unix.domain.socket.dir", str(sockets))
         for role in Role:
             builder = builder.config(f"spark.{role}.extraClassPath", _class_path())
     session = builder.getOrCreate()
