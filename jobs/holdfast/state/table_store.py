@@ -37,6 +37,7 @@ _MARKER_KEY = _META + b"marker"
 _ENTRIES_KEY = _META + b"entries"
 _LAYOUT = b"1"
 _SEGMENTED = b"2"
+_LONG_AGO_MS = -(1 << 62)
 _UNCOUNTED = -1  # a full restore is not finished
 _CHANGED = -2  # it is, but rows have come or gone since somebody counted them
 
@@ -249,7 +250,12 @@ class TableStore:
         return self._rows
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
-        """State keys of windows that start before `before_start_ms`, oldest first."""
+        """State keys of windows that start before `before_start_ms`, oldest first.
+
+        Where they are segmented, those of segments that end before it, about `limit` of them.
+        """
+        if self._segments is not None:
+            return self._segments.listed(_LONG_AGO_MS, before_start_ms, limit)
         if not self._windowed or limit <= 0:
             return []
         found = self._store.scan(_INDEX, _INDEX + ordered(before_start_ms), limit)

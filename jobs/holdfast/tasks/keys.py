@@ -37,6 +37,7 @@ from holdfast.types.topology import Format, KeyExpression, WindowKind
 __all__ = [
     "decode_keys",
     "encode_keys",
+    "keeps_state_keys",
     "measured",
     "measured_all",
     "numbered",
@@ -48,6 +49,7 @@ __all__ = [
     "state_key_sql",
     "unmeasured",
     "window_key",
+    "window_keys",
 ]
 
 _WINDOW = struct.Struct(">q")
@@ -133,6 +135,11 @@ def window_key(key: bytes, start_ms: int) -> bytes:
     return key + _WINDOW.pack(start_ms)
 
 
+def window_keys(keys: pa.Array, starts_ms: Sequence[int] | npt.NDArray[np.int64]) -> list[bytes]:
+    """`window_key` of each row of a BINARY array without nulls."""
+    return joined(keys, fixed(np.asarray(starts_ms, ">i8")))
+
+
 def split_window(keys: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
     """(state keys without window, window starts in ms)."""
     return [k[:-8] for k in keys], [_WINDOW.unpack(k[-8:])[0] for k in keys]
@@ -198,6 +205,12 @@ def _from_json(value: Any, kind: SqlType) -> Any:  # noqa: PLR0911 - one line pe
     return value
 
 
+def keeps_state_keys(columns: Sequence[Column], form: Format) -> bool:
+    """Whether a record key in that format is what the state key is."""
+    one = columns[0].type.base if len(columns) == 1 else None
+    return form is Format.KAFKA and one in (Base.STRING, Base.INTEGER, Base.BIGINT)
+
+
 def sink_keys(
     keys: Sequence[bytes],
     columns: Sequence[Column],
@@ -206,8 +219,7 @@ def sink_keys(
     delimiter: str = ",",
 ) -> list[bytes]:
     """Record keys of the sink topic for plain state keys, in the sink's key format."""
-    one = columns[0].type.base if len(columns) == 1 else None
-    if form is Format.KAFKA and one in (Base.STRING, Base.INTEGER, Base.BIGINT):
+    if keeps_state_keys(columns, form):
         return list(keys)
     encoded = encode_keys(columns, arrays, form, delimiter)
     return [k or b"" for k in encoded]  # no part of a state key is null

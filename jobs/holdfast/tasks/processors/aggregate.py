@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.folds import Groups
-from holdfast.tasks.keys import split_window, window_key
+from holdfast.tasks.keys import window_keys
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_state import (
     COUNT,
@@ -26,7 +26,7 @@ from holdfast.tasks.processors.aggregate_state import (
     folded,
     payload_schema,
 )
-from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
+from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor, StoreView
 from holdfast.types.topology import AggregateStep, Query
 
 __all__ = ["AggregateProcessor"]
@@ -60,6 +60,10 @@ class AggregateProcessor(Processor):
         return self._step.window is not None
 
     @property
+    def segmented(self) -> bool:
+        return self.windowed
+
+    @property
     def retention_ms(self) -> int | None:
         return self._step.window.retention_ms if self._step.window is not None else None
 
@@ -70,9 +74,9 @@ class AggregateProcessor(Processor):
         newest = pc.max(keyed[ROWTIME]).as_py()
         live = self._merged(self._sorted(self._drop_late(keyed, stream_time_ms)))
         keys = self._state_keys(live)
-        old_rows = store.get_many(keys)
+        old_rows = self._old_rows(keys, live, stream_time_ms, store)
         rowtime, rows, old, new = self._merge(live, old_rows)
-        sink = self._emit(keys, old_rows, old, new, rowtime)
+        sink = self._emit(self._frame(live, keys), old_rows, old, new, rowtime)
         return Changes(
             keys=keys,
             rows=list(rows),
@@ -111,11 +115,22 @@ class AggregateProcessor(Processor):
         return pa.table(folded(self._step, payload, groups, firsts), schema=self._schema)
 
     def _state_keys(self, payload: pa.Table) -> list[bytes]:
-        keys: list[bytes] = payload[KEY].to_pylist()
         if self._step.window is None:
+            keys: list[bytes] = payload[KEY].to_pylist()
             return keys
-        starts = payload[WINDOW].to_pylist()
-        return [window_key(k, s) for k, s in zip(keys, starts, strict=True)]
+        return window_keys(chunk(payload[KEY]), payload[WINDOW].to_numpy())
+
+    def _old_rows(
+        self, keys: list[bytes], payload: pa.Table, stream_time_ms: int, store: StoreView
+    ) -> list[bytes | None]:
+        """A window that starts after all records so far has no row, and is not asked for."""
+        if self._step.window is None or stream_time_ms == NO_TIME:
+            return store.get_many(keys)
+        asked = np.flatnonzero(payload[WINDOW].to_numpy() <= stream_time_ms).tolist()
+        rows: list[bytes | None] = [None] * len(keys)
+        for i, row in zip(asked, store.get_many([keys[i] for i in asked]), strict=True):
+            rows[i] = row
+        return rows
 
     def _merge(
         self, payload: pa.Table, old_rows: Sequence[bytes | None]
@@ -128,14 +143,13 @@ class AggregateProcessor(Processor):
 
     def _emit(
         self,
-        keys: list[bytes],
+        frame: Frame,
         old_rows: Sequence[bytes | None],
         old: Columns,
         new: Columns,
         rowtime: npt.NDArray[np.int64],
     ) -> SinkRows:
         """Of each row its record; a tombstone, or none, where HAVING does not pass it."""
-        frame = self._frame(keys)
         finished = self._state.finish(new)
         times = rowtime.tolist()
         if self._step.having is None:
@@ -151,9 +165,11 @@ class AggregateProcessor(Processor):
             alive[kept],
         )
 
-    def _frame(self, keys: list[bytes]) -> Frame:
+    def _frame(self, payload: pa.Table, keys: list[bytes]) -> Frame:
         window = self._step.window
         if window is None:
             return Frame(keys)
-        plain, starts = split_window(keys)
-        return Frame(plain, starts, [s + window.size_ms for s in starts])
+        starts = payload[WINDOW].to_numpy()
+        return Frame(
+            payload[KEY].to_pylist(), starts.tolist(), (starts + window.size_ms).tolist(), keys
+        )

@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.tasks.keys import decode_keys, session_keys, sink_keys, window_key
+from holdfast.tasks.keys import (
+    decode_keys,
+    keeps_state_keys,
+    session_keys,
+    sink_keys,
+    window_keys,
+)
 from holdfast.tasks.outputs import Expressions
 from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import AggregateStep, Query, WindowKind
@@ -29,11 +35,15 @@ class SinkRows:
 
 @dataclass(frozen=True)
 class Frame:
-    """Which rows results are for: state keys without window, and the windows' bounds in ms."""
+    """Which rows results are for: state keys without window, and the windows' bounds in ms.
+
+    `windowed`: state keys with their windows, where they are at hand.
+    """
 
     keys: list[bytes]
     starts: Sequence[int] | None = None
     ends: Sequence[int] | None = None
+    windowed: Sequence[bytes] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -44,6 +54,7 @@ class Frame:
             [self.keys[i] for i in at],
             None if self.starts is None else [self.starts[i] for i in at],
             None if self.ends is None else [self.ends[i] for i in at],
+            None if self.windowed is None else [self.windowed[i] for i in at],
         )
 
 
@@ -91,13 +102,16 @@ class Results:
 
     def _keys(self, frame: Frame, named: dict[str, pa.Array]) -> list[bytes]:
         sink = self._sink
+        as_they_are = keeps_state_keys(sink.key_columns, sink.key_format)
+        if as_they_are and frame.windowed is not None:
+            return list(frame.windowed)
         arrays = [named[k.column.name] for k in self._step.keys]
         plain = sink_keys(frame.keys, sink.key_columns, arrays, sink.key_format, sink.key_delimiter)
         if frame.starts is None or frame.ends is None or self._step.window is None:
             return plain
         if self._step.window.kind is WindowKind.SESSION:
             return session_keys(plain, frame.starts, frame.ends)
-        return [window_key(key, start) for key, start in zip(plain, frame.starts, strict=True)]
+        return window_keys(pa.array(plain, pa.binary()), frame.starts)
 
     def _columns(self, frame: Frame) -> dict[str, pa.Array]:
         """Key columns and window bounds by name."""
