@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
-import pyarrow as pa
-
 from holdfast.state.segments import SEGMENT_MS
 from holdfast.state.store import Found, flat
+from holdfast.types.byte_columns import Parts, joined
 
 __all__ = ["RowsView"]
 
@@ -40,8 +39,8 @@ class RowsView:
         found = sorted((s, k) for k, s in starts.items() if s < before_start_ms)
         return [k for _, k in found[:limit]]
 
-    def scan_apart(self, starts: pa.Array, ends: pa.Array) -> Found:
-        return flat(self.scan_many(list(zip(starts.to_pylist(), ends.to_pylist(), strict=True))))
+    def scan_apart(self, starts: Parts, ends: Parts) -> Found:
+        return flat(self.scan_many(list(zip(joined(*starts), joined(*ends), strict=True))))
 
     def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
         first = -(-start_ms // SEGMENT_MS) * SEGMENT_MS

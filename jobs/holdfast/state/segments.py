@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from holdfast.state.store import KeyValueStore
 from holdfast.state.times import ordered
-from holdfast.types.byte_columns import tails
+from holdfast.types.byte_columns import fixed, tails
 
 __all__ = ["FOREVER_MS", "SEGMENT_MS", "Segments"]
 
@@ -80,11 +80,10 @@ class Segments:
         puts: Pairs = []
         deletes: list[bytes] = []
         for start, part in _by_segment(pa.array(gone, pa.binary())):
-            for entry, value in self._entries(start, start + 1):
-                keys = _keys_of(value)
-                if keys.shape[1] != part.shape[1]:
-                    continue
-                left = keys[~np.isin(_texts(keys), _texts(part))]
+            listed = [(entry, _keys_of(value)) for entry, value in self._entries(start, start + 1)]
+            listed = [(entry, keys) for entry, keys in listed if keys.shape[1] == part.shape[1]]
+            for (entry, keys), stays in zip(listed, _absent(listed, part), strict=True):
+                left = keys[stays]
                 if not len(left):
                     deletes.append(entry)
                 elif len(left) < len(keys):
@@ -102,7 +101,9 @@ class Segments:
 def _by_segment(keys: pa.Array) -> Iterator[tuple[int, Bytes]]:
     """Starts of the segments that keys lie in, and keys of one length, a row of bytes each."""
     times = tails(keys, ">i8").astype(np.int64)
-    keys, times = keys.filter(pa.array(times != FOREVER_MS)), times[times != FOREVER_MS]
+    leaves = times != FOREVER_MS
+    if not leaves.all():
+        keys, times = keys.filter(pa.array(leaves)), times[leaves]
     if not len(keys):
         return
     segments = times // SEGMENT_MS
@@ -138,7 +139,8 @@ def _keys_of(value: bytes) -> Bytes:
     differs = np.frombuffer(value, np.bool_, length, _LENGTH + length)
     rest = np.frombuffer(value, np.uint8, -1, _LENGTH + 2 * length)
     places = int(np.count_nonzero(differs))
-    keys = np.tile(first, (len(rest) // places if places else 1, 1))
+    keys = np.empty((len(rest) // places if places else 1, length), np.uint8)
+    keys[:] = first
     keys[:, differs] = rest.reshape(places, -1).T if places else rest
     return keys
 
@@ -148,6 +150,13 @@ def _listed(keys: Bytes) -> list[bytes]:
     return found
 
 
-def _texts(keys: Bytes) -> npt.NDArray[np.bytes_]:
-    """A text each: to numpy those can be compared, and of one length only the same are equal."""
-    return np.ascontiguousarray(keys).view(f"S{keys.shape[1]}").ravel()
+def _absent(listed: Sequence[tuple[bytes, Bytes]], gone: Bytes) -> list[npt.NDArray[np.bool_]]:
+    """Of each entry which of its keys, as long as those that are gone, are none of them."""
+    if not listed:
+        return []
+    every, value_set = (
+        fixed(np.ascontiguousarray(keys).view(f"V{gone.shape[1]}").ravel())
+        for keys in (np.concatenate([keys for _, keys in listed]), gone)
+    )
+    found = pc.is_in(every, value_set).to_numpy(zero_copy_only=False)
+    return np.split(~found, np.cumsum([len(keys) for _, keys in listed])[:-1])

@@ -8,14 +8,12 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import cast
 
-import pyarrow as pa
-
 from holdfast.errors import StoreCorrupted
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.segments import Segments
 from holdfast.state.store import Found, KeyValueStore
 from holdfast.state.times import by_time, ordered
-from holdfast.types.byte_columns import joined
+from holdfast.types.byte_columns import Parts, joined
 
 __all__ = [
     "POSITION_KEY",
@@ -289,9 +287,9 @@ class TableStore:
         found = self._store.scan_many([(_DATA + start, _DATA + end) for start, end in ranges])
         return [[(key[1:], row) for key, row in rows] if rows else rows for rows in found]
 
-    def scan_apart(self, starts: pa.Array, ends: pa.Array) -> Found:
-        """Of each row in ranges (BINARY) in key order that do not overlap: range, key, row."""
-        found = self._store.scan_apart(joined(_DATA, starts), joined(_DATA, ends))
+    def scan_apart(self, starts: Parts, ends: Parts) -> Found:
+        """Of each row in ranges in key order that do not overlap: range, key, row."""
+        found = self._store.scan_apart(joined(_DATA, *starts), joined(_DATA, *ends))
         return found[0], [key[1:] for key in found[1]], found[2]
 
     def stats(self) -> StoreStats:

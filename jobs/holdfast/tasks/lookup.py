@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
-
 from holdfast.state.store import Found
 from holdfast.state.table_store import TableStore
+from holdfast.types.byte_columns import Parts
 
 __all__ = ["Lookup"]
 
@@ -35,7 +34,7 @@ class Lookup:
         self.seconds += time.perf_counter() - start
         return rows
 
-    def scan_apart(self, starts: pa.Array, ends: pa.Array) -> Found:
+    def scan_apart(self, starts: Parts, ends: Parts) -> Found:
         start = time.perf_counter()
         found = self._store.scan_apart(starts, ends)
         self.seconds += time.perf_counter() - start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["fixed", "joined", "joined_array", "tails"]
+__all__ = ["Parts", "fixed", "joined", "tails"]
+
+# What stands one behind the other in each row: BINARY arrays, and bytes that all rows have.
+Parts = Sequence[pa.Array | bytes]
 
 
 def fixed(values: npt.NDArray[Any]) -> pa.Array:
@@ -26,13 +30,8 @@ def joined(*parts: pa.Array | bytes) -> list[bytes]:
     Args:
         parts: BINARY arrays of one length without nulls, at least one, and bytes.
     """
-    whole: list[bytes] = joined_array(*parts).to_pylist()
+    whole: list[bytes] = pc.binary_join_element_wise(*parts, b"").to_pylist()
     return whole
-
-
-def joined_array(*parts: pa.Array | bytes) -> pa.Array:
-    """The same as a BINARY array."""
-    return pc.binary_join_element_wise(*parts, b"")
 
 
 def tails(values: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

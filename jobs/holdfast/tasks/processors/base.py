@@ -29,6 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.state.store import Found
+from holdfast.types.byte_columns import Parts
 from holdfast.types.topology import OFFSET, PARTITION, SEQUENCE, TIMESTAMP, TOMBSTONE, Input
 
 __all__ = [
@@ -58,8 +59,8 @@ class StoreView(Protocol):
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
 
-    def scan_apart(self, starts: pa.Array, ends: pa.Array) -> Found:
-        """Of each row in ranges (BINARY) in key order that do not overlap: range, key, row.
+    def scan_apart(self, starts: Parts, ends: Parts) -> Found:
+        """Of each row in ranges in key order that do not overlap: range, key, row.
 
         For many ranges of which few hold anything.
         """

@@ -216,7 +216,9 @@ def sink_rows(
     stamps = sink.times(keys[:width], values, tombstones, times)
     emitted = Emitted(
         encoded,
-        [None if gone else v for gone, v in zip(tombstones, payloads, strict=True)],
+        [None if gone else v for gone, v in zip(tombstones, payloads, strict=True)]
+        if any(tombstones)
+        else payloads,
         stamps,
         list(causes),
     )

@@ -19,7 +19,7 @@ import pyarrow as pa
 from holdfast.state.times import SIGN
 from holdfast.tasks.keys import measured, measured_all, unmeasured
 from holdfast.tasks.processors.base import StoreView
-from holdfast.types.byte_columns import fixed, joined, joined_array, tails
+from holdfast.types.byte_columns import Parts, fixed, joined, tails
 
 __all__ = [
     "Event",
@@ -70,11 +70,11 @@ def key_range(key: bytes, from_ms: int = -SIGN) -> tuple[bytes, bytes]:
     return prefix + _END.pack(max(from_ms + SIGN, 0)), prefix + _AFTER
 
 
-def key_ranges(keys: pa.Array, from_ms: Times) -> tuple[pa.Array, pa.Array]:
+def key_ranges(keys: pa.Array, from_ms: Times) -> tuple[Parts, Parts]:
     """`key_range` of each row: starts and ends."""
     heads = measured_all(keys)
     ends = fixed((from_ms.astype(np.uint64) ^ np.uint64(SIGN)).astype(">u8"))
-    return joined_array(*heads, ends), joined_array(*heads, _AFTER)
+    return (*heads, ends), (*heads, _AFTER)
 
 
 @dataclass(slots=True)

@@ -136,18 +136,31 @@ def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Mee
     if not len(cause) or not len(rows.key):
         return Meetings.nothing()
     rows = rows.sorted()
+    low, counts = _of_key(key, rows)
+    if counts.sum() > 2 * (len(key) + len(rows.key)):  # to look at all of a key would take longer
+        low, counts = _in_time(key, first, last, rows)
+    starts = np.cumsum(counts) - counts
+    met = np.arange(counts.sum()) + np.repeat(low - starts, counts)
+    of = np.repeat(np.arange(len(cause)), counts)
+    times, causes = rows.time[met], cause[of]
+    there = (rows.arrival[met] < causes) & (first[of] <= times) & (times <= last[of])
+    met = met[there]
+    return Meetings(causes[there], rows.source[met], times[there], rows.arrival[met])
+
+
+def _of_key(key: Rows, rows: Kept) -> tuple[Rows, Rows]:
+    """Where the rows of each key begin, and how many they are."""
+    each = np.bincount(rows.key, minlength=int(key.max()) + 1)
+    return (np.cumsum(each) - each)[key], each[key]
+
+
+def _in_time(key: Rows, first: Rows, last: Rows, rows: Kept) -> tuple[Rows, Rows]:
+    """Where rows of each key with `first <= time <= last` (ms) begin, and how many they are."""
     (times, first, after), width = _ranked(rows.time, first, last + 1)
     # One number per key and time.
     ranked = rows.key * width + times
     low = np.searchsorted(ranked, key * width + first)
-    high = np.searchsorted(ranked, key * width + after)
-    counts = np.maximum(high - low, 0)
-    starts = np.cumsum(counts) - counts
-    met = np.arange(counts.sum()) + np.repeat(low - starts, counts)
-    causes = np.repeat(cause, counts)
-    there = rows.arrival[met] < causes
-    met, causes = met[there], causes[there]
-    return Meetings(causes, rows.source[met], rows.time[met], rows.arrival[met])
+    return low, np.maximum(np.searchsorted(ranked, key * width + after) - low, 0)
 
 
 def _ranked(times: Rows, *asked: Rows) -> tuple[list[Rows], int]:

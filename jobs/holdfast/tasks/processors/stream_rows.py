@@ -20,7 +20,7 @@ import pyarrow as pa
 from holdfast.state.times import SIGN
 from holdfast.tasks.keys import measured_all
 from holdfast.tasks.processors.base import StoreView
-from holdfast.types.byte_columns import fixed, joined, joined_array
+from holdfast.types.byte_columns import Parts, fixed, joined
 from holdfast.types.topology import JoinKind, JoinStep, JoinWindow
 
 __all__ = [
@@ -67,12 +67,11 @@ def ordered(times: Times) -> npt.NDArray[np.uint64]:
     return times.astype(np.uint64) ^ np.uint64(SIGN)
 
 
-def ranges_of(side: int, keys: pa.Array, first: Times, last: Times) -> tuple[pa.Array, pa.Array]:
+def ranges_of(side: int, keys: pa.Array, first: Times, last: Times) -> tuple[Parts, Parts]:
     """Where a store has the side's rows of keys with `first <= time <= last` (ms, from 0)."""
     heads = _SIDES[side], *measured_all(keys)
-    bounds = (fixed(ordered(times).astype(">u8")) for times in (first, last + 1))
-    starts, ends = (joined_array(*heads, bound) for bound in bounds)
-    return starts, ends
+    start, end = (fixed(ordered(times).astype(">u8")) for times in (first, last + 1))
+    return (*heads, start), (*heads, end)
 
 
 def row_keys(side: int, keys: pa.Array, times: Times, numbers: Times) -> list[bytes]:
