@@ -70,11 +70,14 @@ class LocalServers:
         """Returns when all have restored what they hold.
 
         Raises:
-            HoldfastError: not in time.
+            HoldfastError: not in time, or one of them was refused.
         """
         tell(f"waiting for {len(self.addresses)} query servers")
         deadline = time.monotonic() + timeout_s
         while not self.ready():
+            records = (server.record for server in self._all())
+            if why := next((r.reason for r in records if r and r.state == "refused"), ""):
+                raise HoldfastError(f"A query server was refused: {why}")
             if time.monotonic() >= deadline:
                 raise HoldfastError(
                     f"The query servers are not ready after {timeout_s:.0f} s.",

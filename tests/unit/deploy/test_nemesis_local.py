@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -194,6 +195,20 @@ def test_a_killed_server_is_started_again_where_it_listened(
     assert servers.told()[1]["reason"] == "the server-1 ended with status -9: "
     assert not lasting.recovered([second]), "nobody answers there"
     assert lasting.recovered(lasting.victims(DRIVER)), "servers say nothing about the driver"
+
+
+def test_a_server_that_is_refused_is_not_waited_for(
+    lasting_job: LocalJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = [sys.executable, "-c", "import sys; print('Error: no such table'); sys.exit(2)"]
+    monkeypatch.setattr(LocalServers, "_command", lambda *_: refused)
+    made = LocalServers(lasting_job.home, NAME)
+    made.begin(1, 1)
+    try:
+        with pytest.raises(HoldfastError, match="refused: the server-0 ended with status 2: no such table"):
+            made.await_ready(60.0, lambda _: None)
+    finally:
+        made.end()
 
 
 def servers_supervisor(job: LocalJob, number: int) -> psutil.Process:
