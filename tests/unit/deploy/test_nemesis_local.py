@@ -205,7 +205,7 @@ def test_a_server_that_is_refused_is_not_waited_for(
     made = LocalServers(lasting_job.home, NAME)
     made.begin(1, 1)
     try:
-        with pytest.raises(HoldfastError, match="refused: the server-0 ended with status 2: no such table"):
+        with pytest.raises(HoldfastError, match="the server-0 ended with status 2: no such table"):
             made.await_ready(60.0, lambda _: None)
     finally:
         made.end()
