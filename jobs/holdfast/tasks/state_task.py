@@ -287,11 +287,12 @@ class StateTask:
     def _sink_partitions(self, keys: Sequence[bytes | None]) -> list[int]:
         """By key; a record without one stays with its state partition, so that order is kept."""
         count = self._plan.sink_partitions
-        places = murmur2_partitions([k or b"" for k in keys], count)
-        if None in keys:
-            own = self._partition % count
-            places = [own if k is None else p for k, p in zip(keys, places, strict=True)]
-        return places
+        keyed = [k for k in keys if k is not None]
+        places = murmur2_partitions(keyed, count)
+        if len(keyed) == len(keys):
+            return places
+        own, found = self._partition % count, iter(places)
+        return [own if k is None else next(found) for k in keys]
 
     def _marker(self, batch: Batch, changes: Changes) -> CommitMarker:
         plan, last = self._plan, self.marker

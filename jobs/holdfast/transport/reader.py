@@ -165,7 +165,7 @@ class PartitionReader:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return found
 
-    def read(self, start: int, end: int, chunk_records: int = 50_000) -> Iterator[Chunk]:
+    def read(self, start: int, end: int, chunk_records: int = 10_000) -> Iterator[Chunk]:
         """Committed records with `start <= offset < end`, oldest first.
 
         Every chunk but the last holds `chunk_records` records; the last one may be empty, its

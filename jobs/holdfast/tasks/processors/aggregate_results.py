@@ -66,6 +66,14 @@ class Results:
         self._sink = query.sink
         self._records = SinkRecords(query.sink)
         self._expressions = Expressions(step.outputs, step.having)
+        self._keeps_keys = keeps_state_keys(query.sink.key_columns, query.sink.key_format)
+        aggregates = {call.name for call in step.aggregates}
+        # Most results are aggregates and nothing else: key columns need not be made for them.
+        self._of_aggregates = (
+            self._keeps_keys
+            and query.sink.timestamp is None
+            and all(o.ref in aggregates for o in step.outputs)
+        )
 
     def passes(self, frame: Frame, finished: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
         """Which rows HAVING lets through; all, without one."""
@@ -87,7 +95,7 @@ class Results:
         """
         if not len(frame):
             return SinkRows()
-        named = self._columns(frame)
+        named = {} if self._of_aggregates else self._columns(frame)
         values = self._expressions.columns({**named, **finished})
         keys = self._keys(frame, named)
         dead = [] if alive is None else np.flatnonzero(~alive).tolist()
@@ -95,23 +103,25 @@ class Results:
         tombstones = [False] * len(frame)
         for i in dead:
             encoded[i], tombstones[i] = None, True
-        arrays = [named[k.column.name] for k in self._step.keys]
+        arrays = [named[k.column.name] for k in self._step.keys] if named else []
         times = self._records.times(arrays, values, tombstones, timestamps)
         rows = SinkRows(keys, encoded, times, list(range(len(keys))))
         return rows if min(times) >= 0 else _timed(rows)
 
     def _keys(self, frame: Frame, named: dict[str, pa.Array]) -> list[bytes]:
-        sink = self._sink
-        as_they_are = keeps_state_keys(sink.key_columns, sink.key_format)
-        if as_they_are and frame.windowed is not None:
+        if self._keeps_keys and frame.windowed is not None:
             return list(frame.windowed)
-        arrays = [named[k.column.name] for k in self._step.keys]
-        plain = sink_keys(frame.keys, sink.key_columns, arrays, sink.key_format, sink.key_delimiter)
+        plain = frame.keys if self._keeps_keys else self._encoded(frame, named)
         if frame.starts is None or frame.ends is None or self._step.window is None:
             return plain
         if self._step.window.kind is WindowKind.SESSION:
             return session_keys(plain, frame.starts, frame.ends)
         return window_keys(pa.array(plain, pa.binary()), frame.starts)
+
+    def _encoded(self, frame: Frame, named: dict[str, pa.Array]) -> list[bytes]:
+        sink = self._sink
+        arrays = [named[k.column.name] for k in self._step.keys]
+        return sink_keys(frame.keys, sink.key_columns, arrays, sink.key_format, sink.key_delimiter)
 
     def _columns(self, frame: Frame) -> dict[str, pa.Array]:
         """Key columns and window bounds by name."""
