@@ -21,7 +21,11 @@ __all__ = ["FOREVER_MS", "SEGMENT_MS", "Segments"]
 
 SEGMENT_MS = 1 << 16  # a minute: as long as the shortest segments of Kafka Streams
 FOREVER_MS = (1 << 63) - 1  # the time of a state key that no segment lists: it is never too old
+_KEYS_MAX = 10_000  # of an entry: about as many leave at once
 _LENGTH = 4  # bytes of a length
+_NUMBER = 8  # of an entry's number
+_AGAIN = 1 << 63
+_AGAIN_BYTE = 0x80
 Bytes = npt.NDArray[np.uint8]
 Pairs = list[tuple[bytes, bytes]]
 
@@ -31,10 +35,12 @@ class Segments:
 
     | key | value |
     |---|---|
-    | prefix + start of the segment (8 bytes, ordered) + number | length of its keys, the first, \
-      which places of it differ in others, those columns |
+    | prefix + start of the segment (8 bytes, ordered) + length (4 bytes) + number (8 bytes) | \
+      length of its keys, the first, which places of it differ in others, those columns |
 
     An entry lists keys of one length that one batch has brought; those that have left are in none.
+    In entries of a full restore, of numbers from `_AGAIN` on, a key may stand again, where its row
+    is in the changelog more than once; any other key stands in one entry.
     """
 
     def __init__(self, store: KeyValueStore, prefix: bytes, number_key: bytes) -> None:
@@ -53,26 +59,34 @@ class Segments:
             if len(found) >= limit:
                 break
             found += _listed(_keys_of(value))
-        # A full restore lists a key again whose row is in the changelog more than once.
         return list(dict.fromkeys(found))
 
-    def changes(self, added: Sequence[bytes], gone: Sequence[bytes]) -> tuple[Pairs, list[bytes]]:
-        """(puts, deletes) that belong to rows that come and go; no key is in both."""
+    def changes(
+        self, added: Sequence[bytes], gone: Sequence[bytes], *, new: bool = True
+    ) -> tuple[Pairs, list[bytes]]:
+        """(puts, deletes) that belong to rows that come and go; no key is in both.
+
+        Args:
+            new: whether none of those that come was there before.
+        """
         puts, deletes = self._without(gone) if gone else ([], [])
-        puts += self._listing(pa.array(added, pa.binary()))
+        puts += self._listing(pa.array(added, pa.binary()), 0 if new else _AGAIN)
         if puts:
-            puts.append((self._number_key, self._number.to_bytes(8, "big")))
+            puts.append((self._number_key, self._number.to_bytes(_NUMBER, "big")))
         return puts, deletes
 
     def wiped(self) -> None:
         """The store is empty."""
         self._number = 0
 
-    def _listing(self, keys: pa.Array) -> Pairs:
+    def _listing(self, keys: pa.Array, kind: int) -> Pairs:
         puts = []
         for start, part in _by_segment(keys):
-            self._number += 1
-            puts.append((self._place(start) + self._number.to_bytes(8, "big"), _value_of(part)))
+            for at in range(0, len(part), _KEYS_MAX):
+                self._number += 1
+                number = (self._number + kind).to_bytes(_NUMBER, "big")
+                keys_at = part[at : at + _KEYS_MAX]
+                puts.append((self._place(start, part.shape[1]) + number, _value_of(keys_at)))
         return puts
 
     def _without(self, gone: Sequence[bytes]) -> tuple[Pairs, list[bytes]]:
@@ -80,22 +94,39 @@ class Segments:
         puts: Pairs = []
         deletes: list[bytes] = []
         for start, part in _by_segment(pa.array(gone, pa.binary())):
-            listed = [(entry, _keys_of(value)) for entry, value in self._entries(start, start + 1)]
-            listed = [(entry, keys) for entry, keys in listed if keys.shape[1] == part.shape[1]]
-            for (entry, keys), stays in zip(listed, _absent(listed, part), strict=True):
-                left = keys[stays]
-                if not len(left):
-                    deletes.append(entry)
-                elif len(left) < len(keys):
-                    puts.append((entry, _value_of(left)))
+            missing = len(part)
+            for listed in self._groups(self._place(start, part.shape[1]), missing):
+                for (entry, keys), stays in zip(listed, _absent(listed, part), strict=True):
+                    left = keys[stays]
+                    if not len(left):
+                        deletes.append(entry)
+                    elif len(left) < len(keys):
+                        puts.append((entry, _value_of(left)))
+                    if entry[-_NUMBER] < _AGAIN_BYTE:
+                        missing -= len(keys) - len(left)
+                if not missing:
+                    break
         return puts, deletes
+
+    def _groups(self, place: bytes, size: int) -> Iterator[list[tuple[bytes, Bytes]]]:
+        """Entries and their keys, so many at a time that they have at least that many keys."""
+        group: list[tuple[bytes, Bytes]] = []
+        held = 0
+        for entry, value in self._store.scan(place, place + b"\xff" * (_NUMBER + 1)):
+            group.append((entry, _keys_of(value)))
+            held += len(group[-1][1])
+            if held >= size:
+                yield group
+                group, held = [], 0
+        if group:
+            yield group
 
     def _entries(self, first_ms: int, end_ms: int) -> Iterator[tuple[bytes, bytes]]:
         """Those of segments with `first_ms <= start < end_ms`."""
-        return self._store.scan(self._place(first_ms), self._place(end_ms))
+        return self._store.scan(self._prefix + ordered(first_ms), self._prefix + ordered(end_ms))
 
-    def _place(self, start_ms: int) -> bytes:
-        return self._prefix + ordered(start_ms)
+    def _place(self, start_ms: int, length: int) -> bytes:
+        return self._prefix + ordered(start_ms) + length.to_bytes(_LENGTH, "big")
 
 
 def _by_segment(keys: pa.Array) -> Iterator[tuple[int, Bytes]]:
@@ -152,8 +183,6 @@ def _listed(keys: Bytes) -> list[bytes]:
 
 def _absent(listed: Sequence[tuple[bytes, Bytes]], gone: Bytes) -> list[npt.NDArray[np.bool_]]:
     """Of each entry which of its keys, as long as those that are gone, are none of them."""
-    if not listed:
-        return []
     every, value_set = (
         fixed(np.ascontiguousarray(keys).view(f"V{gone.shape[1]}").ravel())
         for keys in (np.concatenate([keys for _, keys in listed]), gone)

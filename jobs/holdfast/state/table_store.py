@@ -332,7 +332,7 @@ class TableStore:
             puts += [(key, b"") for key in by_time(_INDEX, indexed)]
             deletes += by_time(_INDEX, gone)
         elif self._segments is not None:
-            listed, unlisted = self._segments.changes(indexed, gone)
+            listed, unlisted = self._segments.changes(indexed, gone, new=facts.rows >= 0)
             puts, deletes = puts + listed, deletes + unlisted
         rows = zip([_DATA + key for key in keys], cast("Sequence[bytes]", values), strict=True)
         self._store.write(chain(rows, puts), deletes)

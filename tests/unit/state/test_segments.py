@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from holdfast.state.memory import MemoryStore
 from holdfast.state.segments import FOREVER_MS, SEGMENT_MS, Segments
@@ -51,6 +51,40 @@ def test_keys_that_have_left_are_listed_no_more_and_empty_entries_are_gone() -> 
     assert segments.listed(*ALL, 9) == [key(b"\0", 0), key(b"b\0", 0)]
     change(store, gone=[key(b"\0", 0), key(b"b\0", 0)])
     assert [k for k, _ in store.scan(b"", None)] == [b"n"]
+
+
+def test_a_key_that_a_restore_has_listed_again_leaves_all_entries() -> None:
+    store = MemoryStore()
+    keys = [key(b"%d" % n, 0) for n in range(4)]
+    for part in (keys[:3], keys[1:]):
+        segments = Segments(store, b"w", b"n")
+        store.write(*segments.changes(part, [], new=False))
+    later = key(b"9", 0)
+    assert change(store, [later]).listed(*ALL, 9) == [later, *keys]
+    assert change(store, gone=[keys[1], later]).listed(*ALL, 9) == [keys[0], *keys[2:]]
+
+
+def test_of_many_keys_some_are_an_entry_and_no_more_of_them_are_read_than_have_left() -> None:
+    store = MemoryStore()
+    keys = [key(b"%06d" % n, 0) for n in range(50_000)]
+    segments = change(store, keys)
+    first = segments.listed(*ALL, 15_000)
+    assert first == keys[:20_000]
+    read = 0
+
+    class Counting(MemoryStore):
+        def scan(
+            self, start: bytes, end: bytes | None, limit: int | None = None
+        ) -> Iterator[tuple[bytes, bytes]]:
+            nonlocal read
+            for pair in super().scan(start, end, limit):
+                read += 1
+                yield pair
+
+    counting = Counting()
+    counting.write(list(store.scan(b"", None)), [])
+    puts, deletes = Segments(counting, b"w", b"n").changes([], first)
+    assert (puts, len(deletes), read) == ([], 2, 2)
 
 
 def test_what_stays_for_ever_is_in_no_list() -> None:
