@@ -72,7 +72,7 @@ class Deployment:
 
 def _server_line(server: Mapping[str, Any]) -> str:
     notes = [] if server["running"] else ["not running"]
-    notes += [f"{server['restarts']} restarts"] if server["restarts"] else []
+    notes += [f"restarts: {server['restarts']}"] if server["restarts"] else []
     return f"{server['url']} ({', '.join(notes)})" if notes else str(server["url"])
 
 

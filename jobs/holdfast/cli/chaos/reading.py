@@ -84,8 +84,9 @@ def refuse_unread(servers: Sequence[str], topology: Topology, access: Access) ->
         try:
             missing = _missing(server, wanted, access)
         except (Refused, Retriable) as error:
+            fact, _, _ = error.fact.partition("\n")  # a server's own advice is for other callers
             raise Refused(
-                f"The query server {server} cannot be read from: {error.fact}",
+                f"The query server {server} cannot be read from: {fact}",
                 cause=error.cause,
                 action=_ACTION,
             ) from error
