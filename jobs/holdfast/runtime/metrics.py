@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Summary, make_wsgi_app
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, make_wsgi_app
 
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.topology import Query
@@ -18,6 +18,10 @@ __all__ = ["Metrics"]
 
 _QUERY = ("query",)
 _PARTITION = ("query", "state_partition")
+# Seconds; a commit is some milliseconds of a broker's time, and seconds when that is short of it.
+_COMMIT_BUCKETS = (
+    0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 10, 30,
+)  # fmt: skip
 
 
 class Metrics:
@@ -42,10 +46,12 @@ class Metrics:
         )
         self._restored = self._counter("restore_records", "Changelog records replayed into stores")
         self._restore_seconds = self._counter("restore_seconds", "Seconds spent in restores")
-        self._latency = {
-            name: self._summary(name)
-            for name in ("batch", "get", "merge", "produce", "commit", "put")
+        self._latency: dict[str, Summary | Histogram] = {
+            name: self._summary(name) for name in ("batch", "get", "merge", "produce", "put")
         }
+        self._latency["commit"] = Histogram(
+            *_named("commit"), _QUERY, registry=self._registry, buckets=_COMMIT_BUCKETS
+        )
         self._gauges = {
             "store_rows": self._gauge("store_rows", "Live rows of a store", _PARTITION),
             "store_bytes": self._gauge("store_bytes", "Bytes of a store on its volume", _PARTITION),
@@ -61,8 +67,7 @@ class Metrics:
         return Gauge(f"holdfast_{name}", text, labels, registry=self._registry)
 
     def _summary(self, name: str) -> Summary:
-        text = f"Seconds per batch and state partition ({name}-latency-avg)"
-        return Summary(f"holdfast_{name}_latency_seconds", text, _QUERY, registry=self._registry)
+        return Summary(*_named(name), _QUERY, registry=self._registry)
 
     def application(self) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
         """What serves them, as WSGI."""
@@ -104,3 +109,9 @@ class Metrics:
     def lag(self, query: Query, records: int) -> None:
         """Source offsets between the group's position and the topic's end."""
         self._lag.labels(query.id).set(records)
+
+
+def _named(phase: str) -> tuple[str, str]:
+    """Name and text of a phase's seconds."""
+    text = f"Seconds per batch and state partition ({phase}-latency-avg)"
+    return f"holdfast_{phase}_latency_seconds", text

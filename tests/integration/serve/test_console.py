@@ -236,7 +236,7 @@ def test_partitions_show_owners_copies_and_restores(page: Page, shop: Shop) -> N
 
 def test_activity_is_drawn_over_time(page: Page, shop: Shop) -> None:
     go(page, shop, "activity")
-    page.wait("document.querySelectorAll('.chart').length === 6")
+    page.wait("document.querySelectorAll('.chart').length === 7")
     series = "[...document.querySelectorAll('.chart:first-child .series')]"
     lines = f"{series}.map(e => e.getAttribute('d').length)"
     page.wait(f"Math.max(...{lines}) > 10")

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isinf
 from typing import Any
 
 from holdfast.serve.console.drivers import Driver
@@ -27,8 +28,7 @@ class QuerySample:
     lag: int | None
     batch_s: float = 0.0
     batches: float = 0.0
-    commit_s: float = 0.0
-    commits: float = 0.0
+    commits: tuple[tuple[float, float], ...] = ()  # see `Counters`
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,9 @@ class Activity:
         """Series, one value per moment after `after_ms`; None where nothing is known.
 
         `sees`: whether a table's name or a query's id is one to be told of.
-        Per query: records/s, source lag, mean seconds of a batch and of a commit that ended
-        since the moment before.  Per table: changelog offsets/s and lag.
+        Per query: records/s, source lag, mean seconds of the batches that ended since the moment
+        before, of the commits half and 99 of 100 took no longer than.  Per table: changelog
+        offsets/s and lag.
         """
         pairs = [(a, b) for a, b in pairwise(self._samples) if b.at_ms > after_ms]
         queries = [n for n in _names(b.queries for _, b in pairs) if sees(n.rpartition("/")[2])]
@@ -104,8 +105,7 @@ def _query(driver: Driver, query_id: str, told: Mapping[str, Any]) -> QuerySampl
         lag,
         counters.batch_sum,
         counters.batch_count,
-        counters.commit_sum,
-        counters.commit_count,
+        counters.commits,
     )
 
 
@@ -134,26 +134,41 @@ _Pairs = Sequence[tuple[Sample, Sample]]
 
 def _query_series(name: str, pairs: _Pairs) -> dict[str, list[float | None]]:
     series: dict[str, list[float | None]] = {
-        "records_s": [], "lag": [], "batch_s": [], "commit_s": []
+        "records_s": [], "lag": [], "batch_s": [], "commit_p50_s": [], "commit_p99_s": []
     }  # fmt: skip
     for before, now in pairs:
         a, b = before.queries.get(name), now.queries.get(name)
         series["lag"].append(b.lag if b else None)
-        known = a is not None and b is not None
         seconds = (now.at_ms - before.at_ms) / 1000
         series["records_s"].append(_ratio(b.records - a.records, seconds) if a and b else None)
-        means = _means(a, b) if known and a and b else (None, None)
-        series["batch_s"].append(means[0])
-        series["commit_s"].append(means[1])
+        mean = _ratio(b.batch_s - a.batch_s, b.batches - a.batches) if a and b else None
+        series["batch_s"].append(mean)
+        commits = _between(a.commits, b.commits) if a and b else []
+        series["commit_p50_s"].append(_quantile(commits, 0.5))
+        series["commit_p99_s"].append(_quantile(commits, 0.99))
     return series
 
 
-def _means(a: QuerySample, b: QuerySample) -> tuple[float | None, float | None]:
-    """Mean seconds of the batches and commits between two moments of one driver."""
-    return (
-        _ratio(b.batch_s - a.batch_s, b.batches - a.batches),
-        _ratio(b.commit_s - a.commit_s, b.commits - a.commits),
-    )
+_Buckets = Sequence[tuple[float, float]]
+
+
+def _between(before: _Buckets, now: _Buckets) -> list[tuple[float, float]]:
+    """How many commits of two moments' time took at most so long; none after a new beginning."""
+    seen = dict(before)
+    found = [(bound, count - seen.get(bound, 0.0)) for bound, count in now]
+    return [] if any(count < 0 for _, count in found) else found
+
+
+def _quantile(buckets: _Buckets, share: float) -> float | None:
+    """As Prometheus has it: even within a bucket, the last bound of what is beyond them all."""
+    wanted = share * buckets[-1][1] if buckets else 0.0
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if wanted > 0 and count >= wanted:
+            inside = 0.0 if isinf(bound) else (bound - low) * (wanted - below) / (count - below)
+            return round(low + inside, 6)
+        low, below = bound, count
+    return None
 
 
 def _table_series(name: str, pairs: _Pairs) -> dict[str, list[float | None]]:

@@ -12,6 +12,7 @@ from urllib.request import urlopen
 
 import orjson
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from holdfast.types.status import JobState
 
@@ -19,19 +20,23 @@ __all__ = ["Counters", "Driver", "Drivers"]
 
 _TIMEOUT_S = 2.0
 _BYTES_MAX = 8 << 20
-_LATENCY = {f"holdfast_{phase}_latency_seconds_{part}": f"{phase}_{part}"
-            for phase in ("batch", "commit") for part in ("sum", "count")}  # fmt: skip
-_WANTED = tuple(_LATENCY)
+_BATCHES = {f"holdfast_batch_latency_seconds_{part}": f"batch_{part}" for part in ("sum", "count")}
+_COMMITS = "holdfast_commit_latency_seconds_bucket"
+_WANTED = (*_BATCHES, _COMMITS)
 
 
 @dataclass(frozen=True)
 class Counters:
-    """A query's counters since its driver's start; seconds and counts of batches and commits."""
+    """A query's counters since its driver's start.
+
+    Attributes:
+        batch_sum: seconds of all batches, `batch_count` how many they were.
+        commits: how many took at most so many seconds, in order, the last one of any length.
+    """
 
     batch_sum: float = 0.0
     batch_count: float = 0.0
-    commit_sum: float = 0.0
-    commit_count: float = 0.0
+    commits: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,22 +114,28 @@ def _ask(url: str) -> Driver | None:
 
 
 def _counters(text: bytes) -> dict[str, Counters]:
-    values: dict[str, dict[str, float]] = {}
-    for name, query, value in _samples(text.decode(errors="replace")):
-        values.setdefault(query, {})[_LATENCY[name]] = value
-    return {query: Counters(**found) for query, found in values.items()}
+    batches: dict[str, dict[str, float]] = {}
+    commits: dict[str, list[tuple[float, float]]] = {}
+    for sample in _samples(text.decode(errors="replace")):
+        query = sample.labels.get("query", "")
+        if sample.name in _BATCHES:
+            batches.setdefault(query, {})[_BATCHES[sample.name]] = sample.value
+        else:
+            commits.setdefault(query, []).append((float(sample.labels["le"]), sample.value))
+    return {
+        query: Counters(**batches.get(query, {}), commits=tuple(sorted(commits.get(query, []))))
+        for query in batches | commits
+    }
 
 
-def _samples(text: str) -> Iterable[tuple[str, str, float]]:
-    """(metric, query, value) of what is wanted; a driver's own metrics are always well-formed.
+def _samples(text: str) -> Iterable[Sample]:
+    """Those that are wanted; a driver's own metrics are always well-formed.
 
     There is a line for each state partition, too: only those wanted are worth a parser's time.
     """
     lines = [line for line in text.split("\n") if line.startswith(_WANTED)]
     for family in text_string_to_metric_families("\n".join([*lines, ""])):
-        for sample in family.samples:
-            if sample.name in _LATENCY:
-                yield sample.name, sample.labels.get("query", ""), sample.value
+        yield from (sample for sample in family.samples if sample.name in _WANTED)
 
 
 def _json(data: bytes) -> object:

@@ -12,7 +12,8 @@ const CHARTS = [
   { of: "queries", field: "records_s", title: "Records processed per second", format: brief },
   { of: "queries", field: "lag", title: "Input records not yet processed", format: brief, hint: "most" },
   { of: "queries", field: "batch_s", title: "Seconds per batch", format: seconds, hint: "most" },
-  { of: "queries", field: "commit_s", title: "Commit of a state partition", format: seconds, hint: "most" },
+  { of: "queries", field: "commit_p50_s", title: "Commit of a state partition, median", format: seconds, hint: "most" },
+  { of: "queries", field: "commit_p99_s", title: "Commit of a state partition, 99 of 100", format: seconds, hint: "most" },
   { of: "tables", field: "changes_s", title: "Changelog offsets written per second", format: brief },
   { of: "tables", field: "lag", title: "Changelog offsets the servers are behind", format: brief },
 ];
