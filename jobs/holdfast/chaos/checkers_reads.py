@@ -30,15 +30,17 @@ class ReadEvidence:
     """All reads of a run.
 
     Attributes:
-        servers: how many there are; each state partition lies on two of them, if there are two.
+        servers: how many there are.
         tables: the states of every table that was to be read.
         strikes: the faults.
+        copies: on how many of the servers each state partition lies, if there are as many.
     """
 
     servers: int
     reads: Sequence[Read]
     tables: Mapping[str, States]
     strikes: Sequence[Strike] = field(default=())
+    copies: int = 2
 
     @property
     def answered(self) -> list[Read]:
@@ -86,7 +88,7 @@ def reads_answered(evidence: ReadEvidence) -> Finding:
     bad = [
         _words(read, f"failed after {read.took_s:.1f} s: {read.reason}")
         for read in failed
-        if _broken(strikes_during(read, evidence.strikes)) < min(evidence.servers, 2)
+        if _broken(strikes_during(read, evidence.strikes)) < min(evidence.servers, evidence.copies)
     ]
     fact = f"{len(failed)} of {len(evidence.reads)} reads failed"
     if failed:

@@ -65,7 +65,7 @@ def judge_run(
     if asked.servers and found_tables.tables:
         tell("comparing answers with what the tables had")
         tables = tables_read(reads, found_tables.tables, settings.application_id, observer)
-        read = ReadEvidence(len(asked.servers), reads, tables, history.strikes)
+        read = ReadEvidence(len(asked.servers), reads, tables, history.strikes, asked.copies)
         findings += judge(read, READ_CHECKERS)
     verdict = RunVerdict(
         folder.name,

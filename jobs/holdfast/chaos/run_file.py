@@ -30,6 +30,7 @@ class RunFile:
         rate: records per second over all input topics.
         load: what the records are like.
         servers: addresses of the query servers that are read from; none: nothing is read.
+        copies: on how many of them each state partition lies.
         own: Kafka and the deployment are the run's own and go with it.
         version: of Holdfast; `commit` of its source, where that is known.
         created_s: seconds since the epoch.
@@ -47,6 +48,7 @@ class RunFile:
     rate: int
     load: LoadShape = field(default_factory=LoadShape)
     servers: tuple[str, ...] = ()
+    copies: int = 2
     own: bool = False
     version: str = ""
     commit: str = ""

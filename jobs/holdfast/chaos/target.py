@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from holdfast.chaos.faults import Fault
 from holdfast.types.steps import Step
 
-__all__ = ["Held", "Hook", "Landing", "Target", "Victim"]
+__all__ = ["Held", "Hook", "Landing", "QueryServers", "Target", "Victim"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,16 @@ class Held:
     step: Step
     query_id: str
     partition: int
+
+
+@dataclass(frozen=True)
+class QueryServers:
+    """Query servers that are read from: their addresses, by number, and on how many of them each
+    state partition lies.
+    """
+
+    addresses: tuple[str, ...] = ()
+    copies: int = 2
 
 
 class Hook(Protocol):
@@ -112,8 +122,8 @@ class Target(Protocol):
     def recovered(self, victims: Sequence[Victim]) -> bool:
         """Are there as many living, ready successors as victims (the same ones for PAUSE)?"""
 
-    def query_servers(self) -> tuple[str, ...]:
-        """Addresses of those beside the job that can be reached from here, by number."""
+    def query_servers(self) -> QueryServers:
+        """Those beside the job that can be reached from here."""
 
     def job_status(self) -> dict[str, Any] | None:
         """What the driver's /status says; None when nobody answers."""

@@ -7,6 +7,7 @@ from typing import Any
 __all__ = [
     "alive",
     "claims",
+    "copies",
     "ending",
     "identity",
     "ready",
@@ -70,10 +71,20 @@ def claims(pod: Object) -> list[str]:
 def served_at(pod: Object) -> str:
     """The address of a query server, in its StatefulSet's headless service."""
     spec = pod["spec"]
-    container = spec["containers"][0]
-    secure = any(str(arg).startswith("--tls-cert=") for arg in container.get("args", ()))
-    port = container["ports"][0]["containerPort"]
+    port = spec["containers"][0]["ports"][0]["containerPort"]
+    secure = _argument(pod, "--tls-cert") is not None
     return f"http{'s' if secure else ''}://{spec['hostname']}.{spec['subdomain']}:{port}"
+
+
+def copies(pod: Object) -> int:
+    """On how many query servers each state partition lies, as this one was told."""
+    return int(_argument(pod, "--copies") or 1)
+
+
+def _argument(pod: Object, name: str) -> str | None:
+    """What follows `name=` among its container's arguments."""
+    given = (str(argument).partition("=") for argument in pod["spec"]["containers"][0]["args"])
+    return next((value for key, _, value in given if key == name), None)
 
 
 def _container(pod: Object) -> Object:

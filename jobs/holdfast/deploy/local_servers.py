@@ -22,7 +22,10 @@ from holdfast.errors import HoldfastError
 from holdfast.local.probe import HOST, free_port
 from holdfast.state.files import read_json, write_json
 
-__all__ = ["LocalServers"]
+__all__ = ["COPIES", "LocalServers"]
+
+COPIES = 2
+"""On so many servers each state partition lies, where there are as many."""
 
 _VERSION = 2
 _POLL_S = 0.2
@@ -52,7 +55,7 @@ class LocalServers:
         return int(self._record().get("revision", 0))
 
     def begin(self, revision: int, count: int) -> None:
-        """Starts so many for a revision, each state partition on two of them.
+        """Starts so many for a revision.
 
         They take the place of those before, on the same addresses if they are as many.
         """
@@ -133,7 +136,7 @@ class LocalServers:
         command += ["--set", f"serve.dir={self._folder / 'serve'}"]
         command += ["--servers", str(len(self.addresses)), "--server-id", str(number)]
         command += ["--listen", self.addresses[number].removeprefix("http://")]
-        return [*command, "--copies", "2", "--peers", ",".join(self.addresses)]
+        return [*command, "--copies", str(COPIES), "--peers", ",".join(self.addresses)]
 
     def _record(self) -> dict[str, Any]:
         found = read_json(self._file)

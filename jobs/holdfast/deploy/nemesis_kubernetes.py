@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, Fault
-from holdfast.chaos.target import Hook, Landing, Victim
+from holdfast.chaos.target import Hook, Landing, QueryServers, Victim
 from holdfast.deploy import kube_pods
 from holdfast.deploy.deployment import fetch_status
 from holdfast.deploy.kube_api import driver_status, in_a_pod
@@ -174,14 +174,14 @@ class KubernetesTarget:
         status = self.job_status()
         return status is not None and bool(status.get("ready"))
 
-    def query_servers(self) -> tuple[str, ...]:
+    def query_servers(self) -> QueryServers:
         """Those of the release, each by the name that its peers have for it.
 
         Such names are known in the release's namespace only: elsewhere there are none.
         """
-        if not in_a_pod():
-            return ()
-        return tuple(map(kube_pods.served_at, self._places.all(SERVER)))
+        pods = self._places.all(SERVER) if in_a_pod() else []
+        copies = min(map(kube_pods.copies, pods), default=QueryServers.copies)
+        return QueryServers(tuple(map(kube_pods.served_at, pods)), copies)
 
     def job_status(self) -> dict[str, Any] | None:
         """What the driver's /status says; None when nobody answers."""

@@ -26,7 +26,7 @@ import psutil
 
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, Fault
 from holdfast.chaos.hook_files import HookFiles
-from holdfast.chaos.target import Held, Hook, Landing, Victim
+from holdfast.chaos.target import Held, Hook, Landing, QueryServers, Victim
 from holdfast.config.settings import Settings
 from holdfast.deploy.deployment import fetch_status
 from holdfast.deploy.local_processes import (
@@ -39,7 +39,7 @@ from holdfast.deploy.local_processes import (
     tree_of,
     volume_of,
 )
-from holdfast.deploy.local_servers import LocalServers
+from holdfast.deploy.local_servers import COPIES, LocalServers
 from holdfast.deploy.revisions import state_dir_of
 from holdfast.errors import Refused, Retriable
 from holdfast.local.broker import LocalKafka
@@ -182,9 +182,9 @@ class LocalTarget:
         enough = len(executors) >= self._settings.placement.executors
         return enough and status is not None and bool(status.get("ready"))
 
-    def query_servers(self) -> tuple[str, ...]:
+    def query_servers(self) -> QueryServers:
         """Those of the deployment."""
-        return self._servers.addresses
+        return QueryServers(self._servers.addresses, COPIES)
 
     def job_status(self) -> dict[str, Any] | None:
         """What the present driver's /status says."""

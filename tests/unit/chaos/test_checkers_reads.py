@@ -157,6 +157,8 @@ def test_a_failed_read_is_no_fault_of_servers_that_are_all_away() -> None:
     assert "1 of 31 reads failed, 0 of them" in reads_answered(both).fact
     only = evidence([failed(MEANWHILE)], servers=1)
     assert reads_answered(only).verdict is Verdict.VALID
+    single = replace(evidence([failed(MEANWHILE)]), copies=1)
+    assert reads_answered(single).verdict is Verdict.VALID
     broker = replace(KILL, injection=Injection(1, BROKER, Fault.KILL, Moment.RECOVERY))
     behind = evidence([failed(MEANWHILE)], strikes=[KILL, broker])
     assert reads_answered(behind).verdict is Verdict.VALID

@@ -13,7 +13,7 @@ import pytest
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault, Injection, Moment
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
 from holdfast.chaos.nemesis import Nemesis, Patience
-from holdfast.chaos.target import Held, Hook, Landing, Victim
+from holdfast.chaos.target import Held, Hook, Landing, QueryServers, Victim
 from holdfast.errors import HoldfastError, Retriable
 from holdfast.types.steps import Step
 
@@ -87,8 +87,8 @@ class Place:
     def recovered(self, victims: Sequence[Victim]) -> bool:
         return self.recovers and not self.stopped
 
-    def query_servers(self) -> tuple[str, ...]:
-        return ()
+    def query_servers(self) -> QueryServers:
+        return QueryServers()
 
     def job_status(self) -> dict[str, Any] | None:
         return {"ready": True}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.chaos.faults import Fault
-from holdfast.chaos.target import Victim
+from holdfast.chaos.target import QueryServers, Victim
 from holdfast.deploy import kube_cut_off, kube_scripts, nemesis_kubernetes
 from holdfast.deploy.kube_client import Executed
 from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
@@ -94,15 +94,15 @@ def _served(kube: FakeKube, number: int, *arguments: str) -> None:
 def test_query_servers_of_the_release_are_found_by_who_can_reach_them(
     kube: FakeKube, target: KubernetesTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert target.query_servers() == ()
+    _served(kube, 0, "--copies=3")
+    _served(kube, 1, "--copies=3", "--tls-cert=/etc/tls.crt")
+    assert target.query_servers().addresses == ()
     monkeypatch.setattr(nemesis_kubernetes, "in_a_pod", lambda: True)
-    assert target.query_servers() == ()
-    _served(kube, 0)
-    _served(kube, 1, "--tls-cert=/etc/tls.crt")
-    assert target.query_servers() == (
+    addresses = (
         "http://movies-serve-0.movies-serve-pods:8088",
         "https://movies-serve-1.movies-serve-pods:8088",
     )
+    assert target.query_servers() == QueryServers(addresses, copies=3)
 
 
 def test_in_the_end_query_servers_are_to_be_ready_as_well(

@@ -64,7 +64,7 @@ def plan_run(
     _refuse_unready(options.name, target)
     _refuse_load(job, plan)
     servers = read_servers(plan, target, own=own)
-    refuse_unread(servers, job.topology, plan.access)
+    refuse_unread(servers.addresses, job.topology, plan.access)
     folder = run_folder(job.settings.home, plan.run)
     asked = RunFile(
         run=plan.run,
@@ -78,7 +78,8 @@ def plan_run(
         schedule=schedule(plan.seed, asked_faults(job, plan, target)),
         rate=plan.rate,
         load=plan.load,
-        servers=servers,
+        servers=servers.addresses,
+        copies=servers.copies,
         own=own,
         version=__version__,
         commit=source_commit(),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from holdfast.chaos.target import QueryServers
 from holdfast.errors import Refused, Retriable
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def access_options(function: Callable[..., _R]) -> Callable[..., _R]:
     return token(ca(command))
 
 
-def read_servers(plan: PlanOptions, target: Target, *, own: bool) -> tuple[str, ...]:
-    """Addresses: those that were named, else the job's own; none with `--ask none`.
+def read_servers(plan: PlanOptions, target: Target, *, own: bool) -> QueryServers:
+    """Those that were named, else the job's own; none with `--ask none`.
 
     Raises:
         Refused: servers are to be started beside a job that is there.
@@ -67,8 +68,8 @@ def read_servers(plan: PlanOptions, target: Target, *, own: bool) -> tuple[str, 
             action="add --own, or name the servers that are there (--ask URL,URL)",
         )
     if plan.ask == (NOBODY,):
-        return ()
-    return plan.ask or target.query_servers()
+        return QueryServers()
+    return QueryServers(plan.ask) if plan.ask else target.query_servers()
 
 
 def refuse_unread(servers: Sequence[str], topology: Topology, access: Access) -> None:
