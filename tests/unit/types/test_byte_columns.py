@@ -21,6 +21,14 @@ def test_parts_are_put_together_row_by_row(rows: list[tuple[bytes, int]]) -> Non
     assert joined(b"x", names, numbers) == wanted
 
 
+@given(st.integers(0, 3), st.lists(st.binary(min_size=3, max_size=3)), st.integers(0, 5))
+def test_so_are_those_of_one_length_also_of_a_slice(width: int, rows: list[bytes], at: int) -> None:
+    rows = [row[:width] for row in rows]
+    part = pa.array(rows, pa.binary())[at:]
+    assert joined(part) == rows[at:]
+    assert joined(b"", part, b"xy", part) == [row + b"xy" + row for row in rows[at:]]
+
+
 @given(_rows, st.integers(0, 5))
 def test_tails_are_the_last_bytes_also_of_a_slice(rows: list[tuple[bytes, int]], at: int) -> None:
     values = [name + n.to_bytes(8, "big", signed=True) for name, n in rows]
