@@ -31,7 +31,7 @@ from tests.bench.peers import Case
 
 __all__ = ["Live", "Seen", "live"]
 
-_WATCHED = 8_000  # customers whose changes are pushed
+_WATCHED = 20_000  # customers whose changes are pushed
 _PARTITION = 0  # of the sink: of those the ones that are in it are timed
 _LOOK_EVERY_S = 0.05
 _LEVEL_S = 60.0

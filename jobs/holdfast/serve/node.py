@@ -30,7 +30,7 @@ __all__ = ["Node", "opened"]
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _ENDS_OLD_MS = 2_000  # an end that was seen longer ago is asked for
-_COUNTING = 0.02  # share of the time that may go into counting rows
+_COUNTING = 0.01  # share of the time that may go into counting rows
 _CLAIM_S = 30.0  # for a process of the same server that was just killed
 
 

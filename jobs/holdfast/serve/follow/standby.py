@@ -55,7 +55,7 @@ class Standby:
         self._end = store.position.offset if store.position is not None else 0
         self._checked_ms = 0
         self._stats = StoreStats(-1, 0)
-        self._measured_at = -1  # the position that they are of
+        self._measured_at: tuple[str, int] | None = None  # the topic and offset that they are of
         self.error: str | None = None
 
     @property
@@ -234,7 +234,8 @@ class Standby:
 
     def measure(self) -> None:
         """Count its rows and look at how much disk it takes, if it has changed."""
-        at = self.state().position
+        position = self.store.position
+        at = (position.topic_id, position.offset) if position is not None else None
         if self.store.counted and at != self._measured_at:
             self._stats, self._measured_at = self.store.stats(), at
 

@@ -31,6 +31,7 @@ __all__ = ["Push"]
 
 _Key = tuple[str, str, str, int, bool]
 _UNTOLD_MAX = 100
+_INLINE_MAX = 64  # rows that are told on the loop, if as they are; a thread costs more than they do
 
 
 class Push:
@@ -213,6 +214,8 @@ class Subscription:
         wanted = change if plan.within is None else narrowed(change, plan.within.ranges)
 
         async def made() -> Told:
+            if evaluation.plain and len(wanted.keys) <= _INLINE_MAX:
+                return changed_rows(plan.table, evaluation, wanted)
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(
                 self._pool, changed_rows, plan.table, evaluation, wanted
