@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from holdfast.tasks.as_numbers import from_numbers
 from holdfast.tasks.plain_text import delimited_rows
 from holdfast.tasks.values import encode_single, json_objects, text_ready
-from holdfast.types.byte_columns import fixed, joined
+from holdfast.types.byte_columns import block, fixed, joined
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, KeyExpression, WindowKind
 
@@ -116,13 +116,22 @@ def numbered(keys: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     The shorter come before the longer, then bytewise: so a store has keys that are `measured`.
     """
     encoded = keys.dictionary_encode()
-    found = pa.table({"length": pc.binary_length(encoded.dictionary), "key": encoded.dictionary})
-    by_length = [("length", "ascending"), ("key", "ascending")]
-    order = pc.sort_indices(found, by_length).to_numpy()
+    order = _by_length(encoded.dictionary)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     numbers = encoded.indices.to_numpy(zero_copy_only=False)
     return encoded.dictionary.take(pa.array(order)), rank[numbers]
+
+
+def _by_length(keys: pa.Array) -> npt.NDArray[np.uint64 | np.int64]:
+    """Places of different keys, by length and then bytewise."""
+    rows = block(keys)
+    if rows is not None:  # numpy sorts texts of one length in half the time
+        return rows.view(f"S{rows.shape[1]}").ravel().argsort(kind="stable")
+    found = pa.table({"length": pc.binary_length(keys), "key": keys})
+    by_length = [("length", "ascending"), ("key", "ascending")]
+    order: npt.NDArray[np.uint64] = pc.sort_indices(found, by_length).to_numpy()
+    return order
 
 
 def unmeasured(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Parts", "fixed", "joined", "tails"]
+__all__ = ["Parts", "block", "fixed", "joined", "tails"]
 
 # What stands one behind the other in each row: BINARY arrays, and bytes that all rows have.
 Parts = Sequence[pa.Array | bytes]
@@ -30,21 +30,24 @@ def joined(*parts: pa.Array | bytes) -> list[bytes]:
     Args:
         parts: BINARY arrays of one length without nulls, at least one, and bytes.
     """
-    blocks = [part if isinstance(part, bytes) else _block(part) for part in parts]
-    alike = [block for block in blocks if block is not None]
+    blocks = [part if isinstance(part, bytes) else block(part) for part in parts]
+    alike = [each for each in blocks if each is not None]
     if len(alike) == len(parts):
         return _side_by_side(alike)
     whole: list[bytes] = pc.binary_join_element_wise(*parts, b"").to_pylist()
     return whole
 
 
-def _block(part: pa.Array) -> npt.NDArray[np.uint8] | None:
-    """Values of one length, a row each; None where they are empty or differ in length."""
-    _, offsets, data = part.buffers()
-    ends = np.frombuffer(offsets, np.int32)[part.offset :][: len(part) + 1]
-    if not len(part) or ends[0] == ends[1] or (np.diff(ends) != ends[1] - ends[0]).any():
+def block(values: pa.Array) -> npt.NDArray[np.uint8] | None:
+    """A row of bytes for each value of a BINARY array without nulls.
+
+    None where they are empty, or differ in length.
+    """
+    _, offsets, data = values.buffers()
+    ends = np.frombuffer(offsets, np.int32)[values.offset :][: len(values) + 1]
+    if not len(values) or ends[0] == ends[1] or (np.diff(ends) != ends[1] - ends[0]).any():
         return None
-    return np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].reshape(len(part), -1)
+    return np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].reshape(len(values), -1)
 
 
 def _side_by_side(blocks: Sequence[bytes | npt.NDArray[np.uint8]]) -> list[bytes]:
@@ -53,10 +56,9 @@ def _side_by_side(blocks: Sequence[bytes | npt.NDArray[np.uint8]]) -> list[bytes
     height = next(len(b) for b in blocks if not isinstance(b, bytes))
     rows = np.empty((height, sum(widths)), np.uint8)
     at = 0
-    for block, width in zip(blocks, widths, strict=True):
-        rows[:, at : at + width] = (
-            np.frombuffer(block, np.uint8) if isinstance(block, bytes) else block
-        )
+    for each, width in zip(blocks, widths, strict=True):
+        same = np.frombuffer(each, np.uint8) if isinstance(each, bytes) else each
+        rows[:, at : at + width] = same
         at += width
     whole: list[bytes] = rows.view(f"V{at}").ravel().tolist()
     return whole

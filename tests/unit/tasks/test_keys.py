@@ -10,11 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from holdfast.tasks.keys import (
     decode_keys,
     encode_keys,
+    numbered,
     sink_keys,
     split_window,
     state_key_sql,
@@ -146,3 +149,16 @@ def test_times_beyond_pythons_own_are_written_all_the_same() -> None:
         [10_000_000],
         [10**18],
     ]
+
+
+_BYTES = st.sampled_from([b"\0", b"\1", b"\x7f", b"\x80", b"\xff"])
+_OF_ONE_LENGTH = st.integers(1, 3).flatmap(
+    lambda n: st.lists(st.lists(_BYTES, min_size=n, max_size=n).map(b"".join))
+)
+
+
+@given(st.lists(st.lists(_BYTES, max_size=3).map(b"".join)) | _OF_ONE_LENGTH)
+def test_different_keys_are_numbered_by_length_and_then_bytewise(keys: list[bytes]) -> None:
+    different, numbers = numbered(pa.array(keys, pa.binary()))
+    assert different.to_pylist() == sorted(set(keys), key=lambda key: (len(key), key))
+    assert different.take(pa.array(numbers)).to_pylist() == keys

@@ -159,9 +159,12 @@ def arrival_order(payload: pa.Table) -> npt.NDArray[np.int64]:
     """
     if payload.num_rows and payload[SEQUENCE].null_count == 0:
         return np.argsort(payload[SEQUENCE].to_numpy(), kind="stable")
-    sides, partitions = payload[SIDE].to_numpy(), payload[PARTITION].to_numpy()
-    by_queue = np.lexsort((payload[OFFSET].to_numpy(), partitions, sides))
-    queues = sides[by_queue].astype(np.int64) << 32 | partitions[by_queue]
+    sides, offsets = payload[SIDE].to_numpy().astype(np.int64), payload[OFFSET].to_numpy()
+    queue = sides << 32 | payload[PARTITION].to_numpy()
+    by_queue = np.argsort(queue, kind="stable")
+    if (np.diff(offsets[by_queue])[np.diff(queue[by_queue]) == 0] < 0).any():
+        by_queue = np.lexsort((offsets, queue))  # pieces of a queue seldom come in another order
+    queues = queue[by_queue]
     starts = np.flatnonzero(np.diff(queues, prepend=-1))
     if len(starts) <= 1:
         return by_queue
