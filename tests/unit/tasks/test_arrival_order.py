@@ -1,4 +1,4 @@
-"""Records of several topic partitions are processed in the order in which Kafka Streams picks them."""
+"""Records of several topic partitions are processed in the order in which Kafka Streams picks."""
 
 from __future__ import annotations
 
