@@ -140,7 +140,7 @@ def _by_place(records: list[Message]) -> dict[Place, list[Message]]:
     found: defaultdict[Place, list[Message]] = defaultdict(list)
     at = 0
     for place, run in groupby(places):
-        end = at + sum(1 for _ in run)
+        end = at + len(list(run))
         found[cast("Place", place)] += records[at:end]
         at = end
     return found
