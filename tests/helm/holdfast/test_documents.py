@@ -64,7 +64,9 @@ def _exposed() -> set[str]:
     text = generate_latest(Metrics("any")._registry).decode()
     families = list(text_string_to_metric_families(text))
     assert len(families) > 10
-    endings = {"counter": ["_total"], "summary": ["_sum", "_count"], "gauge": [""]}
+    of_times = ["_sum", "_count"]
+    endings = {"counter": ["_total"], "summary": of_times, "gauge": [""]}
+    endings["histogram"] = ["_bucket", *of_times]
     return {f.name + ending for f in families for ending in endings[f.type]}
 
 
