@@ -15,7 +15,7 @@ import asyncio
 import datetime as dt
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from holdfast.serve.contract import PartitionState
 from holdfast.serve.http.request import App
 from holdfast.serve.http.server import Listen, running
 from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.query import QueryEngine
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from tests.console_world import World
 
@@ -232,7 +233,12 @@ def served(
     async def serve() -> None:
         try:
             asked = queries(world.serving(home)) if queries else told
-            async with running(world.serving(home), asked, given, mounts):
+            async with AsyncExitStack() as stack:
+                if isinstance(asked, QueryEngine):
+                    # Its threads have a DuckDB each, and Spark's start forks: a process that is
+                    # forked beside such a thread dies.
+                    stack.push_async_callback(asked.aclose)
+                await stack.enter_async_context(running(world.serving(home), asked, given, mounts))
                 ready.set()
                 await stop.wait()
         except BaseException as error:
