@@ -7,18 +7,19 @@ be touched through py4j: reflecting on it loads a class that pip's PySpark does 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import (
     BatchedSerializer,
     CPickleSerializer,
+    FramedSerializer,
     NoOpSerializer,
-    PairDeserializer,
+    SpecialLengths,
 )
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.util import _load_from_socket
@@ -37,7 +38,46 @@ _STATE_WORKER = "HOLDFAST_STATE_WORKER"
 _environment = threading.Lock()
 _PICKLED = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
 _RAW = NoOpSerializer()
-_PAIRED = PairDeserializer(_PICKLED, _RAW)  # type: ignore[no-untyped-call]
+
+
+class _WholePairs(FramedSerializer):
+    """The second ones of pairs of byte arrays, all of them or none.
+
+    When Java fails to read a shuffle (an executor has gone) it closes the stream to Python behind
+    what it has written, and Spark's own serializers take that for the end.  Its task then fails,
+    but by then ours would have committed a batch without the rest of its payload.
+    """
+
+    def load_stream(self, stream: BinaryIO) -> Iterator[bytes]:
+        while _frame(stream) is not None:
+            second = _frame(stream)
+            if second is None:
+                raise _cut_off()
+            yield second
+
+
+def _frame(stream: BinaryIO) -> bytes | None:
+    """The next byte array, None where Java said that there are no more."""
+    length = int.from_bytes(_exactly(stream, 4), "big", signed=True)
+    if length == SpecialLengths.END_OF_DATA_SECTION:
+        return None
+    if length < 0:
+        raise _cut_off()
+    return _exactly(stream, length)
+
+
+def _exactly(stream: BinaryIO, size: int) -> bytes:
+    found = stream.read(size)
+    if len(found) < size:
+        raise _cut_off()
+    return found
+
+
+def _cut_off() -> OSError:
+    return OSError("the payload of a batch was cut off: Spark has failed to read its shuffle")
+
+
+_PAIRS = _WholePairs()
 
 
 @dataclass(frozen=True, order=True)
@@ -110,21 +150,21 @@ def on_owners(
         # Spark plans a frame it knows to be empty (`WHERE FALSE`) with fewer partitions.
         if payloads.take(1):
             raise AssertionError("a payload that is not empty has a partition for each place")
-        return on_state_workers(places, partial(_numbered, work, 1), partitions)
-    pairs: RDD[tuple[int, bytes]] = RDD(
-        places._jrdd.cartesian(payloads._jrdd), places.context, _PAIRED
-    )
+        return on_state_workers(places, partial(_without_payload, work), partitions)
+    parts: RDD[bytes] = RDD(places._jrdd.cartesian(payloads._jrdd), places.context, _PAIRS)
     diagonal = [p * (count + 1) for p in partitions]
-    return on_state_workers(pairs, partial(_numbered, work, count + 1), diagonal)
+    return on_state_workers(parts, partial(_on_diagonal, work, count + 1), diagonal)
 
 
-def _numbered(
-    work: Callable[[int, list[bytes]], Iterable[Any]],
-    step: int,
-    index: int,
-    elements: Iterable[Any],
-) -> Iterable[Any]:
-    return work(index // step, [e[1] for e in elements if step > 1])
+_Work = Callable[[int, list[bytes]], Iterable[Any]]
+
+
+def _on_diagonal(work: _Work, step: int, index: int, parts: Iterable[bytes]) -> Iterable[Any]:
+    return work(index // step, list(parts))
+
+
+def _without_payload(work: _Work, index: int, _places: Iterable[int]) -> Iterable[Any]:
+    return work(index, [])
 
 
 def on_state_workers(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from holdfast.runtime.spark_internals import no_installed_sources, on_owners, payload
@@ -37,6 +41,28 @@ def test_a_partition_meets_its_owner_however_many_batches_it_has(spark: SparkSes
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert found == [(3, [10, 11, 12, 13, 14]), (1, []), (2, [5]), (0, [0, 1])]
+
+
+def _noted(folder: str, partition: int, parts: list[bytes]) -> Iterator[int]:
+    Path(folder, str(partition)).touch()
+    yield len(parts)
+
+
+def test_a_payload_that_is_cut_off_is_not_worked_on(spark: SparkSession, tmp_path: Path) -> None:
+    """What Spark's own serializers do: the first part would be committed as if it were all."""
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "2")
+    try:
+        failing = spark.range(0, 8, 1, 2).selectExpr(
+            "IF(id = 3, CAST(raise_error('gone') AS BIGINT), id) AS id"
+        )
+        with pytest.raises(PySparkException, match="gone"):
+            on_owners(payload(failing), ["executor_a_0"] * 2, partial(_noted, str(tmp_path)), [0])
+        assert not list(tmp_path.iterdir())
+        work = partial(_noted, str(tmp_path))
+        assert on_owners(payload(failing), ["executor_a_0"] * 2, work, [1]) == [2]
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert [found.name for found in tmp_path.iterdir()] == ["1"]
 
 
 def test_owners_of_a_frame_that_is_known_to_be_empty_are_asked_all_the_same(
