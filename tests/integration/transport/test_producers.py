@@ -52,7 +52,7 @@ def read(client: dict[str, str], topic: str, partition: int) -> Chunk:
     reader = PartitionReader(client, topic, partition)
     try:
         start, end = reader.bounds()
-        chunks = list(reader.read(start, end))
+        chunks = list(reader.read(start, end, 50_000))
     finally:
         reader.close()
     assert len(chunks) == 1
