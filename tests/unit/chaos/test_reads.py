@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from holdfast.chaos.history import read_history
 from holdfast.chaos.reads import reading
 from holdfast.local.probe import free_port
 from holdfast.sql import compile_text
+from tests.http_answers import answering
 from tests.unit.chaos.answering import topology
 from tests.unit.deploy.local_job import until
 
@@ -54,30 +53,8 @@ def _columns(names: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"name": name, "type": kind} for name, kind in names]
 
 
-@contextmanager
-def serving(table: Table) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, told = table.answer(asked)
-            body = orjson.dumps(told)
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+def serving(table: Table) -> AbstractContextManager[str]:
+    return answering(lambda _shown, asked: table.answer(orjson.loads(asked)))
 
 
 @pytest.fixture(autouse=True)

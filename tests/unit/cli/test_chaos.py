@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from holdfast.chaos.run_file import RunFile
 from holdfast.cli.chaos import reading
 from holdfast.cli.main import main
 from holdfast.local.probe import free_port
+from tests.http_answers import answering
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job
 
 SQL = (
@@ -114,32 +113,15 @@ def test_a_job_that_is_not_ready_or_not_there_is_refused(
     assert "There is no deployment other" in capsys.readouterr().err
 
 
-@contextmanager
-def _query_server(tables: Sequence[str], token: str = "") -> Iterator[str]:
+def _query_server(tables: Sequence[str], token: str = "") -> AbstractContextManager[str]:
     """Tells which tables it has who shows the token."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = self.headers.get("Authorization", "") == (f"Bearer {token}" if token else "")
-            told = {"tables": [{"name": name} for name in tables]} if known else {"message": "who?"}
-            body = json.dumps(told).encode()
-            self.send_response(200 if known else 401)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(shown: str, _asked: bytes) -> tuple[int, Any]:
+        if shown != (f"Bearer {token}" if token else ""):
+            return 401, {"message": "who?"}
+        return 200, {"tables": [{"name": name} for name in tables]}
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return answering(answer)
 
 
 def test_query_servers_are_named_or_started_with_a_job_of_the_run_s_own(
