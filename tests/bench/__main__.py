@@ -37,7 +37,7 @@ FULL = Size(
     peers=_PEERS,
     once=("quix", "spark"),
     once_share=8,
-    minutes=32.0,
+    minutes=25.0,
 )
 QUICK = replace(
     FULL,
@@ -57,7 +57,7 @@ QUICK = replace(
 @click.option("--workload", help=f"Of {', '.join(WORKLOADS)}; comma-separated.")
 @click.option("--peer", help=f"Of {', '.join(_PEERS)}; comma-separated.")
 @click.option("--rounds", type=click.IntRange(1), help="Repetitions of (a) to (d), (h) and (i).")
-@click.option("--records", type=click.IntRange(1000), help="Of each input; (h) and (i): half.")
+@click.option("--records", type=click.IntRange(1000), help="Of each input; (i): half.")
 @click.option(
     "--minutes",
     type=float,

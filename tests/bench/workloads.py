@@ -102,9 +102,11 @@ WORKLOADS = {
         Workload("e", "latency at 10,000 records/s", Query.CUSTOMER, "uniform", Kind.LATENCY),
         Workload("f", "full restore of (a)", Query.CUSTOMER, "uniform", Kind.RESTORE),
         Workload("g", "SIGKILL in the middle of (a)", Query.CUSTOMER, "uniform", Kind.KILL),
-        Workload("h", "orders join payments", Query.JOIN, "orders", part=2, goal=1.5),
+        Workload("h", "orders join payments", Query.JOIN, "orders", goal=1.5),
         Workload("i", "sessions of customers", Query.SESSION, "visits", part=2, goal=2.0),
         Workload("a10", "10 M uniform keys", Query.CUSTOMER, "many-keys"),
+        Workload("g01", "SIGKILL, 100 k keys", Query.CUSTOMER, "visits", Kind.KILL),
+        Workload("g10", "SIGKILL, 10 M keys", Query.CUSTOMER, "many-keys", Kind.KILL),
     )
 }
 
@@ -114,7 +116,7 @@ class Size:
     """How much is done, by default.
 
     Attributes:
-        records: of each input; (h), both topics together, and (i) take half as many.
+        records: of each input, (h): of both topics together; (i) takes half as many.
         rounds: of the throughput workloads; the others are measured once.
         latency_s, warm_s: how long (e) is measured, and how long before that it only runs.
         batch: the largest micro-batch of Spark alone, in records; at most an eighth of them.

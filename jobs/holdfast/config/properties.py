@@ -193,7 +193,7 @@ def _state() -> tuple[Property, ...]:
             "restore.batch.records",
             ("state", "restore_batch_records"),
             values.whole(1, 10_000_000),
-            "records written to a store at once while it is restored",
+            "records written to a store at once while it is restored; fewer where they make 32 MB",
         ),
     )
 

@@ -39,7 +39,7 @@ class StateSettings:
     delete_retention_ms: int = 86_400_000  # changelog topic's delete.retention.ms
     on_changelog_loss: str = "fail"  # fail, rebuild
     acceptable_recovery_lag: int = 10_000  # changelog records
-    restore_batch_records: int = 50_000
+    restore_batch_records: int = 200_000
     rocksdb: RocksDbSettings = field(default_factory=RocksDbSettings)
 
 
@@ -49,7 +49,7 @@ class IngestSettings:
 
     auto_offset_reset: str = "earliest"
     max_offsets_per_trigger: int = 2_000_000
-    batch_target_ms: int = 5_000
+    batch_target_ms: int = 4_000
     trigger_interval_ms: int = 0
     fail_on_data_loss: bool = True
     on_undecodable: str = "dead-letter"  # dead-letter, fail

@@ -39,6 +39,8 @@ _LOG = logging.getLogger(__name__)
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 # State partitions of one executor at a time: one's transaction is being ended, another computes.
 _AT_ONCE = 4
+# Of large payloads (bytes) two are enough for that, and all of theirs that are begun are in memory.
+_LARGE, _LARGE_AT_ONCE = 4 << 20, 2
 _Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and Spark's location of it
 
 
@@ -112,7 +114,7 @@ def _attempt_packed(
     for task, (_, volumes) in enumerate(groups):
         for partition in volumes:
             tasks[partition] = task
-    shuffled = payload(packed_frame(frame, tasks, len(groups)))
+    shuffled = payload(packed_frame(frame, tasks, len(groups)), plan.state_partitions)
     work = partial(_process_packed, plan=plan, batch=batch, groups=[v for _, v in groups])
     return on_owners(shuffled, [location for location, _ in groups], work, range(len(groups)))
 
@@ -207,8 +209,11 @@ def _process_packed(
     groups: Sequence[Mapping[int, int]],
 ) -> Iterator[Answer]:
     _spare_the_collector()
-    work = partial(_process, plan, batch, groups[task], unpacked(parts))
-    yield from _side_by_side(work, groups[task])
+    blobs = unpacked(parts)
+    largest = max((sum(b.size for b in each) for each in blobs.values()), default=0)
+    work = partial(_process, plan, batch, groups[task], blobs)
+    at_once = _AT_ONCE if largest < _LARGE else min(_AT_ONCE, _LARGE_AT_ONCE)
+    yield from _side_by_side(work, groups[task], at_once)
 
 
 def _process(
@@ -221,11 +226,13 @@ def _process(
     return process_partition(plan, partition, volumes[partition], batch, blobs.pop(partition, []))
 
 
-def _side_by_side(work: Callable[[int], Answer], partitions: Iterable[int]) -> Iterator[Answer]:
-    if _AT_ONCE == 1:
+def _side_by_side(
+    work: Callable[[int], Answer], partitions: Iterable[int], at_once: int
+) -> Iterator[Answer]:
+    if at_once == 1:
         yield from map(work, partitions)
         return
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         yield from pool.map(work, partitions)
 
 
@@ -247,7 +254,7 @@ def _open_elements(
 ) -> Iterator[Answer]:
     for task in elements:
         volumes = groups[task]
-        yield from _side_by_side(partial(_open, plan, volumes), volumes)
+        yield from _side_by_side(partial(_open, plan, volumes), volumes, _AT_ONCE)
 
 
 def _open(plan: QueryPlan, volumes: Mapping[int, int], partition: int) -> Answer:

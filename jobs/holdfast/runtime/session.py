@@ -27,8 +27,8 @@ _FIXED = {
     # fresh pages for each of them were a tenth of the workers' time.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "33554432",
-    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "33554432",
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "8388608",
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "8388608",
     "spark.python.daemon.module": "holdfast.runtime.python_daemon",
     "spark.python.worker.reuse": "true",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts

@@ -34,6 +34,7 @@ __all__ = [
     "payload",
 ]
 
+_Work = Callable[[int, list[bytes]], Iterable[Any]]  # what is done with a partition's parts
 _STATE_WORKER = "HOLDFAST_STATE_WORKER"
 _environment = threading.Lock()
 _PICKLED = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
@@ -119,20 +120,25 @@ def located(context: SparkContext, locations: Sequence[str]) -> RDD[int]:
     return RDD(_to_python(jvm, java_rdd), context, _PICKLED)
 
 
-def payload(frame: DataFrame) -> RDD[bytes]:
+def payload(frame: DataFrame, most_rows: int | None = None) -> RDD[bytes]:
     """The frame as Arrow IPC record batches without schema, none or several per partition.
 
     They stay the bytes they are.  In any collection Java would pickle them, which makes a text of
     every byte and decodes it again in Python: half of what executors' JVMs had to do.
+
+    Args:
+        most_rows: of a record batch; sets it for all that the frame's session does later.
     """
     context: SparkContext = frame.sparkSession.sparkContext
+    if most_rows is not None:
+        frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", most_rows)
     return RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), context, _RAW)
 
 
 def on_owners(
     payloads: RDD[bytes],
     locations: Sequence[str],
-    work: Callable[[int, list[bytes]], Iterable[Any]],
+    work: _Work,
     partitions: Sequence[int],
 ) -> list[Any]:
     """Runs `work` over some partitions of a payload, with their numbers, where they belong.
@@ -154,9 +160,6 @@ def on_owners(
     parts: RDD[bytes] = RDD(places._jrdd.cartesian(payloads._jrdd), places.context, _PAIRS)
     diagonal = [p * (count + 1) for p in partitions]
     return on_state_workers(parts, partial(_on_diagonal, work, count + 1), diagonal)
-
-
-_Work = Callable[[int, list[bytes]], Iterable[Any]]
 
 
 def _on_diagonal(work: _Work, step: int, index: int, parts: Iterable[bytes]) -> Iterable[Any]:

@@ -54,6 +54,9 @@ class MemoryStore:
         living = ((key, value) for key, value in found if value is not None)
         return islice(living, limit)
 
+    def count(self, start: bytes, end: bytes) -> int:
+        return sum(1 for _ in self.scan(start, end))
+
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         return [list(self.scan(start, end)) for start, end in ranges]
 

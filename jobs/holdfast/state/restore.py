@@ -43,6 +43,8 @@ __all__ = [
 _DATA_BYTE = DATA_PREFIX[0]
 _SETTLE_S = 5.0  # after a change of leader the end may lag behind what was committed
 _SETTLE_POLL_S = 0.2
+_READ_RECORDS = 10_000  # at a time: they stay in the processor's cache until they are in columns
+_BATCH_BYTES = 32 << 20  # of keys and values, after which a batch has enough
 
 
 class ChangelogReader(Protocol):
@@ -131,7 +133,7 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
         now_ms: wall clock, in ms.
         delete_retention_ms: how long the topic keeps tombstones.
         fingerprint: of the statement that is going to use the store; None: any.
-        batch_records: records per atomic batch.
+        batch_records: records per atomic batch, fewer where they are large.
         progress: called after every batch.
         other_topic: how to read a compacted topic that is no changelog of ours: it has no commit
             markers, and if it has lost its head, the rest is all there is.
@@ -151,8 +153,9 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
         store.wipe()
     replay = _Replay(store, topic_id, plan, fingerprint, other_topic or changelog_rows)
     try:
-        for chunk in reader.read(plan.start, plan.end, batch_records):
-            replay.apply(chunk)
+        read = reader.read(plan.start, plan.end, min(batch_records, _READ_RECORDS))
+        for chunk, size in _gathered(read, batch_records):
+            replay.apply(chunk, size)
             progress(replay.progress())
     except DataLoss as error:
         raise _lost(f"it was cut or remade during the restore ({error.fact})") from error
@@ -235,8 +238,8 @@ class _Replay:
             old.fingerprint if old is not None else fingerprint or "",
         )
 
-    def apply(self, chunk: Chunk) -> None:
-        """Write one chunk and the position after it in one batch."""
+    def apply(self, chunk: Chunk, size: int) -> None:
+        """Write one chunk, of `size` bytes, and the position after it in one batch."""
         rows, marker = self._rows_of(chunk)
         self._move(max(chunk.position, self._position.offset), self._plan.written_ms, marker)
         # Every transaction wrote its keys in order, so sorting merges runs; the store takes sorted
@@ -248,7 +251,7 @@ class _Replay:
         else:
             self._store.replay(keys, values, position=self._position, marker=marker)
         self._records += len(chunk.offsets)
-        self._bytes += _size(chunk.keys) + _size(chunk.values)
+        self._bytes += size
 
     def finish(self, now_ms: int) -> None:
         """Put the position at the end, beyond whatever control records lie there, and count."""
@@ -274,6 +277,22 @@ class _Replay:
         self._position = replace(
             self._position, offset=offset, written_ms=written_ms, fingerprint=fingerprint
         )
+
+
+def _gathered(chunks: Iterator[Chunk], records: int) -> Iterator[tuple[Chunk, int]]:
+    """Chunks put together to so many records, or `_BATCH_BYTES`, and the bytes of each.
+
+    Of the rows that a key had in one of them only the last is written.
+    """
+    for held in chunks:
+        size = _size(held.keys) + _size(held.values)
+        while len(held) < records and size < _BATCH_BYTES:
+            more = next(chunks, None)
+            if more is None:
+                break
+            held.append(more)
+            size += _size(more.keys) + _size(more.values)
+        yield held, size
 
 
 def changelog_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:

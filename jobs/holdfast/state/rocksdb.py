@@ -99,6 +99,12 @@ class RocksDbStore:
             items = self._living().items(from_key=start or None, read_opt=options)
             yield from cast("Iterator[tuple[bytes, bytes]]", islice(items, limit))
 
+    def count(self, start: bytes, end: bytes) -> int:
+        options = ReadOptions()
+        options.set_iterate_upper_bound(end)
+        with _border(self._path):
+            return sum(1 for _ in self._living().keys(from_key=start, read_opt=options))
+
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         # One iterator for all of them: to make one costs more than to move it.
         with _border(self._path):

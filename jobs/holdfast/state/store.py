@@ -48,6 +48,9 @@ class KeyValueStore(Protocol):
         Writes during a scan do not disturb it; whether it shows them is not said.
         """
 
+    def count(self, start: bytes, end: bytes) -> int:
+        """How many keys there are with `start <= key < end`; looks at each of them."""
+
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
 

@@ -339,7 +339,7 @@ class TableStore:
         self._position, self._rows, self._marker = facts.position, facts.rows, facts.marker
 
     def _scan_rows(self) -> int:
-        return sum(1 for _ in self._store.scan(_DATA, _DATA_END))
+        return self._store.count(_DATA, _DATA_END)
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ __all__ = ["PACKED", "PART", "PLACE", "Packer", "from_arrow", "packs", "unpacked
 PLACE, PART = "__place", "__part"
 PACKED = f"`{PLACE}` INT, `{PART}` BINARY"  # Spark DDL of what a `Packer` gives
 _SCHEMA = pa.schema([(PLACE, pa.int32()), (PART, pa.binary())])
-_ROWS, _BYTES = 250_000, 64 << 20  # what a packer holds before it gives away a piece
+_ROWS, _BYTES = 100_000, 32 << 20  # what a packer holds before it gives away a piece
 _COLUMN = re.compile(r"`([^`]+)`")
 
 

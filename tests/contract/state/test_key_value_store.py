@@ -94,6 +94,8 @@ def test_a_scan_takes_its_start_and_leaves_its_end(
 ) -> None:
     store.write([(b"%c" % c, b"v") for c in b"ecabd"], [])
     assert b"".join(key for key, _ in store.scan(start, end, limit)) == expected
+    if end is not None and limit is None:
+        assert store.count(start, end) == len(expected)
 
 
 @pytest.mark.parametrize(

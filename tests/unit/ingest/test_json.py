@@ -116,6 +116,25 @@ def test_names_match_exactly_first_then_without_regard_to_case() -> None:
 
 
 @pytest.mark.parametrize(
+    ("payloads", "expected"),
+    [
+        ([b'{"a":1}', b'{"A":2}'], [1, 2]),
+        ([b'{"a":1,"A":2}', b"{}"], [2, None]),
+        ([b'{"a":1,"x":"A"}', b"{}"], [1, None]),
+        ([b'{"x":"A"}', b'{"a":1}'], [None, 1]),
+        ([b'{"x":"a"}', b'{"A":1}'], [None, 1]),
+        ([b'{"x":{"A":9}}', b'{"a":1}'], [None, 1]),
+        ([b'{"a":null}', b'{"A":2}'], [None, 2]),
+    ],
+)
+def test_each_record_may_spell_a_name_in_its_own_way(
+    payloads: list[bytes], expected: list[int | None]
+) -> None:
+    (found,) = JsonDecoder([Column("A", BIGINT)]).decode(payloads).columns
+    assert found.to_pylist() == expected
+
+
+@pytest.mark.parametrize(
     "payload", [b"[]", b"1", b'"x"', b"", b"{", b'{"a":1}x', b"\xef\xbb\xbf{}"]
 )
 def test_a_value_that_is_no_object_is_undecodable(payload: bytes) -> None:

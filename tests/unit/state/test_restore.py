@@ -89,6 +89,27 @@ def test_an_empty_store_gets_everything(table: TableStore, log: ChangelogModel) 
     assert seen[-1].records == report.records
 
 
+def test_large_records_make_small_batches(
+    table: TableStore, log: ChangelogModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore_module, "_READ_RECORDS", 2)
+    monkeypatch.setattr(restore_module, "_BATCH_BYTES", 1)
+    seen: list[RestoreProgress] = []
+    run(table, log, batch_records=1_000, seen=seen)
+    check_level(table, log)
+    assert [p.records for p in seen] == [2, 4, 6, 8, len(log.records)]
+
+
+def test_chunks_of_a_batch_are_one(
+    table: TableStore, log: ChangelogModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restore_module, "_READ_RECORDS", 2)
+    seen: list[RestoreProgress] = []
+    run(table, log, batch_records=5, seen=seen)
+    check_level(table, log)
+    assert [p.records for p in seen] == [6, len(log.records)]
+
+
 def test_an_empty_changelog_leaves_an_empty_store_at_its_end(table: TableStore) -> None:
     report = run(table, ChangelogModel())
     assert report.records == 0

@@ -56,30 +56,38 @@ class FastJson:
         self._wanted = tuple(wanted)
         # A name with a lower-case letter was quoted: it matches itself only.
         self._folding = sorted({n for n in _names(wanted) if n == n.upper()})
+        self._places = {c.name: i for i, c in enumerate(self._wanted)}
 
     def decode(self, payloads: Sequence[bytes]) -> tuple[pa.Array, ...] | None:
         """The wanted columns, or None: let the slow decoder look at these payloads."""
         joined = b"\n".join(payloads)
         if not _plain(joined, payloads):
             return None
-        spelled = self._spelled(joined)
-        if spelled is None:
-            return None
         try:
-            return self._parse(joined, spelled, len(payloads))
+            return self._spelled_and_parsed(joined, len(payloads))
         except (pa.ArrowInvalid, ValueError):
             return None
 
-    def _spelled(self, joined: bytes) -> dict[str, str] | None:
-        """How each wanted field is spelled in these records; None if in several ways."""
+    def _spelled_and_parsed(self, joined: bytes, rows: int) -> tuple[pa.Array, ...] | None:
         lowered = joined.lower()
         spelled: dict[str, str] = {}
+        assumed = []
         for name in self._folding:
-            found = _spelling(name, joined, lowered)
-            if found is None:
-                return None
-            spelled[name] = found
-        return spelled
+            first, count = _first_spelling(name, joined, lowered)
+            if name in self._places and count == rows:
+                assumed.append(name)
+            elif count:
+                only = _only_spelling(first, count, joined)
+                if only is None:
+                    return None
+                first = only
+            spelled[name] = first
+        columns = self._parse(joined, spelled, rows)
+        if columns is None or all(columns[self._places[n]].null_count == 0 for n in assumed):
+            # Once for each record, and each record has the one: there is no other.
+            return columns
+        exact = {n: _only_spelling(spelled[n], rows, joined) for n in assumed}
+        return columns if all(exact[n] == spelled[n] for n in assumed) else None
 
     def _parse(
         self, joined: bytes, spelled: dict[str, str], rows: int
@@ -159,20 +167,25 @@ def _is_utf8(joined: bytes) -> bool:
     return True
 
 
-def _spelling(name: str, joined: bytes, lowered: bytes) -> str | None:
-    """The one spelling of an upper-case name; itself if it is nowhere; None if there are more."""
+def _first_spelling(name: str, joined: bytes, lowered: bytes) -> tuple[str, int]:
+    """How an upper-case name is spelled where it comes first, and how often it comes at all."""
     quoted = b'"' + name.lower().encode() + b'"'
     at = lowered.find(quoted)
     if at < 0:
-        return name
-    first = joined[at : at + len(quoted)]
-    if lowered.count(quoted) != joined.count(first):
-        # Values may look like names; only what stands before a colon is one.
-        found = set(re.findall(b"(?i:" + quoted + rb")(?=\s*:)", joined))
-        if len(found) > 1:
-            return None
-        first = found.pop() if found else quoted
-    return first[1:-1].decode()
+        return name, 0
+    return joined[at + 1 : at + len(quoted) - 1].decode(), lowered.count(quoted)
+
+
+def _only_spelling(first: str, count: int, joined: bytes) -> str | None:
+    """The one spelling of a name that comes so often in any; None if there are more."""
+    quoted = b'"' + first.encode() + b'"'
+    if joined.count(quoted) == count:
+        return first
+    # Values may look like names; only what stands before a colon is one.
+    found = set(re.findall(b"(?i:" + quoted + rb")(?=\s*:)", joined))
+    if len(found) > 1:
+        return None
+    return found.pop()[1:-1].decode() if found else first.lower()
 
 
 def _field(column: Column, spelled: dict[str, str], arrow: pa.DataType | None) -> pa.Field:

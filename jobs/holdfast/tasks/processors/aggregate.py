@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.folds import Groups
-from holdfast.tasks.keys import window_keys
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_state import (
     COUNT,
@@ -25,6 +24,7 @@ from holdfast.tasks.processors.aggregate_state import (
     chunk,
     folded,
     payload_schema,
+    state_keys_of,
 )
 from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor, StoreView
 from holdfast.types.topology import AggregateStep, Query
@@ -73,7 +73,7 @@ class AggregateProcessor(Processor):
         keyed = payload.filter(pc.is_valid(payload[KEY]))
         newest = pc.max(keyed[ROWTIME]).as_py()
         live = self._merged(self._sorted(self._drop_late(keyed, stream_time_ms)))
-        keys = self._state_keys(live)
+        keys = state_keys_of(self._step, live)
         old_rows = self._old_rows(keys, live, stream_time_ms, store)
         rowtime, rows, old, new = self._merge(live, old_rows)
         sink = self._emit(self._frame(live, keys), old_rows, old, new, rowtime)
@@ -113,12 +113,6 @@ class AggregateProcessor(Processor):
         groups = Groups(np.cumsum(starts) - 1, int(starts.sum()))
         firsts = pa.array(np.flatnonzero(starts))
         return pa.table(folded(self._step, payload, groups, firsts), schema=self._schema)
-
-    def _state_keys(self, payload: pa.Table) -> list[bytes]:
-        if self._step.window is None:
-            keys: list[bytes] = payload[KEY].to_pylist()
-            return keys
-        return window_keys(chunk(payload[KEY]), payload[WINDOW].to_numpy())
 
     def _old_rows(
         self, keys: list[bytes], payload: pa.Table, stream_time_ms: int, store: StoreView

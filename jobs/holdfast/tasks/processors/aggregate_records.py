@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.tasks.keys import split_window, window_key
+from holdfast.tasks.keys import split_window
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_rounds import (
     Groups,
@@ -19,8 +19,13 @@ from holdfast.tasks.processors.aggregate_rounds import (
     run,
     running_time,
 )
-from holdfast.tasks.processors.aggregate_state import WINDOW, StateColumns, payload_schema
-from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
+from holdfast.tasks.processors.aggregate_state import (
+    WINDOW,
+    StateColumns,
+    payload_schema,
+    state_keys_of,
+)
+from holdfast.tasks.processors.base import Changes, Processor, StoreView
 from holdfast.types.topology import AggregateStep, Emit, Query, Window
 
 __all__ = ["RecordAggregateProcessor"]
@@ -96,11 +101,7 @@ class RecordAggregateProcessor(Processor):
         return keyed.filter(pa.array(ends > times))
 
     def _arrive(self, live: pa.Table, store: StoreView) -> _Arrived:
-        keys: list[bytes] = live[KEY].to_pylist()
-        if self._window is not None:
-            starts = live[WINDOW].to_pylist()
-            keys = [window_key(k, s) for k, s in zip(keys, starts, strict=True)]
-        groups = Groups.by(keys)
+        groups = Groups.by(state_keys_of(self._step, live))
         time, present, columns = self._state.codec.decode(store.get_many(groups.keys))
         old = Steps(columns, np.where(present, time, np.iinfo(np.int64).min))
         steps = run(self._state, groups, live, old.columns, old.rowtime)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind
 from holdfast.tasks.folds import Fold, Folding, Groups, fold
+from holdfast.tasks.keys import window_keys
 from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.rows import RowCodec
 from holdfast.types.topology import (
@@ -43,6 +44,7 @@ __all__ = [
     "partial_columns",
     "payload_schema",
     "pick",
+    "state_keys_of",
 ]
 
 WINDOW, COUNT, ROWTIME = "__window", "__n", "__ts"
@@ -122,6 +124,14 @@ def payload_schema(step: AggregateStep) -> pa.Schema:
     if step.undo:
         fields += [pa.field(HAS_OLD, pa.bool_()), pa.field(HAS_NEW, pa.bool_())]
     return pa.schema(fields + [pa.field(c.name, c.type) for c in partial_columns(step)])
+
+
+def state_keys_of(step: AggregateStep, payload: pa.Table) -> list[bytes]:
+    """Row by row the state key, with its window where there are windows."""
+    if step.window is None:
+        keys: list[bytes] = payload[KEY].to_pylist()
+        return keys
+    return window_keys(chunk(payload[KEY]), payload[WINDOW].to_numpy())
 
 
 class StateColumns:
