@@ -115,6 +115,9 @@ class FakeStore:
         rows = [(k, self._rows[k]) for k in inside[:limit]]
         return iter(rows)
 
+    def count(self, start: bytes, end: bytes) -> int:
+        return len(list(self.scan(start, end)))
+
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
         return [list(self.scan(start, end)) for start, end in ranges]
 

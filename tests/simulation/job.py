@@ -47,15 +47,18 @@ class Frame:
         self.sparkSession = self
         self.sparkContext = None
 
-    def records(self, partition: int) -> list[Any]:
+    def records(self, partition: int, *, tombstones: bool = False) -> list[Any]:
         start, end = self.source.starts()[partition], self.source.ends()[partition]
         entries = self.kafka.log(self.source.topic, partition).visible(start, end, 1 << 30)
-        return decode(partition, entries)
+        return decode(partition, entries, tombstones=tombstones)
 
     def by_topic(self) -> dict[str, list[Any]]:
-        """All records of every source topic."""
+        """All records of every source topic, tombstones as well: they move time on."""
         parts = {part.topic: Frame(self.kafka, part) for part in self.source.parts}
-        return {t: [r for p in f.source.ends() for r in f.records(p)] for t, f in parts.items()}
+        return {
+            t: [r for p in f.source.ends() for r in f.records(p, tombstones=True)]
+            for t, f in parts.items()
+        }
 
 
 def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:

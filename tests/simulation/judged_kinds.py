@@ -33,13 +33,13 @@ from tests.simulation.bench import Bench
 from tests.simulation.fake_log import Entry
 from tests.simulation.fake_spark import Crash
 from tests.simulation.kinds import Sent
+from tests.simulation.statements import HASH_OF_NULL
 
 __all__ = ["Inputs", "JudgedJob"]
 
 STATE_PARTITIONS = TOPIC_PARTITIONS = 2
 Inputs = Mapping[str, Sequence[Sequence[Sent]]]
 """Records by topic, and in it by batch; a record's topic partition follows from its key."""
-_HASH_OF_NULL = 42  # Spark's
 _Places = dict[tuple[str, int], int]
 _PAYLOADS: dict[object, list[list[bytes]]] = {}  # Spark makes each of them once
 
@@ -188,5 +188,5 @@ def _homes(query: Query, row: Mapping[str, Any]) -> Collection[int]:
         everywhere = range(STATE_PARTITIONS)
         return everywhere if row[SIDE] == 1 else (row[PARTITION] % STATE_PARTITIONS,)
     if row[KEY] is None:
-        return (_HASH_OF_NULL % STATE_PARTITIONS,)
+        return (HASH_OF_NULL % STATE_PARTITIONS,)
     return (state_partition(row[KEY], STATE_PARTITIONS),)

@@ -11,7 +11,7 @@ from holdfast.sql.plan import compile_text
 from holdfast.tasks.processors.base import row_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import Query, Topology
-from tests.simulation.statements import Record
+from tests.simulation.statements import HASH_OF_NULL, Record
 
 __all__ = ["PAIRS", "pair_rows", "pairs_topology"]
 
@@ -39,7 +39,7 @@ def pair_rows(
     for side, each in enumerate(query.inputs):
         for record in records[each.source.topic]:
             key = None if record.key is None else record.key.encode()
-            at = 0 if key is None else state_partition(key, partitions)
+            at = HASH_OF_NULL % partitions if key is None else state_partition(key, partitions)
             values = {"`K`": record.key, "`V`": record.value}
             row = {c.column.name: values[c.spark] for c in each.columns}
             shares[at].append(row | _meta(record, side, key))
@@ -50,7 +50,7 @@ def pair_rows(
 def _meta(record: Record, side: int, key: bytes | None) -> dict[str, Any]:
     return {
         "__key": key, "__side": side, "__partition": record.partition, "__offset": record.offset,
-        "__timestamp": record.time_ms, "__tombstone": False, "__seq": None,
+        "__timestamp": record.time_ms, "__tombstone": record.gone, "__seq": None,
     }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import AggregateStep, ProjectStep, Query, Topology
 from tests.simulation.fake_log import Entry
 
-__all__ = ["STATEMENTS", "Record", "decode", "partials", "projected", "topology"]
+__all__ = ["HASH_OF_NULL", "STATEMENTS", "Record", "decode", "partials", "projected", "topology"]
 
 _SOURCE = """
 CREATE STREAM s (k VARCHAR KEY, v BIGINT, ts BIGINT)
@@ -41,14 +41,22 @@ STATEMENTS = {
 
 @dataclass(frozen=True)
 class Record:
-    """A decoded input record; `value` None is SQL's null, a tombstone has no record."""
+    """A decoded input record; `value` None is SQL's null.
+
+    Attributes:
+        gone: it has no value at all and moves time on, by its timestamp.
+    """
 
     partition: int
     offset: int
     key: str | None
     value: int | None
     time_ms: int
+    gone: bool = False
 
+
+HASH_OF_NULL = 42
+"""Spark's: where rows without a key are."""
 
 _CACHE: dict[str, Topology] = {}
 
@@ -60,15 +68,19 @@ def topology(name: str) -> Topology:
     return _CACHE[name]
 
 
-def decode(partition: int, entries: Iterable[Entry]) -> list[Record]:
-    """What ingest gives Spark: tombstones and what is no JSON are left out."""
+def decode(partition: int, entries: Iterable[Entry], *, tombstones: bool = False) -> list[Record]:
+    """What ingest gives Spark: what is no JSON is left out, tombstones where a filter does so."""
     records = []
     for entry in entries:
+        key = None if entry.key is None else entry.key.decode()
+        if entry.value is None and tombstones:
+            records.append(
+                Record(partition, entry.offset, key, None, entry.timestamp_ms, gone=True)
+            )
         try:
             fields = json.loads(entry.value or b"")
         except ValueError:
             continue
-        key = None if entry.key is None else entry.key.decode()
         records.append(Record(partition, entry.offset, key, fields["v"], fields["ts"]))
     return records
 
