@@ -45,7 +45,8 @@ test: check ## lint, types, layers and every test that needs no cluster
 	  wait $$! || status=$$?; cat "$$dags"; exit $$status
 
 TARGET ?= local
-ROUNDS ?= 10
+ROUNDS ?=
+DURATION ?=
 SEED ?=
 MUTANT ?=
 CHAOS_ARGS ?=
@@ -63,16 +64,23 @@ chaos-local: setup
 	@$(BIN)/holdfast undeploy chaos --home '$(CHAOS_HOME)' --delete-state >/dev/null 2>&1 || true
 	@$(BIN)/holdfast kafka reset --home '$(CHAOS_HOME)' >/dev/null
 	@status=0; PYTHONPATH='$(CURDIR)/tests/chaos/hook:$(CURDIR)' CHAOS_MUTANT='$(MUTANT)' \
-	  CHAOS_HOOK_DIR='$(CURDIR)/$(CHAOS_HOME)/hook' \
+	  CHAOS_HOOK_DIR='$(abspath $(CHAOS_HOME))/hook' \
 	  $(BIN)/holdfast chaos run chaos '$(CHAOS_SQL)' --own --home '$(CHAOS_HOME)' \
-	  --rounds '$(ROUNDS)' --servers '$(CHAOS_SERVERS)' $(if $(SEED),--seed '$(SEED)') $(CHAOS_ARGS) || status=$$?; \
+	  $(if $(ROUNDS),--rounds '$(ROUNDS)') --duration '$(DURATION)' --servers '$(CHAOS_SERVERS)' \
+	  $(if $(SEED),--seed '$(SEED)') $(CHAOS_ARGS) || status=$$?; \
 	  $(if $(MUTANT),(( status == 1 )) && echo 'The mutant $(MUTANT) was found.',exit $$status)
+
+MUTANT_ARGS ?=
+
+.PHONY: chaos-mutants
+chaos-mutants: setup ## judge runs of seven broken engines: each must be found (20 minutes)
+	@PYTHONPATH='jobs:$(CURDIR)' $(BIN)/python -m tests.chaos.mutant_runs $(MUTANT_ARGS)
 
 # The job runs an image with the hook; the pods that break it run the ordinary one.
 .PHONY: chaos-kubernetes
 chaos-kubernetes: platform
 	@$(MAKE) images IMAGES=holdfast-chaos
-	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' CHAOS_SERVERS='$(CHAOS_SERVERS)' CHAOS_CONF='$(CHAOS_CONF)' k8s/kind/chaos
+	@ROUNDS='$(ROUNDS)' DURATION='$(DURATION)' SEED='$(SEED)' CHAOS_SERVERS='$(CHAOS_SERVERS)' CHAOS_CONF='$(CHAOS_CONF)' k8s/kind/chaos
 
 BENCH_ARGS ?=
 PROFILE_ARGS ?=

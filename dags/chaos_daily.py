@@ -8,15 +8,16 @@ from airflow.sdk import DAG
 
 from holdfast_airflow import environment
 from holdfast_airflow.chaos import CHAOS_DOC, DEFAULTS, chaos_tasks
-from holdfast_airflow.params import chaos_params, with_defaults
+from holdfast_airflow.chaos_params import chaos_params
+from holdfast_airflow.params import with_defaults
 
 DOC = f"""
 ### A small chaos run every night
 
-The same as `chaos_exactly_once` with few faults, at three o'clock, for the job in the environment
-variable `HOLDFAST_CHAOS_JOB` (value `chaos.daily.job` of the chart `holdfast-platform`); without
-it there is no schedule. Its run fails when the verdict is not valid. `HOLDFAST_CHAOS_PARAMS`
-(`chaos.daily.params`; JSON) says which other params such a run has.
+The same as `chaos_exactly_once` with few faults and little time, at three o'clock, for the job in
+the environment variable `HOLDFAST_CHAOS_JOB` (value `chaos.daily.job` of the chart
+`holdfast-platform`); without it there is no schedule. Its run fails when the verdict is not valid.
+`HOLDFAST_CHAOS_PARAMS` (`chaos.daily.params`; JSON) says which other params such a run has.
 {CHAOS_DOC}"""
 
 JOB = environment.chaos_job()
@@ -31,7 +32,7 @@ with DAG(
     dagrun_timeout=timedelta(hours=3),
     tags=["holdfast", "chaos"],
     params=with_defaults(
-        chaos_params(JOB, environment.chaos_confirm(), rounds=5),
+        chaos_params(JOB, environment.chaos_confirm(), rounds=5, duration="15m"),
         environment.chaos_defaults(),
         "HOLDFAST_CHAOS_PARAMS",
     ),

@@ -7,14 +7,14 @@ from datetime import timedelta
 from airflow.sdk import DAG
 
 from holdfast_airflow.chaos import CHAOS_DOC, DEFAULTS, chaos_tasks
-from holdfast_airflow.params import chaos_params
+from holdfast_airflow.chaos_params import chaos_params
 
 DOC = f"""
 ### Break a job, prove that it is exact
 
-Give the **name** of a job that runs; the rest has defaults. Pods (or, with target `local`,
-processes) of it are deleted, killed and stopped under load; then every table is computed again
-from the input topics, by none of the job's own code, and compared.
+Give the **name** of a job that runs, or of a table it makes; the rest has defaults. Pods (or, with
+target `local`, processes) of it are deleted, killed and stopped under load; then every table is
+computed again from the input topics, by none of the job's own code, and compared.
 {CHAOS_DOC}"""
 
 with DAG(

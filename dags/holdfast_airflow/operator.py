@@ -109,7 +109,8 @@ class HoldfastOperator(KubernetesPodOperator):
                 "holdfast", request, f"{PodDefaults.XCOM_MOUNT_PATH}/return.json"
             ),
         }
-        self.name = f"{request.name}-{self.step.name}"
+        # The name may be a table's, which a pod cannot have.
+        self.name = f"{request.name.lower().replace('_', '-')}-{self.step.name}"
         self.namespace = request.namespace
         self.image = request.image
         self.labels = {

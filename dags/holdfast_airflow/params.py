@@ -9,16 +9,16 @@ from airflow.sdk import Param
 
 from holdfast_airflow import environment
 
-__all__ = ["chaos_params", "deploy_params", "undeploy_params", "where_it_runs", "with_defaults"]
+__all__ = ["WHAT", "WHERE", "deploy_params", "undeploy_params", "where_it_runs", "with_defaults"]
 
-_WHAT, _WHERE, _SIZE, _LIMITS = "The table", "Where it runs", "Size", "Time limits"
-_FAULTS, _LOAD = "What is broken", "Load meanwhile"
+WHAT, WHERE = "The table", "Where it runs"
+"""Sections of the form."""
+
+_SIZE, _LIMITS = "Size", "Time limits"
 
 
-def _name(default: str | None = None) -> Param:
-    given: dict[str, Any] = {} if default is None else {"default": default}
+def _name() -> Param:
     return Param(
-        **given,
         type="string",
         title="Name",
         description_md="Name of the job: its Helm release and its `application.id`, which prefixes "
@@ -27,7 +27,7 @@ def _name(default: str | None = None) -> Param:
         minLength=1,
         maxLength=40,
         examples=["movies"],
-        section=_WHAT,
+        section=WHAT,
     )
 
 
@@ -43,7 +43,7 @@ def where_it_runs() -> dict[str, Any]:
                 "local": "local: processes beside Airflow",
             },
             title="Target",
-            section=_WHERE,
+            section=WHERE,
         ),
         "namespace": Param(
             environment.namespace(),
@@ -52,7 +52,7 @@ def where_it_runs() -> dict[str, Any]:
             maxLength=63,
             title="Namespace",
             description="Of the job and of this run's task pods. Target kubernetes only.",
-            section=_WHERE,
+            section=WHERE,
         ),
         "image": Param(
             environment.image(),
@@ -60,7 +60,7 @@ def where_it_runs() -> dict[str, Any]:
             minLength=1,
             title="Holdfast image",
             description="Runs the job and this run's task pods. Target kubernetes only.",
-            section=_WHERE,
+            section=WHERE,
         ),
         "bootstrap_servers": Param(
             None,
@@ -70,14 +70,14 @@ def where_it_runs() -> dict[str, Any]:
             description="host:port, comma-separated. Empty: those of this Airflow's environment "
             "(kubernetes), the broker that runs in the home folder (local).",
             examples=["kafka-1:9092,kafka-2:9092"],
-            section=_WHERE,
+            section=WHERE,
         ),
         "home": Param(
             None,
             type=["null", "string"],
             title="Home folder",
             description="Folder of all local files. Empty: .holdfast. Target local only.",
-            section=_WHERE,
+            section=WHERE,
         ),
     }
 
@@ -104,7 +104,7 @@ def _table() -> dict[str, Any]:
             title="SQL",
             description="The statements. Give either this or an SQL file.",
             examples=["CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"],
-            section=_WHAT,
+            section=WHAT,
         ),
         "sql_file": Param(
             None,
@@ -113,7 +113,7 @@ def _table() -> dict[str, Any]:
             description="Path of a file of statements, relative to the folder HOLDFAST_SQL_FOLDER "
             "of the Airflow workers (the DAGs' folder by default).",
             examples=["sql/movies.sql"],
-            section=_WHAT,
+            section=WHAT,
         ),
         "state_partitions": Param(
             None,
@@ -122,7 +122,7 @@ def _table() -> dict[str, Any]:
             maximum=1024,
             title="State partitions",
             description="Parallelism of a new table, for its whole life. Empty: 8.",
-            section=_WHAT,
+            section=WHAT,
         ),
         "properties": Param(
             {},
@@ -132,7 +132,7 @@ def _table() -> dict[str, Any]:
             title="Properties",
             description_md="More properties of the job; `holdfast config` lists them.",
             examples=[{"max.offsets.per.trigger": 100000}],
-            section=_WHAT,
+            section=WHAT,
         ),
     }
 
@@ -211,122 +211,6 @@ def undeploy_params() -> dict[str, Any]:
     }
 
 
-def _some_of(title: str, choices: list[str], description: str, *, others: bool = False) -> Param:
-    items = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"}
-    return Param(
-        [],
-        type="array",
-        items=items if others else {"type": "string", "enum": choices},
-        examples=choices,
-        uniqueItems=True,
-        title=title,
-        description=description,
-        section=_FAULTS,
-    )
-
-
-def _what_is_broken(rounds: int, confirm: str | None) -> dict[str, Any]:
-    return {
-        "components": _some_of(
-            "Components",
-            ["driver", "executor", "server", "broker", "scheduler"],
-            "Parts that are hit; servers are the query servers. Empty: all that can be. On "
-            "Kubernetes also any other value of the label app.kubernetes.io/component of the "
-            "job's pods, or holdfast/chaos-target of the platform's.",
-            others=True,
-        ),
-        "faults": _some_of(
-            "Faults",
-            ["delete", "delete-now", "kill", "pause",
-             "lose-volume", "cut-off", "disk-full", "slow"],
-            "What is done to them. Empty: all that can be done here.",
-        ),
-        "moments": _some_of(
-            "Moments",
-            ["random", "recovery", "restoring", "opened", "checked", "begun", "produced",
-             "marked", "committed", "written"],
-            "When. Empty: all that can be. Those after `recovery` need the tests' hook in the "
-            "job's image.",
-        ),
-        "rounds": Param(
-            rounds,
-            type="integer",
-            minimum=1,
-            maximum=10000,
-            title="Rounds",
-            description="Faults, one after the other.",
-            section=_FAULTS,
-        ),
-        "seed": Param(
-            None,
-            type=["null", "integer"],
-            minimum=0,
-            title="Seed",
-            description="The same seed gives the same schedule. Empty: a random one, printed.",
-            section=_FAULTS,
-        ),
-        "confirm": Param(
-            confirm,
-            type=["null", "string"],
-            title="Confirmation",
-            description="The job's name once more, where the namespace is not labelled "
-            "holdfast/environment=dev.",
-            section=_FAULTS,
-        ),
-    }  # fmt: skip
-
-
-def _share(title: str, default: float, description: str) -> Param:
-    return Param(
-        default,
-        type="number",
-        minimum=0,
-        maximum=1,
-        title=title,
-        description=description,
-        section=_LOAD,
-    )
-
-
-def _load() -> dict[str, Any]:
-    return {
-        "rate": Param(
-            200,
-            type="integer",
-            minimum=1,
-            title="Records per second",
-            description="Over all input topics of the job, until the last fault is recovered from.",
-            section=_LOAD,
-        ),
-        "ask": Param(
-            None,
-            type=["null", "string"],
-            pattern=r"^(none|https?://[^\s,]+(,https?://[^\s,]+)*)$",
-            title="Query servers",
-            description="They are read from meanwhile, and every answer is judged. Empty: those of "
-            "the release or of the local deployment, if there are any; none; or their addresses, "
-            "comma-separated.",
-            examples=["none", "http://movies-serve:8088"],
-            section=_LOAD,
-        ),
-        "keys": Param(
-            200,
-            type="integer",
-            minimum=1,
-            title="Keys",
-            description="How many different ones.",
-            section=_LOAD,
-        ),
-        "distribution": Param(
-            "uniform", type="string", enum=["uniform", "zipf"], title="Keys are", section=_LOAD
-        ),
-        "out_of_order": _share("Out of order", 0.2, "Share with an event time some seconds old."),
-        "late": _share("Late", 0.0, "Share with an event time two days old."),
-        "tombstones": _share("Tombstones", 0.0, "Share without a value."),
-        "garbage": _share("Garbage", 0.0, "Share that cannot be decoded."),
-    }
-
-
 def with_defaults(
     params: dict[str, Param], defaults: Mapping[str, Any], variable: str
 ) -> dict[str, Param]:
@@ -346,25 +230,3 @@ def with_defaults(
             )
         params[name].value = value
     return params
-
-
-def chaos_params(
-    job: str | None = None, confirm: str | None = None, rounds: int = 10
-) -> dict[str, Any]:
-    """Params of `chaos_exactly_once`, and with defaults those of `chaos_daily`."""
-    where = {name: param for name, param in where_it_runs().items() if name != "bootstrap_servers"}
-    return {
-        "name": _name(job),
-        **where,
-        "values": Param(
-            {},
-            type="object",
-            title="Chart values",
-            description_md="Those that the job was deployed with: under `kafka`, if its Kafka "
-            "wants credentials, and under `serve`, if its query servers want a token "
-            "(`serve.auth.testTokenKey`) or have certificates. Target kubernetes only.",
-            section=_WHERE,
-        ),
-        **_what_is_broken(rounds, confirm),
-        **_load(),
-    }

@@ -25,7 +25,7 @@ SERVE_CA = "/etc/holdfast/serve-tls/ca.crt"
 _NO_JOB = "compaction"
 
 _CHAOS_OPTIONS = (
-    *("components", "faults", "moments", "rounds", "seed", "confirm"),
+    *("components", "faults", "moments", "rounds", "duration", "seed", "confirm"),
     *("rate", "keys", "distribution", "out_of_order", "late", "tombstones", "garbage", "ask"),
 )
 _POLICY = ("target_restore_s", "disk_budget_bytes", "min_gain", "max_store_absence_ms")

@@ -43,7 +43,10 @@ __all__ = [
     "UndecodableRecord",
     "Unsupported",
     "VolumeFull",
+    "told_parts",
 ]
+
+_CAUSE, _ACTION = "Likely cause: ", "What to do: "
 
 
 class HoldfastError(Exception):
@@ -61,14 +64,21 @@ class HoldfastError(Exception):
         self.action = action
         parts = [fact]
         if cause:
-            parts.append(f"Likely cause: {cause}")
+            parts.append(f"{_CAUSE}{cause}")
         if action:
-            parts.append(f"What to do: {action}")
+            parts.append(f"{_ACTION}{action}")
         super().__init__("\n".join(parts))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions cross Spark's process borders by pickle; keyword arguments must survive it.
         return (_rebuild, (type(self), self.fact, self.cause, self.action, self.__dict__.copy()))
+
+
+def told_parts(text: str) -> tuple[str, str, str]:
+    """(fact, cause, action) of an error that another process has printed; empty where not told."""
+    fact, _, action = text.partition(f"\n{_ACTION}")
+    fact, _, cause = fact.partition(f"\n{_CAUSE}")
+    return fact, cause, action
 
 
 def _rebuild(

@@ -69,7 +69,7 @@ def params() -> dict[str, Any]:
 @pytest.fixture
 def chaos_params() -> dict[str, Any]:
     """Params of a chaos run with target kubernetes, all defaults filled in."""
-    from holdfast_airflow.params import chaos_params
+    from holdfast_airflow.chaos_params import chaos_params
 
     given = {name: param.value for name, param in chaos_params().items() if name != "name"}
     return {**given, "name": "movies"}

@@ -10,8 +10,9 @@ import pytest
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import ParamValidationError
 
+from holdfast_airflow.chaos_params import chaos_params
 from holdfast_airflow.compaction_params import compaction_params as all_compaction_params
-from holdfast_airflow.params import chaos_params, deploy_params, undeploy_params
+from holdfast_airflow.params import deploy_params, undeploy_params
 from holdfast_airflow.request import InvalidRequest, Request
 
 if TYPE_CHECKING:
@@ -162,6 +163,8 @@ def test_the_smoke_check_asks_query_servers_it_can_ask(
     "wrong",
     [
         {"rounds": 0},
+        {"duration": "10"},
+        {"duration": "0m"},
         {"seed": -1},
         {"late": 1.5},
         {"distribution": "normal"},
@@ -183,14 +186,14 @@ def test_a_chaos_run_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> No
 def test_arguments_of_a_chaos_run(chaos_params: dict[str, Any]) -> None:
     asked = {
         **chaos_params, "components": ["driver", "query"], "moments": ["random"], "seed": 0,
-        "confirm": "movies",
+        "confirm": "movies", "duration": "10m",
     }  # fmt: skip
     request = Request.of(asked, "manual__2026-11-21T09:00:00+00:00")
     where = ["--run=manual-2026-11-21T09-00-00-00-00", "--home=/var/lib/holdfast-chaos"]
     assert request.chaos_arguments() == where
     assert request.precheck_arguments() == [
         "movies", "--target=kubernetes", "--namespace=holdfast", *where,
-        "--components=driver,query", "--moments=random", "--rounds=10", "--seed=0",
+        "--components=driver,query", "--moments=random", "--duration=10m", "--seed=0",
         "--confirm=movies", "--rate=200", "--keys=200", "--distribution=uniform",
         "--out-of-order=0.2", "--late=0.0", "--tombstones=0.0", "--garbage=0.0",
     ]  # fmt: skip

@@ -119,6 +119,12 @@ def test_pods_of_a_chaos_run_are_restricted_and_share_a_volume(
     assert _shares(pod, "holdfast-chaos", "/var/lib/holdfast-chaos")
 
 
+def test_a_table_s_name_becomes_one_that_pods_may_have(chaos_params: dict[str, Any]) -> None:
+    meta = _chaos_pod(steps.PRECHECK, {**chaos_params, "name": "Tickets_Sold"})["metadata"]
+    assert meta["name"].startswith("tickets-sold-precheck")
+    assert meta["labels"]["holdfast/job"] == "Tickets_Sold"
+
+
 @pytest.mark.parametrize("step", COMPACTION_STEPS, ids=lambda step: step.name)
 def test_pods_that_plan_a_compaction_are_restricted_and_share_a_volume(
     step: steps.Step, compaction_params: dict[str, Any]

@@ -106,7 +106,8 @@ def test_a_job_to_break_every_night_makes_a_schedule(
     dag = nightly.dags[DAILY]
     assert dag.timetable.can_be_scheduled
     params = dag.params.dump()
-    assert (params["name"], params["confirm"], params["rounds"]) == ("movies", "movies", 5)
+    assert (params["name"], params["confirm"]) == ("movies", "movies")
+    assert (params["rounds"], params["duration"]) == (5, "15m")
     assert (params["ask"], params["rate"]) == ("none", 50)
 
 

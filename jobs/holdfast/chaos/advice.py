@@ -63,8 +63,9 @@ ADVICE = {
     "faults_landed": _RUN_NOT_AS_ASKED,
     "moments_met": _RUN_NOT_AS_ASKED,
     "kills_happened": "Nothing was killed. Ask for faults that kill (kill, delete-now).",
-    "recovered": "The job did not come back by itself. See the driver's log at the time of the "
-    "fault, and whether the platform had room for a new process.",
+    "recovered": "The job did not come back by itself. If it has refused to go on, its reason is "
+    "above, and no fault may bring it there: report it. Else see the driver's log at the time of "
+    "the fault, and whether the platform had room for a new process.",
     "load_was_enough": _MORE_LOAD,
     "acked_is_there": "Kafka has lost or doubled what it had acknowledged: check acks, replication "
     "and min.insync.replicas of the input topics before looking at the job.",

@@ -52,12 +52,13 @@ def judge_run(
     """
     asked = RunFile.read(folder)
     observer = Observer(settings.client(), settings.application_id)
-    options = OracleOptions(_CATCH_UP_S, quiet_seconds(settings))
+    events = read_history(folder)
+    history = summarize(events)
+    # Where that was waited for in vain, there is no use in doing it once more for every table.
+    options = OracleOptions(_CATCH_UP_S if history.quiet else 0.0, quiet_seconds(settings))
     oracle = Oracle(settings.application_id, observer, options=options, stores=stores, tell=tell)
     job = oracle.judge(topology)
     tell("counting the workload's records in the input topics")
-    events = read_history(folder)
-    history = summarize(events)
     found = _numbers(observer, topology, folder.name)
     findings = judge(RunEvidence(asked.schedule, history, found), RUN_CHECKERS)
     reads, found_tables = reads_of(events), asked_tables(topology)

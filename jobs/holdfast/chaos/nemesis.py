@@ -96,26 +96,36 @@ class Nemesis:
         self._patience = patience or Patience()
         # Files of an earlier run's orders may still lie where the hook looks for this one's.
         self._token = uuid.uuid4().hex[:8]
+        self.tried = 0
+        """Faults so far, whether they landed or not."""
 
-    def run(self, schedule: Sequence[Injection]) -> bool:
+    def run(self, schedule: Sequence[Injection], duration_s: float = 0.0) -> bool:
         """Carries it out; False when the job did not go on, which ends the schedule.
+
+        Args:
+            duration_s: no fault begins after it, but for those that follow one; 0 for no limit.
 
         Raises:
             KeyboardInterrupt: after taking back what lasts.
         """
-        total = len(schedule)
+        end = time.monotonic() + (duration_s or float("inf"))
+        total = "" if duration_s else f" of {len(schedule)}"
         for group in groups(schedule):
+            if time.monotonic() >= end:
+                self._history.state("time_over", injections=self.tried)
+                break
             state = _Group()
             try:
                 for injection, later in zip(group, (*group[1:], None), strict=True):
-                    self._tell(f"fault {injection.number + 1} of {total}: {_words(injection)}")
+                    self._tell(f"fault {injection.number + 1}{total}: {_words(injection)}")
                     self._inject(state, injection, later)
+                    self.tried += 1
                 self._sleep(state, max((s.ends_at for s in state.struck), default=0.0))
             finally:
                 self._heal_due(state, float("inf"))
             if not self._recover(state):
                 return False
-        return True
+        return not self._target.refusal()
 
     # -- one fault ---------------------------------------------------------------------------
 
@@ -127,9 +137,8 @@ class Nemesis:
         state.ordered = None
         held = self._await_held(state, order) if order is not None else None
         if step is not None and held is None:
-            self._missed(
-                injection, f"no state task got past {step.name} in {self._patience.held} s"
-            )
+            why = f"no state task got past {step.name} in {self._patience.held} s"
+            self._missed(injection, self._target.refusal() or why)
         else:
             if later is not None and later.moment.step is not None:
                 state.ordered = self._order(later)
@@ -155,7 +164,7 @@ class Nemesis:
         hook = self._target.hook
         assert hook is not None, "an order has a hook"
         deadline = time.monotonic() + self._patience.held
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._target.refusal():
             held = hook.held(order)
             if held is not None:
                 return held
@@ -176,7 +185,8 @@ class Nemesis:
         for turn in itertools.count():
             victims = self._victims(state, injection, held, turn)
             if not victims:
-                self._missed(injection, f"there was no {injection.component} to hit")
+                why = f"there was no {injection.component} to hit"
+                self._missed(injection, self._target.refusal() or why)
                 return
             if self._try(state, injection, held, victims) or time.monotonic() >= deadline:
                 return
@@ -217,15 +227,21 @@ class Nemesis:
     def _victims(
         self, state: _Group, injection: Injection, held: Held | None, turn: int
     ) -> tuple[Victim, ...]:
-        """Those to hit, others at each turn; waits while an earlier fault is recovered from."""
+        """Those to hit, others at each turn; waits while an earlier fault is recovered from.
+
+        Whom a fault before this one has hit and not ended comes first: stopped, then killed, it
+        leaves workers that go on when it is long replaced.
+        """
         deadline = time.monotonic() + self._patience.recovered
+        hit = {v.identity for one in state.struck for v in one.victims}
         while True:
-            alive = self._target.victims(injection.component)
+            found = self._target.victims(injection.component)
+            alive = sorted(found, key=lambda victim: victim.identity not in hit)
             if held is not None and injection.component == EXECUTOR:
                 chosen = tuple(v for v in alive if v.name == held.victim)
             else:
                 chosen = _choose(alive, injection, turn)
-            if chosen or time.monotonic() >= deadline:
+            if chosen or time.monotonic() >= deadline or self._target.refusal():
                 return chosen
             self._heal_due(state, time.monotonic())
             time.sleep(_POLL_S)
@@ -261,14 +277,14 @@ class Nemesis:
     # -- recovery ----------------------------------------------------------------------------
 
     def _recover(self, state: _Group) -> bool:
-        """Waits until the job goes on after every fault of the group."""
+        """Waits until the job goes on after every fault of the group, or has ended for good."""
         if not state.struck:
-            return True
+            return not self._target.refusal()
         ops = [(one, self._history.invoke("recover", injection=one.injection.number))
                for one in state.struck]  # fmt: skip
         began = time.monotonic()
         good = self._await_recovery(state.struck, began + self._patience.recovered)
-        samples = self._progress.samples()
+        samples, refusal = self._progress.samples(), self._target.refusal()
         for (one, op), later in zip(ops, [*state.struck[1:], None], strict=True):
             if good:
                 before = None if later is None else later.at
@@ -276,12 +292,12 @@ class Nemesis:
                 self._history.outcome(Kind.OK, "recover", op, seconds=seconds)
             else:
                 waited = time.monotonic() - began
-                self._history.outcome(Kind.FAIL, "recover", op, waited_s=waited)
+                self._history.outcome(Kind.FAIL, "recover", op, waited_s=waited, refusal=refusal)
         return good
 
     def _await_recovery(self, struck: Sequence[_Struck], deadline: float) -> bool:
         seen_at: float | None = None
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and not self._target.refusal():
             if seen_at is None and self._all_recovered(struck):
                 seen_at = time.time()
             if seen_at is not None and self._progress.advanced(seen_at):

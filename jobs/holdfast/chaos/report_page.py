@@ -9,6 +9,7 @@ from html import escape
 from holdfast.chaos.advice import ADVICE
 from holdfast.chaos.report import MARKS
 from holdfast.chaos.report_plots import recovery_svg, timeline_svg
+from holdfast.chaos.run_file import limits_in_words
 from holdfast.chaos.run_history import Strike
 from holdfast.chaos.run_summary import RecoveryStats, RunSummary, recovery_stats
 from holdfast.chaos.verdict import Finding, ReadStats, TableReads, TableVerdict, Verdict
@@ -48,6 +49,7 @@ def _header(summary: RunSummary) -> str:
         "Took": _duration(summary.seconds),
         "Records": f"{load.sent:,}" if load is not None else "not known",
         "Faults": len(summary.history.strikes),
+        "Asked for": limits_in_words(len(asked.get("schedule", ())), asked.get("duration_s", 0.0)),
         "Holdfast": f"{asked.get('version', '')} {str(asked.get('commit', ''))[:10]}",
     }
     return header(

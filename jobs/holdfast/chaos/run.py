@@ -32,7 +32,7 @@ from holdfast.chaos.sampler import Sampler
 from holdfast.chaos.target import Target
 from holdfast.chaos.workload import Load, Workload, input_sources, sent_before
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, told_parts
 from holdfast.types.topology import Topology
 
 __all__ = ["Baseline", "Run"]
@@ -41,7 +41,7 @@ _BASELINE_S, _BASELINE_LIMIT_S = 6.0, 180.0
 _COMMITS_MIN = 4
 _READY_S = 300.0
 _CATCH_UP_S = 300.0
-_LIMIT_S = 6 * 3600.0  # of a workload whose nemesis never says that it has finished
+_LIMIT_S = 7 * 3600.0  # of a workload whose nemesis never says that it has finished
 _POLL_S = 0.2
 _DONE = "nemesis.done"
 
@@ -124,8 +124,10 @@ class Run:
             load = Workload(self._load(self.folder.name), sources, client, history, before)
             return load.run((self.folder / _DONE).exists, _LIMIT_S)
 
-    def nemesis(self) -> None:
+    def nemesis(self) -> int:
         """Carries out the schedule, once the load flows.
+
+        Returns how many faults there were.
 
         Raises:
             HoldfastError: the job did not go on after a fault.
@@ -134,14 +136,15 @@ class Run:
             with self._phase("nemesis"), self._sampler("observer") as sampler:
                 self._await_load(sampler)
                 with HistoryWriter(self.folder, "nemesis") as history:
-                    good = Nemesis(self.target, history, sampler, self.tell).run(
-                        self.asked.schedule
-                    )
+                    nemesis = Nemesis(self.target, history, sampler, self.tell)
+                    good = nemesis.run(self.asked.schedule, self.asked.duration_s)
                 if not good:
+                    self._refuse_ended()
                     raise HoldfastError(
                         f"{self.asked.name} did not go on after a fault.",
                         action="see the run's report and the job's log",
                     )
+                return nemesis.tried
         finally:
             (self.folder / _DONE).touch()
 
@@ -149,12 +152,13 @@ class Run:
         """Takes back whatever is left of the faults and waits until the job is ready.
 
         Raises:
-            HoldfastError: it is not ready in time.
+            HoldfastError: it is not ready in time, or has ended for good.
         """
         with self._phase("heal"):
             done = self.target.heal_all()
             deadline = time.monotonic() + _READY_S
             while not self.target.recovered(()):
+                self._refuse_ended()
                 if time.monotonic() >= deadline:
                     raise HoldfastError(
                         f"{self.asked.name} is not ready {_READY_S:.0f} s after the last fault.",
@@ -188,6 +192,14 @@ class Run:
 
     # -- what they share ---------------------------------------------------------------------
 
+    def _refuse_ended(self) -> None:
+        """There is nothing to wait for when the job will not start again by itself."""
+        reason = self.target.refusal()
+        if reason:
+            fact, cause, action = told_parts(reason)
+            told = f"{self.asked.name} has refused to go on: {fact}"
+            raise HoldfastError(told, cause=cause, action=action)
+
     def _quiet_s(self) -> float:
         return self.settings.transaction_timeout_ms / 1000 + 30
 
@@ -212,14 +224,21 @@ class Run:
             yield sampler
 
     def _await_load(self, sampler: Sampler) -> None:
+        """Commits alone may be of what the baseline has left."""
         began, deadline = time.time(), time.monotonic() + _BASELINE_LIMIT_S
-        while not sampler.advanced(began):
+        while not (self._loaded() and sampler.advanced(began)):
             if time.monotonic() >= deadline:
+                what = "committed" if self._loaded() else "sent by a workload of this run"
                 raise HoldfastError(
-                    f"Nothing was committed in {_BASELINE_LIMIT_S:.0f} s; is the workload there?",
-                    action="start `holdfast chaos workload` of the same run beside the nemesis",
+                    f"Nothing was {what} in {_BASELINE_LIMIT_S:.0f} s; nothing was broken.",
+                    cause="the workload does not run beside the nemesis",
+                    action="start `holdfast chaos workload` of the same run beside it; in Airflow, "
+                    "see that both tasks can run at a time (with `dags test` they cannot)",
                 )
             time.sleep(_POLL_S)
+
+    def _loaded(self) -> bool:
+        return any(e.what == "produce" and e.data["sent"] for e in self._events("workload"))
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:

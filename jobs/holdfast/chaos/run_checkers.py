@@ -42,14 +42,19 @@ class RunEvidence:
     """One run as plain data.
 
     Attributes:
-        planned: the schedule.
+        schedule: all that might have come.
         history: what happened.
         found: the number in the header of every record of this run in the input topics.
     """
 
-    planned: tuple[Injection, ...]
+    schedule: tuple[Injection, ...]
     history: RunHistory
     found: Sequence[int] = field(default=())
+
+    @property
+    def planned(self) -> tuple[Injection, ...]:
+        """The faults that there was time for."""
+        return self.schedule[: self.history.time_over_after]
 
     @property
     def landed(self) -> list[Strike]:
@@ -226,6 +231,8 @@ def _missed_moment(strike: Strike, strikes: Iterable[Strike]) -> str:
 
 
 def _not_back(strike: Strike) -> str:
+    if strike.refusal:
+        return f"the job has refused to go on: {strike.refusal}"
     if strike.waited_s is None:
         return "nobody saw it recover"
     return f"not recovered after {strike.waited_s:.0f} s"

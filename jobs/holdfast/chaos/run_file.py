@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from holdfast.chaos.records import LoadShape
 from holdfast.config.run_folders import folder_of_run
 from holdfast.errors import Refused
 
-__all__ = ["RunFile", "run_folder", "source_commit"]
+__all__ = ["RunFile", "limits_in_words", "run_folder", "source_commit"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class RunFile:
         sql: the job's statements.
         config: text of its YAML file of properties, empty without one.
         overrides: its properties as `key=value`, the broker's address among them.
+        duration_s: no fault after so long, however many are left of the schedule; 0: all of it.
         rate: records per second over all input topics.
         load: what the records are like.
         servers: addresses of the query servers that are read from; none: nothing is read.
@@ -50,9 +52,14 @@ class RunFile:
     servers: tuple[str, ...] = ()
     copies: int = 2
     own: bool = False
+    duration_s: float = 0.0
     version: str = ""
     commit: str = ""
     created_s: float = 0.0
+
+    def limits(self) -> str:
+        """How much is to come, in words."""
+        return limits_in_words(len(self.schedule), self.duration_s)
 
     def write(self, folder: Path) -> None:
         """Writes `<folder>/run.json`.
@@ -91,6 +98,13 @@ class RunFile:
 
 
 _ADAPTER = TypeAdapter(RunFile)
+
+
+def limits_in_words(faults: int, duration_s: float) -> str:
+    """How much a run is asked to break."""
+    if not duration_s:
+        return f"{faults} faults"
+    return f"at most {faults} faults, none after {dt.timedelta(seconds=round(duration_s))}"
 
 
 def run_folder(home: str | Path, run: str) -> Path:

@@ -34,6 +34,7 @@ class Strike:
         held_step: the commit step a state task was held at, empty when nothing was held.
         recovered_s: when the job had recovered; None: it was not seen to.
         waited_s: how long a recovery that did not come was waited for.
+        refusal: why the job would not go on at all; empty when it has not said so.
     """
 
     injection: Injection
@@ -47,6 +48,7 @@ class Strike:
     held_step: str = ""
     recovered_s: float | None = None
     waited_s: float | None = None
+    refusal: str = ""
 
     @property
     def kind(self) -> str:
@@ -100,6 +102,7 @@ class RunHistory:
         undisturbed_s: between two commits before anything was broken; None when not measured.
         unfinished: operations of unknown outcome, in words; injections are not among them.
         failed_phases: phases that failed, with their reason.
+        time_over_after: so many faults had come when the time for them was over; None: it was not.
     """
 
     strikes: tuple[Strike, ...] = ()
@@ -108,6 +111,12 @@ class RunHistory:
     undisturbed_s: float | None = None
     unfinished: tuple[str, ...] = ()
     failed_phases: tuple[str, ...] = ()
+    time_over_after: int | None = None
+
+    @property
+    def quiet(self) -> bool:
+        """Nobody has waited in vain until the job was ready and its input read."""
+        return not any(phase.startswith(("heal", "quiesce")) for phase in self.failed_phases)
 
 
 def injection_of(fields: Mapping[str, Any]) -> Injection:
@@ -133,6 +142,9 @@ def summarize(events: Sequence[Event]) -> RunHistory:
         undisturbed_s=_undisturbed(events),
         unfinished=tuple(_unfinished([*others, *last_tries])),
         failed_phases=tuple(_failed(last_tries)),
+        time_over_after=next(
+            (int(e.data["injections"]) for e in events if e.what == "time_over"), None
+        ),
     )
 
 
@@ -183,7 +195,8 @@ def _recovered(strike: Strike, recoveries: Iterable[tuple[Event, Event | None]])
         if ended.kind is Kind.OK:
             return replace(strike, recovered_s=ended.wall_s)
         if number == strike.injection.number:
-            return replace(strike, waited_s=float(ended.data.get("waited_s", 0.0)))
+            waited_s, refusal = ended.data.get("waited_s", 0.0), ended.data.get("refusal")
+            return replace(strike, waited_s=float(waited_s), refusal=_words(refusal))
     return strike
 
 

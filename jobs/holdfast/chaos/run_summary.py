@@ -106,6 +106,8 @@ class RunSummary:
             return f"{what}: nothing was lost, doubled or different."
         if self.verdict.job.verdict is Verdict.INVALID:
             return f"{what}: something is lost, doubled or different."
+        if any(s.refusal for s in self.history.strikes):
+            return f"{what}: the job has refused to go on."
         if self.verdict.job.verdict is Verdict.VALID:
             return f"{what}: every table is exact, but the run is not what was asked for."
         return f"{what}: not everything could be judged."

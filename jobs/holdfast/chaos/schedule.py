@@ -9,6 +9,8 @@ loss of a volume where that is asked for, else a killed executor, whose partitio
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +19,11 @@ from dataclasses import dataclass, replace
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, Fault, Injection, Moment
 from holdfast.errors import Refused
 
-__all__ = ["Asked", "Combination", "combinations", "follows", "groups", "schedule"]
+__all__ = ["Asked", "Combination", "combinations", "follows", "groups", "most_in", "schedule"]
 
 _WITHIN = frozenset({DRIVER, EXECUTOR, BROKER})  # what takes part in a commit
 _TOGETHER = frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW})
+_LEAST_S = 2.0  # no fault takes less, with the wait before it and the recovery after it
 _FOLLOWING = frozenset({Moment.RECOVERY, Moment.OPENED, Moment.RESTORING})
 
 
@@ -102,8 +105,13 @@ def combinations(asked: Asked) -> tuple[Combination, ...]:
     return tuple(c for c in found if not follows(c.moment) or _leaders(c, leading))
 
 
+def most_in(duration_s: float) -> int:
+    """As many faults as can come in so long a time."""
+    return math.ceil(duration_s / _LEAST_S)
+
+
 def schedule(seed: int, asked: Asked) -> tuple[Injection, ...]:
-    """The injections, numbered from 0.
+    """The injections, numbered from 0; those of a longer schedule begin with those of a shorter.
 
     Raises:
         Refused: nothing that was asked for makes sense or is possible here.
@@ -117,13 +125,15 @@ def schedule(seed: int, asked: Asked) -> tuple[Injection, ...]:
             "asked ones; the other aimed moments need the tests' hook",
             action="ask for the moment random as well, or for more faults",
         )
-    chance = random.Random(seed)
-    drawn: list[Combination] = []
-    while len(drawn) < asked.rounds:
-        drawn += _evenly(chance, _chained(chance, all_of_them))
-    return tuple(
-        _injection(number, c, chance, asked) for number, c in enumerate(drawn[: asked.rounds])
-    )
+    # Two sources: how many are drawn must not change what the first ones are like.
+    details = random.Random(f"{seed} details")
+    drawn = itertools.islice(_endless(random.Random(seed), all_of_them), asked.rounds)
+    return tuple(_injection(number, c, details, asked) for number, c in enumerate(drawn))
+
+
+def _endless(chance: random.Random, all_of_them: Sequence[Combination]) -> Iterator[Combination]:
+    while True:
+        yield from _evenly(chance, _chained(chance, all_of_them))
 
 
 def _sensible(component: str, fault: Fault, moment: Moment, *, aimed: bool) -> bool:

@@ -87,6 +87,10 @@ class Target(Protocol):
         """By component: what can be done to it here, found out by looking, not assumed."""
 
     @property
+    def notes(self) -> Mapping[Fault, str]:
+        """How a fault is brought about here, or why it cannot be, where that is not plain."""
+
+    @property
     def hook(self) -> Hook | None:
         """None: aimed moments are not possible here."""
 
@@ -121,6 +125,9 @@ class Target(Protocol):
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
         """Are there as many living, ready successors as victims (the same ones for PAUSE)?"""
+
+    def refusal(self) -> str:
+        """Why the job has ended for good, in its own words; empty as long as it has not."""
 
     def query_servers(self) -> QueryServers:
         """Those beside the job that can be reached from here."""

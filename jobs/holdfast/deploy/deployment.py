@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import orjson
 
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError, Refused, told_parts
 
 __all__ = ["Deployment", "DeploymentState", "await_ready", "driver_facts", "fetch_status"]
 
@@ -135,7 +135,6 @@ def await_ready(
 
 def _refusal(refused: Deployment) -> Refused:
     """The driver's own words, as the command line printed them."""
-    fact, _, action = refused.reason.partition("\nWhat to do: ")
-    fact, _, cause = fact.partition("\nLikely cause: ")
+    fact, cause, action = told_parts(refused.reason)
     told = f"{refused.name} revision {refused.revision} was refused: {fact}"
     return Refused(told, cause=cause, action=action)

@@ -109,6 +109,20 @@ class KubeClient:
             lambda: self._core.delete_namespaced_pod(name, namespace, body=options, **_LIMIT)
         )
 
+    def add_helper(self, pod: Object, container: Object, *, dry_run: bool = False) -> bool:
+        """Has an ephemeral container join a pod; False when the pod is gone.
+
+        With `dry_run` the cluster only says whether it would allow it.
+        """
+        meta = pod["metadata"]
+        patch = {"metadata": {"uid": meta["uid"]}, "spec": {"ephemeralContainers": [container]}}
+        add: dict[str, Any] = {**_ADD, "dry_run": "All"} if dry_run else _ADD
+        return self._did(
+            lambda: self._core.patch_namespaced_pod_ephemeralcontainers(
+                meta["name"], meta["namespace"], patch, **add
+            )
+        )
+
     def claim(self, namespace: str, name: str) -> Object | None:
         """One volume claim; None when there is none."""
         return self._ask(
@@ -176,13 +190,19 @@ class KubeClient:
             )
         )
 
-    def run(self, pod: Object, command: Sequence[str], timeout_s: float = 20.0) -> Executed:
-        """Runs a command in the pod's first container and waits for its end.
+    def run(
+        self,
+        pod: Object,
+        command: Sequence[str],
+        timeout_s: float = 20.0,
+        container: str | None = None,
+    ) -> Executed:
+        """Runs a command in a container of the pod, its first one, and waits for its end.
 
         Raises:
             Retriable: the container does not run, or the command did not end in time.
         """
-        meta, container = pod["metadata"], pod["spec"]["containers"][0]["name"]
+        meta = pod["metadata"]
         # The library exchanges a method of the client for the call, so each has its own.
         core = client.CoreV1Api(client.ApiClient(self._configuration))
         try:
@@ -190,7 +210,7 @@ class KubeClient:
                 core.connect_get_namespaced_pod_exec,
                 meta["name"],
                 meta["namespace"],
-                container=container,
+                container=container or pod["spec"]["containers"][0]["name"],
                 command=list(command),
                 **_STREAMS,
             )
@@ -218,6 +238,7 @@ class KubeClient:
 
 _LIMIT: dict[str, Any] = {"_request_timeout": _TIMEOUT_S}
 _MERGE: dict[str, Any] = {**_LIMIT, "_content_type": "application/merge-patch+json"}
+_ADD: dict[str, Any] = {**_LIMIT, "_content_type": "application/strategic-merge-patch+json"}
 _STREAMS: dict[str, Any] = {
     "stdin": False,
     "stdout": True,
@@ -316,6 +337,7 @@ def _finish(socket: Any, pod: str, timeout_s: float) -> Executed:
         status = None
     finally:
         socket.close()
+        socket.sock.shutdown()  # what the API has closed is not let go of by close()
     return Executed(status, "".join(out), "".join(err))
 
 

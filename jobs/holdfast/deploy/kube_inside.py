@@ -112,9 +112,11 @@ class Inside:
         return len(workers)
 
     def disk_full(self, pod: Object) -> Landing:
-        """Can none of them write?"""
+        """Can none of them write?  Those that came since find the disk full at the next look."""
         limits = [line.split()[1] for line in self._workers(pod, "look")]
         full = limits.count("0")
+        if full < len(limits):
+            self._workers(pod, "full")
         words = f"{full} of {len(limits)} Python workers cannot write to files"
         return Landing(0 < full == len(limits), words)
 

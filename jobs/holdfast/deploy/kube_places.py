@@ -7,9 +7,10 @@ from holdfast.deploy import kube_pods
 from holdfast.deploy.kube_client import KubeClient, Object
 from holdfast.errors import Refused
 
-__all__ = ["Places"]
+__all__ = ["Places", "releases"]
 
 _TARGET, _COMPONENT = "holdfast/chaos-target", "app.kubernetes.io/component"
+_PRODUCT, _INSTANCE = "app.kubernetes.io/name", "app.kubernetes.io/instance"
 _LABELS = {SERVER: "serve"}  # where a component's label is another word
 _WORDS = {label: component for component, label in _LABELS.items()}
 _HOOKS = frozenset({"preflight", "test"})  # of the chart: they come and go
@@ -77,7 +78,13 @@ class Places:
         return [platform] if component in (BROKER, SCHEDULER, *_HOOKS) else [own, platform]
 
     def _own(self) -> dict[str, str]:
-        return {"app.kubernetes.io/name": "holdfast", "app.kubernetes.io/instance": self._name}
+        return {_PRODUCT: "holdfast", _INSTANCE: self._name}
+
+
+def releases(kube: KubeClient, namespace: str) -> list[str]:
+    """Names of the releases whose driver has a pod."""
+    drivers = kube.pods(namespace, {_PRODUCT: "holdfast", _COMPONENT: DRIVER})
+    return sorted({_label(pod, _INSTANCE) for pod in drivers})
 
 
 def _label(pod: Object, label: str) -> str:

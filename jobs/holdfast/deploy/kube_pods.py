@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.deploy.supervisor import REFUSED, last_error_in
+
 __all__ = [
     "alive",
     "claims",
     "copies",
     "ending",
+    "helpers",
     "identity",
     "ready",
+    "refusal",
     "restarts",
     "seen",
     "served_at",
@@ -60,12 +64,32 @@ def ready(pod: Object | None) -> bool:
     return pod is not None and alive(pod) and bool(_container(pod).get("ready"))
 
 
+def refusal(pod: Object) -> str:
+    """Why its container, which waits, has refused to go on; empty when it has not."""
+    container = _container(pod)
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    if "waiting" not in container.get("state", {}) or ended.get("exitCode") != REFUSED:
+        return ""
+    return last_error_in(str(ended.get("message", ""))) or "its log says why"
+
+
 def claims(pod: Object) -> list[str]:
     """Names of the volume claims that it mounts."""
     volumes = pod["spec"].get("volumes") or []
     return [
         v["persistentVolumeClaim"]["claimName"] for v in volumes if "persistentVolumeClaim" in v
     ]
+
+
+def helpers(pod: Object) -> dict[str, tuple[str, str]]:
+    """Of its ephemeral containers, by name: waiting, running or terminated, and why, if told."""
+    found: list[Object] = (pod.get("status") or {}).get("ephemeralContainerStatuses") or []
+    states = {one["name"]: one.get("state") or {} for one in found}
+    return {
+        name: (kind, str((about or {}).get("message", "")))
+        for name, state in states.items()
+        for kind, about in state.items()
+    }
 
 
 def served_at(pod: Object) -> str:

@@ -7,6 +7,7 @@ started beside them by exec (a probe's, or chaos's own).
 from __future__ import annotations
 
 __all__ = [
+    "BROKERS",
     "CONTINUE",
     "INIT",
     "IS_ALIVE",
@@ -83,6 +84,17 @@ REACHES = 'timeout 2 bash -c \'exec 3<>"/dev/tcp/$0/$1"\' "$1" "$2" 2>/dev/null'
 """Can a connection to this host and port be made?"""
 
 READ = 'cat "$1" 2>/dev/null'
+
+BROKERS = """
+import sys
+from pathlib import Path
+from confluent_kafka.admin import AdminClient
+from holdfast.cli.options import load_settings
+settings = load_settings(Path(sys.argv[1]), (), None)
+for broker in AdminClient(settings.client()).list_topics(timeout=5).brokers.values():
+    print(f"{broker.host}:{broker.port}")
+"""
+"""Python of a job's pod: where the brokers are by their own words, a line each."""
 
 LIMIT_FILES = """
 import resource, sys

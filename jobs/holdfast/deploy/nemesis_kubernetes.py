@@ -52,6 +52,7 @@ class KubernetesTarget:
         self._cut_off = CutOff(self._kube, namespace, name)
         self._hook = KubernetesHook(self._kube, lambda: self._places.alive(EXECUTOR))
         self._faults: dict[str, frozenset[Fault]] | None = None
+        self._can_cut, self._how_cut = False, "there is no executor to try it on"
         self._deeds: dict[tuple[str, Fault], tuple[str, ...]] = {}
 
     @property
@@ -59,13 +60,19 @@ class KubernetesTarget:
         """By component: what can be done to it here, found out by trying once."""
         if self._faults is None:
             alive = {c: self._places.alive(c) for c in self._places.components()}
-            policies = any(self._cut_off.enforced(pod) for pod in alive.get(EXECUTOR, [])[:1])
+            for pod in alive.get(EXECUTOR, [])[:1]:
+                self._can_cut, self._how_cut = self._cut_off.possible(pod)
             self._faults = {
-                component: self._possible(component, pods[0], policies=policies)
+                component: self._possible(component, pods[0])
                 for component, pods in alive.items()
                 if pods
             }
         return self._faults
+
+    @property
+    def notes(self) -> Mapping[Fault, str]:
+        """How Kafka is put out of reach here, or why that is not possible."""
+        return {Fault.CUT_OFF: self._how_cut if self.faults else ""}
 
     @property
     def hook(self) -> Hook | None:
@@ -147,7 +154,7 @@ class KubernetesTarget:
     def heal(self, victim: Victim, fault: Fault) -> None:
         """Takes back a fault that lasts; nothing is left of it where the container is gone."""
         if fault is Fault.CUT_OFF and victim.component != BROKER:
-            self._cut_off.restore(victim.name)
+            self._patiently(lambda: self._cut_off.restore(victim.name))
         elif fault in (Fault.PAUSE, Fault.CUT_OFF):
             self._while_alive(victim, self._inside.resume)
         elif fault is Fault.SLOW:
@@ -157,7 +164,7 @@ class KubernetesTarget:
 
     def heal_all(self) -> list[str]:
         """Takes back whatever any nemesis has left on these pods; returns what it was."""
-        found = [f"NetworkPolicy {name}" for name in self._cut_off.restore_all()]
+        found = self._cut_off.restore_policies()
         found += [f"order {order} of the hook" for order in self._hook.clear()]
         for component in self._places.components():
             for pod in self._places.alive(component):
@@ -174,6 +181,15 @@ class KubernetesTarget:
         status = self.job_status()
         return status is not None and bool(status.get("ready"))
 
+    def refusal(self) -> str:
+        """The last words of a driver that ended with the status for it and waits to be restarted.
+
+        Its container is started again for ever, in vain until a person has decided.
+        """
+        return next(
+            (why for pod in self._places.all(DRIVER) if (why := kube_pods.refusal(pod))), ""
+        )
+
     def query_servers(self) -> QueryServers:
         """Those of the release, each by the name that its peers have for it.
 
@@ -189,7 +205,7 @@ class KubernetesTarget:
             return fetch_status(f"http://{self._name}-driver.{self._namespace}.svc:8090/status")
         return driver_status(self._namespace, self._name)
 
-    def _possible(self, component: str, pod: Object, *, policies: bool) -> frozenset[Fault]:
+    def _possible(self, component: str, pod: Object) -> frozenset[Fault]:
         found = set(_DELETIONS)
         of_the_job = component in (DRIVER, EXECUTOR)
         if self._inside.possible(pod):
@@ -197,7 +213,7 @@ class KubernetesTarget:
             found |= {Fault.CUT_OFF} if component == BROKER else set()
         if of_the_job and kube_pods.claims(pod):
             found.add(Fault.LOSE_VOLUME)
-        if of_the_job and policies:
+        if self._can_cut and component in (DRIVER, EXECUTOR, SERVER):
             found.add(Fault.CUT_OFF)
         if component == EXECUTOR:
             found.add(Fault.DISK_FULL)
@@ -282,13 +298,19 @@ class KubernetesTarget:
 
     def _while_alive(self, victim: Victim, cure: Callable[[Object], object]) -> None:
         """Tries until it is done, or until the container that was hit is no more."""
+
+        def once() -> None:
+            pod = self._places.pod(victim.component, victim.name)
+            if pod is not None and kube_pods.identity(pod) == victim.identity:
+                cure(pod)
+
+        self._patiently(once)
+
+    def _patiently(self, cure: Callable[[], object]) -> None:
         deadline = time.monotonic() + _HEAL_S
         while True:
-            pod = self._places.pod(victim.component, victim.name)
-            if pod is None or kube_pods.identity(pod) != victim.identity:
-                return
             try:
-                cure(pod)
+                cure()
             except Retriable:
                 if time.monotonic() > deadline:
                     raise
@@ -297,7 +319,8 @@ class KubernetesTarget:
                 return
 
     def _mend(self, component: str, pod: Object) -> list[str]:
-        found, name = [], pod["metadata"]["name"]
+        name = pod["metadata"]["name"]
+        found = [f"{what} cut {name} off" for what in self._cut_off.restore(name)]
         try:
             if self._inside.speed_up(pod):
                 found.append(f"{name} was slowed down")

@@ -41,6 +41,7 @@ from holdfast.deploy.local_processes import (
 )
 from holdfast.deploy.local_servers import COPIES, LocalServers
 from holdfast.deploy.revisions import state_dir_of
+from holdfast.deploy.supervisor import read_record
 from holdfast.errors import Refused, Retriable
 from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import HOST, serves_producers
@@ -61,7 +62,8 @@ _VOLUME_WAIT_S = 10.0
 
 
 class LocalTarget:
-    """Owns nothing but the threads that keep processes slow: all else is seen anew each time.
+    """Owns the threads that keep processes slow and remembers whom it has stopped, for they may
+    outlive the victim; all else is seen anew each time.
 
     Args:
         name: of the deployment that may be hit.
@@ -73,12 +75,14 @@ class LocalTarget:
         """Raises `Refused`: there is no such deployment."""
         home = Path(settings.home).absolute()
         self._state_dir = state_dir_of(home, name)
-        self._processes = JobProcesses(home / "deploy" / name)
+        self._folder = home / "deploy" / name
+        self._processes = JobProcesses(self._folder)
         self._status = status_path(home, settings.application_id)
         self._port = int(settings.bootstrap_servers.rpartition(":")[2])
         self._kafka = _own_kafka(home, settings.bootstrap_servers)
         self._servers = LocalServers(home, name)
         self._slowing: dict[str, threading.Event] = {}
+        self._stopped: dict[str, list[psutil.Process]] = {}
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
@@ -86,6 +90,11 @@ class LocalTarget:
         absent = {c for c, there in ((BROKER, self._kafka), (SERVER, self._servers.addresses))
                   if not there}  # fmt: skip
         return {c: f for c, f in _FAULTS.items() if c not in absent}
+
+    @property
+    def notes(self) -> Mapping[Fault, str]:
+        """None: the table of faults says it all."""
+        return {}
 
     @property
     def hook(self) -> Hook | None:
@@ -143,13 +152,14 @@ class LocalTarget:
 
     def heal(self, victim: Victim, fault: Fault) -> None:
         """Takes it back; a broker that is gone is started again on its port."""
-        slow = self._slowing.pop(victim.identity, None)
-        if slow is not None:
-            slow.set()
+        if fault is Fault.SLOW and victim.identity in self._slowing:
+            self._slowing.pop(victim.identity).set()
         if victim.component == BROKER and (fault.kills or fault is Fault.DELETE):
             self._start_broker()
-        elif identity_of(_pid(victim)) == victim.identity:
-            self._take_back(self._all_of(victim))
+        elif fault.lasts:  # what ends a victim leaves to its time what was done to it before
+            self._take_back(self._stopped.pop(victim.identity, []))
+            if identity_of(_pid(victim)) == victim.identity:
+                self._take_back(self._all_of(victim))
 
     def heal_all(self) -> list[str]:
         """Lets who is stopped or held go, lifts limits, starts the broker."""
@@ -182,6 +192,11 @@ class LocalTarget:
         enough = len(executors) >= self._settings.placement.executors
         return enough and status is not None and bool(status.get("ready"))
 
+    def refusal(self) -> str:
+        """The reason of a driver that ended with the status for it: nobody starts it again."""
+        record = read_record(self._folder)
+        return record.reason if record is not None and record.state == "refused" else ""
+
     def query_servers(self) -> QueryServers:
         """Those of the deployment."""
         return QueryServers(self._servers.addresses, COPIES)
@@ -205,10 +220,15 @@ class LocalTarget:
             Fault.LOSE_VOLUME: lambda: self._lose_volume(member, everyone),
             Fault.DISK_FULL: lambda: _fill_disk(everyone[1:]),
             Fault.SLOW: lambda: self._slow(member.victim, everyone),
-            Fault.PAUSE: lambda: _signalled(everyone, signal.SIGSTOP),
-            Fault.CUT_OFF: lambda: _signalled(everyone, signal.SIGSTOP),
+            Fault.PAUSE: lambda: self._stop(member.victim, everyone),
+            Fault.CUT_OFF: lambda: self._stop(member.victim, everyone),
         }
         return deeds[fault]()
+
+    def _stop(self, victim: Victim, everyone: list[psutil.Process]) -> str:
+        did = _signalled(everyone, signal.SIGSTOP)
+        self._stopped[victim.identity] = everyone
+        return did
 
     def _lose_volume(self, member: Member, everyone: list[psutil.Process]) -> str:
         ordinal = volume_of(everyone, self._state_dir)

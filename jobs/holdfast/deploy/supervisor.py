@@ -27,10 +27,20 @@ import psutil
 from holdfast.local.processes import end_session
 from holdfast.state.files import read_json, write_json
 
-__all__ = ["SupervisorRecord", "last_error", "last_error_in", "pauses", "read_record", "supervise"]
+__all__ = [
+    "REFUSED",
+    "SupervisorRecord",
+    "last_error",
+    "last_error_in",
+    "pauses",
+    "read_record",
+    "supervise",
+]
+
+REFUSED = 2
+"""The exit status of the command line when a person has to decide."""
 
 _VERSION = 1
-_REFUSED = 2  # the exit status of the command line when a person has to decide
 _PAUSE_FIRST_S, _PAUSE_MAX_S = 1.0, 60.0
 _WORKED_S = 300.0
 _STOP_S = 45.0
@@ -112,7 +122,7 @@ class _Supervisor:
             status = self._one_life()
             if self._stop.is_set():
                 break
-            if status == _REFUSED:
+            if status == REFUSED:
                 self._tell(state="refused")
                 return
             deaths = 1 if time.monotonic() - began > _WORKED_S else deaths + 1

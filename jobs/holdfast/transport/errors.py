@@ -43,8 +43,18 @@ _CONNECTING: dict[str, Any] = {
     "reconnect.backoff.max.ms": 2_000,
     "socket.timeout.ms": SOCKET_TIMEOUT_MS,
 }
+# A broker that was killed and comes back may be behind what its clients know already, or ahead.
+_OTHER_METADATA = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+    }
+)
 # On a new cluster or topic leaders and coordinators take a moment to find their roles.
-SETTLING = frozenset(
+SETTLING = _OTHER_METADATA | frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError._NOENT,  # no leaders found
@@ -91,7 +101,7 @@ _DENIED = frozenset(
         KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-_UNREACHABLE = frozenset(
+_UNREACHABLE = _OTHER_METADATA | frozenset(
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -114,6 +124,8 @@ _UNREACHABLE = frozenset(
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
 # What a person can do about refusals that have one known remedy.

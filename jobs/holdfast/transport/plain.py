@@ -22,7 +22,7 @@ _DEFAULTS: dict[str, Any] = {
     "compression.type": "lz4",
     "linger.ms": 10,  # a flush does not wait for it; until then batches grow
     "batch.size": 262_144,
-    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.messages": 100_000,
     "queue.buffering.max.kbytes": 65_536,  # one producer per open state partition
 }
 _RETRY_S = 0.1

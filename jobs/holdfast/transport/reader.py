@@ -42,7 +42,7 @@ _DEFAULTS: dict[str, str | int | bool] = {
     "fetch.queue.backoff.ms": 10,
     # A broker answers one request of a connection at a time: a long poll would delay the rest.
     "fetch.wait.max.ms": 100,
-    "queued.min.messages": 50_000,
+    "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 16_384,
 }
 
@@ -90,6 +90,14 @@ class Chunk:
             self.timestamps[start:end],
             position,
         )
+
+    def append(self, more: Chunk) -> None:
+        """Takes the records that follow its own, without headers."""
+        self.keys += more.keys
+        self.values += more.values
+        self.offsets += more.offsets
+        self.timestamps += more.timestamps
+        self.position = more.position
 
     def since(self, offset: int) -> Chunk:
         """The records from an offset on, without headers."""

@@ -6,6 +6,8 @@ Spark's Python workers, and only when the variables below are set; the file prot
 
     CHAOS_HOOK_DIR   folder of the orders
     CHAOS_MUTANT     name of a mutant of tests/chaos/mutants.py
+    CHAOS_ORPHANS    when it is not empty, workers are not ended with their executor's Java: as in
+                     a pod that is cut off, they finish what they were at
 """
 
 from __future__ import annotations
@@ -80,6 +82,10 @@ def _install() -> None:
     folder, mutant = os.environ.get("CHAOS_HOOK_DIR"), os.environ.get("CHAOS_MUTANT")
     if _DAEMONS.isdisjoint(sys.orig_argv):
         return
+    if os.environ.get("CHAOS_ORPHANS"):
+        # PySpark's daemon, which sees Java's end, ends its process group; and Linux ends who is
+        # stopped in a group that has lost its last parent in the session.
+        os.register_at_fork(after_in_child=os.setsid)
     if mutant:
         from tests.chaos.mutants import apply
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.cluster.kube import IMAGE, run_dag, try_dag
+from holdfast.chaos.faults import Fault
+from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+from tests.e2e.cluster.kube import IMAGE, NAMESPACE, kubectl, run_dag, try_dag
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 
@@ -50,3 +54,45 @@ def test_what_cannot_or_must_not_be_done_is_refused(
     assert ran.returncode == 1
     assert why in ran.stdout
     assert "baseline: upstream_failed" in ran.stdout
+
+
+@pytest.fixture
+def _this_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library talks to the cluster under test, whatever the present context is."""
+    file = tmp_path / "kubeconfig"
+    file.write_text(kubectl("config", "view", "--raw", "--minify", "--flatten"))
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(file))
+
+
+@pytest.fixture
+def _lets_net_admin_in(_this_cluster: None) -> Iterator[None]:
+    def enforce(standard: str) -> None:
+        label = f"pod-security.kubernetes.io/enforce={standard}"
+        kubectl("label", "namespace", NAMESPACE, label, "--overwrite")
+
+    enforce("privileged")
+    yield
+    enforce("restricted")
+
+
+@pytest.mark.usefixtures("_lets_net_admin_in")
+def test_one_executor_is_cut_off_from_kafka_and_back(deployed: str) -> None:
+    target = KubernetesTarget(NAMESPACE, deployed)
+    assert Fault.CUT_OFF in target.faults["executor"], target.notes
+    one, other = target.victims("executor")
+    did = target.strike(one, Fault.CUT_OFF)
+    assert ", felt by the pod" in did
+    assert target.landed(one, Fault.CUT_OFF).landed
+    assert not target.landed(other, Fault.CUT_OFF).landed
+    (found,) = KubernetesTarget(NAMESPACE, deployed).heal_all()
+    assert one.name in found, "a later run takes back what one that was killed has left"
+    assert not target.landed(one, Fault.CUT_OFF).landed
+
+
+@pytest.mark.usefixtures("_this_cluster")
+def test_a_namespace_that_lets_nobody_in_is_told(deployed: str) -> None:
+    target = KubernetesTarget(NAMESPACE, deployed)
+    if Fault.CUT_OFF in target.faults["executor"]:
+        pytest.skip("this cluster enforces NetworkPolicies: no container has to join the pod")
+    assert 'violates PodSecurity "restricted' in target.notes[Fault.CUT_OFF]

@@ -145,7 +145,7 @@ def test_the_deployer_may_make_all_that_the_jobs_chart_makes(render: Render) -> 
 
 
 CHAOS_RIGHTS = {
-    ("namespaces", "get"),
+    *(("namespaces", "get"), ("pods/ephemeralcontainers", "patch")),
     *(("pods", verb) for verb in ("get", "list", "delete")),
     *(("pods/exec", verb) for verb in ("get", "create")),
     *(("persistentvolumeclaims", verb) for verb in ("get", "delete")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -47,6 +48,13 @@ def _scheduled(seed: int, asked: Asked) -> tuple[Injection, ...]:
 @given(st.integers(0, 1 << 31), askings())
 def test_the_same_seed_gives_the_same_schedule(seed: int, asked: Asked) -> None:
     assert _scheduled(seed, asked) == schedule(seed, asked)
+
+
+@given(st.integers(0, 1 << 31), askings(), st.integers(0, 200))
+def test_a_longer_schedule_goes_on_where_a_shorter_ends(seed: int, asked: Asked, more: int) -> None:
+    shorter = _scheduled(seed, asked)
+    longer = schedule(seed, replace(asked, rounds=asked.rounds + more))
+    assert longer[: asked.rounds] == shorter
 
 
 @given(st.integers(0, 1 << 31), askings())

@@ -29,12 +29,14 @@ class Place:
         log: everything that was done, in words.
         holds: is a state task ever held?
         starting: so many strikes find nobody who can be hit.
+        refused: why the job will not go on after the first fault.
     """
 
     deaf: frozenset[Fault] = frozenset()
     holds: bool = True
     starting: int = 0
     recovers: bool = True
+    refused: str = ""
     log: list[str] = field(default_factory=list)
     ordered: list[str] = field(default_factory=list)
     lives: dict[str, int] = field(
@@ -46,6 +48,10 @@ class Place:
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
         return {c: frozenset(Fault) for c in (DRIVER, EXECUTOR, BROKER)}
+
+    @property
+    def notes(self) -> Mapping[Fault, str]:
+        return {}
 
     @property
     def hook(self) -> Hook:
@@ -86,6 +92,9 @@ class Place:
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
         return self.recovers and not self.stopped
+
+    def refusal(self) -> str:
+        return self.refused if any(self.lives.values()) else ""
 
     def query_servers(self) -> QueryServers:
         return QueryServers()
@@ -129,6 +138,44 @@ def _run(place: Place, folder: Path, *injections: Injection) -> tuple[bool, list
         nemesis = Nemesis(place, history, Commits(), lambda _: None, QUICK)
         good = nemesis.run(injections)
     return good, read_history(folder)
+
+
+def test_a_job_that_has_ended_for_good_is_waited_for_no_longer(tmp_path: Path) -> None:
+    """With the first of three faults it refuses: nobody is hit any more, nothing awaited."""
+    place = Place(recovers=False, holds=False, refused="offsets overlap")
+    patient = Patience(held=1e6, landed=1e6, recovered=1e6)
+    with HistoryWriter(tmp_path, "nemesis") as history:
+        nemesis = Nemesis(place, history, Commits(), lambda _: None, patient)
+        good = nemesis.run(
+            (
+                Injection(0, EXECUTOR, Fault.KILL, Moment.RANDOM),
+                Injection(1, EXECUTOR, Fault.KILL, Moment.RESTORING),
+                Injection(2, DRIVER, Fault.KILL, Moment.RANDOM),
+            )
+        )
+    events = read_history(tmp_path)
+    struck, missed = _outcomes(events, "inject")
+    assert (good, nemesis.tried, struck.kind, missed.kind) == (False, 2, Kind.OK, Kind.FAIL)
+    assert missed.data["evidence"] == "offsets overlap"
+    (recover,) = _outcomes(events, "recover")
+    assert (recover.kind, recover.data["refusal"]) == (Kind.FAIL, "offsets overlap")
+
+
+def test_no_fault_begins_when_the_time_is_over_but_one_that_follows_does(tmp_path: Path) -> None:
+    place = Place()
+    with HistoryWriter(tmp_path, "nemesis") as history:
+        nemesis = Nemesis(place, history, Commits(), lambda _: None, QUICK)
+        good = nemesis.run(
+            (
+                Injection(0, EXECUTOR, Fault.KILL, Moment.RANDOM),
+                Injection(1, DRIVER, Fault.KILL, Moment.RECOVERY, delay_s=0.1),
+                Injection(2, EXECUTOR, Fault.KILL, Moment.RANDOM),
+            ),
+            duration_s=0.01,
+        )
+    (over,) = [e for e in read_history(tmp_path) if e.what == "time_over"]
+    assert (good, nemesis.tried, over.data["injections"]) == (True, 2, 2)
+    assert [line for line in place.log if "kill" in line] == ["kill executor 0", "kill driver"]
 
 
 def _outcomes(events: list[Event], what: str) -> list[Event]:
@@ -230,6 +277,21 @@ def test_a_fault_in_anothers_recovery_comes_before_that_is_over(tmp_path: Path) 
     inject, recover = [("inject", Kind.INVOKE), ("inject", Kind.OK)], ("recover", Kind.INVOKE)
     ends = ("recover", Kind.OK)
     assert order == [*inject, *inject, recover, recover, ends, ends, *inject, recover, ends]
+
+
+@pytest.mark.parametrize(("choice", "second"), [(0.0, "executor 1"), (0.99, "executor 0")])
+def test_whom_the_fault_before_has_stopped_is_the_first_to_choose_from(
+    tmp_path: Path, choice: float, second: str
+) -> None:
+    place = Place()
+    _run(
+        place,
+        tmp_path,
+        Injection(0, EXECUTOR, Fault.PAUSE, Moment.CHECKED, duration_s=0.3),
+        Injection(1, EXECUTOR, Fault.KILL, Moment.RECOVERY, choice=choice, delay_s=0.1),
+    )
+    hits = [line for line in place.log if line.startswith(("pause", "kill"))]
+    assert hits == ["pause executor 1", f"kill {second}"]
 
 
 def test_an_opening_is_awaited_from_before_the_fault_that_causes_it(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_the_page_of_a_good_run(good: Path) -> None:
     assert "✓ valid" in text
     assert "12 faults, 2 tables and streams: nothing was lost, doubled or different." in text
     assert "4711" in text
+    assert "Asked for 12 faults" in text
     assert "executor kill, produced (held at produced)" in text
     assert "SELECT title, COUNT(*)" in text
     assert "Undisturbed, the job committed every 0.9 s." in text
@@ -149,6 +150,18 @@ def test_a_run_without_faults_or_samples_has_a_report_as_well(tmp_path: Path) ->
     write_good(tmp_path, faults=0)
     (tmp_path / "observer.jsonl").unlink()
     assert "No recovery was seen" in write_report(tmp_path).read_text(encoding="utf-8")
+
+
+def test_the_headline_says_that_the_job_refused(good: Path) -> None:
+    summary = read_summary(good)
+    strikes = (*summary.history.strikes[:1], replace(summary.history.strikes[1], refusal="no"))
+    nothing = replace(summary.verdict.job, tables=())
+    refused = replace(
+        summary,
+        history=replace(summary.history, strikes=strikes),
+        verdict=replace(summary.verdict, job=nothing),
+    )
+    assert refused.headline() == "2 faults, 0 tables and streams: the job has refused to go on."
 
 
 def test_a_run_nobody_judged_has_no_report(tmp_path: Path) -> None:

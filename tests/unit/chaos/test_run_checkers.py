@@ -100,6 +100,26 @@ def test_a_fault_without_recovery_is_invalid() -> None:
     assert finding.examples == ("fault 1, executor kill: not recovered after 240 s",)
 
 
+def test_a_job_that_refuses_to_go_on_is_invalid_by_its_own_reason() -> None:
+    run = one_fault(back=None)
+    run.events = [
+        replace(e, data={**e.data, "refusal": "A batch overlaps."}) if e.what == "recover" else e
+        for e in run.events
+    ]
+    finding = recovered(evidence(run, [KILL]))
+    assert finding.verdict is Verdict.INVALID
+    told = "fault 1, executor kill: the job has refused to go on: A batch overlaps."
+    assert finding.examples == (told,)
+
+
+def test_faults_that_there_was_no_time_for_are_not_missed() -> None:
+    run = one_fault()
+    assert faults_landed(evidence(run, [KILL, PAUSE])).verdict is Verdict.INVALID
+    run.add("nemesis", Kind.STATE, "time_over", 30.0, injections=1)
+    finding = faults_landed(evidence(run, [KILL, PAUSE]))
+    assert (finding.verdict, finding.fact) == (Verdict.VALID, "1 of 1 planned faults landed")
+
+
 def test_a_recovery_nobody_looked_for_is_invalid() -> None:
     run = one_fault()
     run.events = [e for e in run.events if e.what != "recover"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,11 @@ def test_it_comes_back_as_it_was(tmp_path: Path) -> None:
     ASKED.write(tmp_path / "r")
     assert RunFile.read(tmp_path / "r") == ASKED
     assert [file.name for file in (tmp_path / "r").iterdir()] == ["run.json"]
+
+
+def test_it_says_in_words_how_much_is_to_come() -> None:
+    assert ASKED.limits() == "1 faults"
+    assert replace(ASKED, duration_s=600.0).limits() == "at most 1 faults, none after 0:10:00"
 
 
 def test_a_run_is_never_written_over(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.history import read_history
+from holdfast.chaos.history import Kind, read_history
 from holdfast.chaos.run_history import recovery_seconds, summarize
 from tests.unit.chaos.runs import OVERLAP, SCHEDULE, START, MadeRun, good_run
 
@@ -45,6 +45,15 @@ def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
     run = good_run()
     run.write(tmp_path)
     assert summarize(read_history(tmp_path)) == summarize(run.ordered())
+
+
+def test_a_run_is_quiet_unless_that_was_waited_for_in_vain() -> None:
+    for phase, quiet in (("workload", True), ("heal", False), ("quiesce", False)):
+        run = good_run()
+        run.phase(phase, 90.0, Kind.FAIL, reason="not in time")
+        assert summarize(run.ordered()).quiet is quiet
+        run.phase(phase, 95.0)
+        assert summarize(run.ordered()).quiet, "it was done again"
 
 
 def test_an_injection_that_was_cut_off_has_no_outcome() -> None:

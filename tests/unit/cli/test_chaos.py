@@ -14,6 +14,7 @@ from holdfast.chaos.reads import Access
 from holdfast.chaos.run_file import RunFile
 from holdfast.cli.chaos import reading
 from holdfast.cli.main import main
+from holdfast.deploy.revisions import JobFiles, Revisions
 from holdfast.local.probe import free_port
 from tests.http_answers import answering
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job
@@ -46,7 +47,7 @@ def test_precheck_prints_seed_and_schedule_and_writes_them_down(
     asked = ("--run", "one", "--seed", "7", "--rounds", "5", "--rate", "50", "--keys", "9")
     assert _precheck(job, *asked) == 0
     printed = capsys.readouterr().out
-    assert "seed 7, 5 faults to orders (local)" in printed
+    assert "seed 7, 5 faults, to orders (local)" in printed
     written = RunFile.read(job.home / "chaos" / "one")
     assert (written.seed, written.rate, written.load.keys) == (7, 50, 9)
     assert len(written.schedule) == 5
@@ -69,6 +70,32 @@ def test_the_same_seed_gives_the_same_schedule_and_a_dry_run_writes_nothing(
 
 
 @pytest.mark.parametrize(
+    ("asked", "rounds", "words"),
+    [
+        ((), 10, "seed 3, 10 faults, to orders"),
+        (("--duration", ""), 10, "seed 3, 10 faults, to orders"),
+        (("--duration", "10m"), 300, "at most 300 faults, none after 0:10:00, to orders"),
+        (("--duration", "2h", "--rounds", "7"), 7, "at most 7 faults, none after 2:00:00"),
+    ],
+)
+def test_a_run_ends_by_the_number_of_its_faults_or_by_its_time(
+    job: LocalJob,
+    capsys: pytest.CaptureFixture[str],
+    asked: tuple[str, ...],
+    rounds: int,
+    words: str,
+) -> None:
+    same = ("--run", "timed", "--dry-run", "--seed", "3", *asked)
+    assert _precheck(job, *same, "--json") == 0
+    told = _told(capsys)
+    assert len(told["schedule"]) == rounds
+    assert _precheck(job, *same) == 0
+    head, *lines, _ = capsys.readouterr().out.splitlines()
+    assert words in head
+    assert len(lines) == min(rounds, 41), "the beginning of a long one"
+
+
+@pytest.mark.parametrize(
     ("asked", "words"),
     [
         (("--components", "scheduler"), "There is no scheduler to hit here; there are: driver"),
@@ -78,6 +105,8 @@ def test_the_same_seed_gives_the_same_schedule_and_a_dry_run_writes_nothing(
         (("--moments", "begun,random"), "cannot be aimed at begun here"),
         (("--moments", "recovery"), "Nothing of what was asked can be done"),
         (("--run", "../up"), "is no name for a run"),
+        (("--duration", "10"), "'10' is no time from 1s to 6h"),
+        (("--duration", "7h"), "'7h' is no time from 1s to 6h"),
         (("--faults", "fire"), "'fire' is no fault; there are: delete"),
         (("--moments", "noon"), "'noon' is no moment; there are: random"),
         (("--garbage", "0.1", "--set", "deserialization.error=fail"), "cannot be decoded"),
@@ -97,6 +126,35 @@ def test_a_table_that_nobody_could_judge_is_refused(
     delimited = SQL.replace("JSON", "DELIMITED")
     assert _precheck(job, "--dry-run", sql=delimited) == 2
     assert "Nobody could judge T afterwards" in capsys.readouterr().err
+
+
+def test_a_job_is_named_by_a_table_that_it_alone_makes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with local_job(tmp_path) as job:
+        _named_by_its_table(job, capsys)
+
+
+def _named_by_its_table(job: LocalJob, capsys: pytest.CaptureFixture[str]) -> None:
+    servers = "bootstrap.servers=127.0.0.1:1"
+
+    def deployed(folder: Path, statements: str) -> None:
+        revisions = Revisions(folder)
+        files = JobFiles(folder.name, statements, "", (servers,), str(job.home), str(job.state))
+        revisions.deployed(revisions.add(files))
+
+    def precheck(name: str) -> int:
+        return main(["chaos", "precheck", name, "--home", str(job.home), "--dry-run", "--json"])
+
+    deployed(job.folder, SQL)
+    deployed(job.home / "deploy" / "other", SQL.replace("TABLE t AS", "TABLE u AS"))
+    assert precheck("t") == 0
+    assert _told(capsys)["name"] == NAME
+    assert precheck("v") == 2
+    assert "There is no deployment v" in capsys.readouterr().err
+    deployed(job.home / "deploy" / "third", SQL)
+    assert precheck("t") == 2
+    assert "2 jobs make t: orders, third." in capsys.readouterr().err
 
 
 def test_a_job_that_is_not_ready_or_not_there_is_refused(

@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.deploy.kube_client import Executed, KubeClient
 from holdfast.deploy.kube_scripts import sh
+from holdfast.errors import Refused
 
 JOB, PLATFORM = "jobs", "platform"
 NAME = "movies"
@@ -26,6 +27,8 @@ class FakeKube(KubeClient):
         self.there: dict[tuple[str, str], dict[str, Any]] = {}
         self.claims: dict[str, str] = {}
         self.made: dict[str, dict[str, Any]] = {}
+        self.helpers: dict[str, dict[str, Any]] = {}
+        self.forbids = 'pods "p" is forbidden: violates PodSecurity "restricted:latest"'
         self.labels: dict[str, str] = {}
         self.did: list[tuple[object, ...]] = []
         self.answers: dict[str, Answer] = {}
@@ -39,7 +42,11 @@ class FakeKube(KubeClient):
                 "uid": f"uid-{next(_uids)}",
                 "labels": dict(labels),
             },
-            "spec": {"terminationGracePeriodSeconds": 10, "volumes": []},
+            "spec": {
+                "terminationGracePeriodSeconds": 10,
+                "volumes": [],
+                "containers": [{"image": "holdfast:1", "imagePullPolicy": "Never"}],
+            },
             "status": {
                 "containerStatuses": [{"restartCount": 0, "ready": True, "state": {"running": {}}}]
             },
@@ -74,6 +81,17 @@ class FakeKube(KubeClient):
         self.did.append(("delete", name, grace_s))
         return bool(self.there[namespace, name]["metadata"]["uid"] == uid)
 
+    def add_helper(
+        self, pod: dict[str, Any], container: dict[str, Any], *, dry_run: bool = False
+    ) -> bool:
+        if self.forbids:
+            raise Refused(self.forbids)
+        if not dry_run:
+            self.helpers[container["name"]] = container
+            running = {"name": container["name"], "state": {"running": {}}}
+            pod["status"].setdefault("ephemeralContainerStatuses", []).append(running)
+        return True
+
     def claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         return {"metadata": {"uid": self.claims[name]}} if name in self.claims else None
 
@@ -91,10 +109,25 @@ class FakeKube(KubeClient):
     def delete_policy(self, namespace: str, name: str) -> bool:
         return self.made.pop(name, None) is not None
 
-    def run(self, pod: dict[str, Any], command: Sequence[str], timeout_s: float = 20.0) -> Executed:
+    def run(
+        self,
+        pod: dict[str, Any],
+        command: Sequence[str],
+        timeout_s: float = 20.0,
+        container: str | None = None,
+    ) -> Executed:
+        if container is not None:
+            self.end_helper(pod, container)
+            return Executed(0, "", "")
         self.did.append(("run", pod["metadata"]["name"], *command[4:]))
         answer = self.answers.get(command[2])
         return answer(pod, command) if answer else Executed(0, "", "")
+
+    def end_helper(self, pod: dict[str, Any], name: str, why: str = "") -> None:
+        """The ephemeral container ends."""
+        for one in pod["status"]["ephemeralContainerStatuses"]:
+            if one["name"] == name:
+                one["state"] = {"terminated": {"message": why}}
 
 
 def job_labels(component: str) -> dict[str, str]:

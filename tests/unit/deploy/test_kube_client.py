@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from holdfast.deploy import kube_client
-from holdfast.deploy.kube_client import KubeClient, _exit_status
+from holdfast.deploy.kube_client import Executed, KubeClient, _exit_status, _finish
 from holdfast.errors import HoldfastError, Refused, Retriable
 
 POD = {"metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"a/b": "c"}}}
@@ -153,3 +153,28 @@ def test_without_an_api_it_is_retriable(tmp_path: Path, monkeypatch: pytest.Monk
 )
 def test_how_a_command_ended(told: str, status: int | None) -> None:
     assert _exit_status(told) == status
+
+
+class _ClosedByTheApi:
+    """As the library's: `close` does nothing once the other end has closed."""
+
+    def __init__(self) -> None:
+        self.sock, self.shut = self, False
+
+    def is_open(self) -> bool:
+        return False
+
+    def read_channel(self, channel: int) -> str:
+        return '{"status": "Success"}'
+
+    def close(self) -> None:
+        assert not self.shut, "it wants to say good-bye"
+
+    def shutdown(self) -> None:
+        self.shut = True
+
+
+def test_a_command_leaves_no_connection_behind() -> None:
+    socket = _ClosedByTheApi()
+    assert _finish(socket, "p", 1.0) == Executed(0, "", "")
+    assert socket.shut

@@ -11,11 +11,14 @@ from holdfast.chaos.faults import Fault
 from holdfast.chaos.target import QueryServers, Victim
 from holdfast.deploy import kube_cut_off, kube_scripts, nemesis_kubernetes
 from holdfast.deploy.kube_client import Executed
+from holdfast.deploy.kube_places import releases
+from holdfast.deploy.kube_pods import helpers
 from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
-from holdfast.errors import Refused, Retriable
+from holdfast.errors import HoldfastError, Refused, Retriable
 from holdfast.types.steps import Step
 from tests.unit.deploy.fake_kube import JOB, NAME, PLATFORM, FakeKube, job_labels
 
+_INSTANCE = "app.kubernetes.io/instance"
 FROM_OUTSIDE = {Fault.DELETE, Fault.DELETE_NOW}
 FROM_INSIDE = {Fault.KILL, Fault.PAUSE, Fault.SLOW}
 
@@ -31,7 +34,7 @@ def kube() -> FakeKube:
 
 @pytest.fixture
 def target(kube: FakeKube, monkeypatch: pytest.MonkeyPatch) -> KubernetesTarget:
-    monkeypatch.setattr(kube_cut_off, "_ENFORCED_S", 0.0)
+    monkeypatch.setattr(kube_cut_off, "_FELT_S", 0.0)
     return KubernetesTarget(JOB, NAME, PLATFORM, kube)
 
 
@@ -116,6 +119,24 @@ def test_in_the_end_query_servers_are_to_be_ready_as_well(
     assert target.recovered([_executor(target)]), "an executor's recovery does not wait for them"
 
 
+def test_releases_are_known_by_their_drivers(kube: FakeKube) -> None:
+    kube.add(JOB, "orders-driver-0", {**job_labels("driver"), _INSTANCE: "orders"})
+    kube.add(JOB, "lone-executor-0", {**job_labels("executor"), _INSTANCE: "lone"})
+    assert releases(kube, JOB) == [NAME, "orders"]
+
+
+def test_a_driver_that_ends_with_a_refusal_again_and_again_says_why(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    assert target.refusal() == ""
+    words = "INFO it starts\nError: A batch overlaps.\nWhat to do: stop the other job."
+    (container,) = kube.there[JOB, "movies-driver-0"]["status"]["containerStatuses"]
+    container["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    for status, reason in ((1, ""), (2, "A batch overlaps.\nWhat to do: stop the other job.")):
+        container["lastState"] = {"terminated": {"exitCode": status, "message": words}}
+        assert target.refusal() == reason
+
+
 def test_nothing_is_done_to_a_pod_that_lost_its_label_or_is_another_by_now(
     kube: FakeKube, target: KubernetesTarget
 ) -> None:
@@ -151,11 +172,71 @@ def test_a_volume_can_be_lost_where_there_is_one(kube: FakeKube, target: Kuberne
     assert target.landed(victim, Fault.LOSE_VOLUME).landed
 
 
-def test_policies_that_are_not_enforced_are_not_offered_and_not_left(
+def _feels_helpers(kube: FakeKube) -> None:
+    """Ports are out of reach for a pod in which a helper runs that was given them."""
+
+    def reaches(pod: dict[str, Any], command: Sequence[str]) -> Executed:
+        running = [name for name, (state, _) in helpers(pod).items() if state == "running"]
+        ports = [port for name in running for port in kube.helpers[name]["command"][4:]]
+        return Executed(1 if command[-1] in ports else 0, "", "")
+
+    kube.answers[kube_scripts.sh(kube_scripts.REACHES)[2]] = reaches
+
+
+def test_where_neither_policies_nor_helpers_work_nobody_is_cut_off(
     kube: FakeKube, target: KubernetesTarget
 ) -> None:
     assert Fault.CUT_OFF not in target.faults["executor"]
+    assert "not enforce NetworkPolicies" in target.notes[Fault.CUT_OFF]
+    assert "violates PodSecurity" in target.notes[Fault.CUT_OFF]
     assert kube.made == {}
+
+
+def test_where_policies_are_not_enforced_a_container_joins_the_pod(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    kube.forbids = ""
+    kube.answers[kube_scripts.BROKERS] = lambda *_: Executed(0, "kafka-0.svc:9092\nk:19092\n", "")
+    _feels_helpers(kube)
+    assert Fault.CUT_OFF in target.faults["executor"]
+    assert "container that joins" in target.notes[Fault.CUT_OFF]
+    assert kube.made == kube.helpers == {}, "trying leaves nothing"
+    victim = _executor(target)
+    assert "19092, felt by the pod" in target.strike(victim, Fault.CUT_OFF)
+    (helper,) = kube.helpers.values()
+    assert (helper["image"], helper["command"][4:]) == ("holdfast:1", ["9092", "19092"])
+    assert helper["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert kube.made == {}
+    assert target.landed(victim, Fault.CUT_OFF).landed
+    assert not target.landed(target.victims("executor")[1], Fault.CUT_OFF).landed
+    target.heal(victim, Fault.CUT_OFF)
+    assert not target.landed(victim, Fault.CUT_OFF).landed
+    target.strike(victim, Fault.CUT_OFF)
+    target.strike(victim, Fault.CUT_OFF)
+    assert len(kube.helpers) == 2, "who is cut off already stays so by the one that did it"
+    cut = f"{[*kube.helpers][1]} cut {victim.name} off"
+    assert target.heal_all() == [cut]
+    assert target.heal_all() == []
+
+
+def test_a_helper_that_cannot_do_it_is_told_and_not_believed(
+    kube: FakeKube, target: KubernetesTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube.forbids = ""
+    join = kube.add_helper
+
+    def joins_and_ends(pod: dict[str, Any], container: dict[str, Any]) -> bool:
+        joined = join(pod, container)
+        kube.end_helper(pod, container["name"], "Operation not permitted")
+        return joined
+
+    monkeypatch.setattr(kube, "add_helper", joins_and_ends)
+    victim = _executor(target)
+    with pytest.raises(HoldfastError, match="terminated, not running: Operation not permitted"):
+        target.strike(victim, Fault.CUT_OFF)
+    assert not target.landed(victim, Fault.CUT_OFF).landed
+    kube.there.pop((JOB, victim.name))
+    target.heal(victim, Fault.CUT_OFF)
 
 
 def test_kafka_alone_is_out_of_reach_where_policies_are_enforced(
@@ -241,6 +322,27 @@ def test_a_full_disk_is_believed_when_no_worker_can_write(
     if not limits:
         with pytest.raises(Retriable, match="no Python worker"):
             target.strike(victim, Fault.DISK_FULL)
+
+
+def test_workers_that_start_under_a_full_disk_cannot_write_either(
+    kube: FakeKube, target: KubernetesTarget
+) -> None:
+    """The driver was deleted just before: the executor's Java and its workers start anew."""
+    workers = {"70": "-1"}
+
+    def limits(_pod: dict[str, Any], command: Sequence[str]) -> Executed:
+        if command[-1] == "full":
+            workers.update(dict.fromkeys(workers, "0"))
+        return Executed(0, "".join(f"{pid} {limit}\n" for pid, limit in workers.items()), "")
+
+    kube.answers[kube_scripts.LIMIT_FILES] = limits
+    victim = _executor(target)
+    target.strike(victim, Fault.DISK_FULL)
+    workers.clear()
+    assert not target.landed(victim, Fault.DISK_FULL).landed, "there is none yet"
+    workers.update({"90": "-1", "91": "-1"})
+    assert not target.landed(victim, Fault.DISK_FULL).landed
+    assert target.landed(victim, Fault.DISK_FULL).landed
 
 
 def test_what_lasts_is_taken_back_once_and_not_from_a_successor(

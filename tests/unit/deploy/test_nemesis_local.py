@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import psutil
@@ -13,11 +14,13 @@ import pytest
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, SERVER, Fault
 from holdfast.chaos.target import Victim
 from holdfast.config.settings import Settings
+from holdfast.deploy.local_processes import is_stopped
 from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.nemesis_local import LocalTarget
 from holdfast.deploy.supervisor import read_record
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.processes import session_members
+from holdfast.state.files import write_json
 from tests.unit.deploy.local_job import NAME, LocalJob, gone, local_job, until
 
 
@@ -76,6 +79,15 @@ def test_an_executor_ends_and_the_others_live(target: LocalTarget, fault: Fault)
         target.strike(first, fault)
 
 
+def test_a_driver_that_has_refused_says_why(job: LocalJob, target: LocalTarget) -> None:
+    record = read_record(job.folder)
+    assert record is not None
+    for state in ("running", "waiting", "refused"):
+        told = replace(record, state=state, reason="offsets overlap")
+        write_json(job.folder / "supervisor.json", 1, asdict(told))
+        assert target.refusal() == ("offsets overlap" if state == "refused" else "")
+
+
 def test_a_killed_driver_has_recovered_when_its_successor_is_there(
     target: LocalTarget, job: LocalJob
 ) -> None:
@@ -124,6 +136,22 @@ def test_a_pause_stops_all_of_it_and_nobody_else(lasting: LocalTarget, component
     lasting.heal(victim, Fault.PAUSE)
     until(lambda: not lasting.landed(victim, Fault.PAUSE).landed, "the end of the stop")
     assert lasting.recovered([victim])
+
+
+def test_who_outlives_a_victim_that_was_stopped_goes_on_too(
+    job: LocalJob, target: LocalTarget
+) -> None:
+    """An executor that is stopped, then killed: its workers keep its volume until they end."""
+    victim = target.victims(EXECUTOR)[0]
+    workers = _tree(victim)[1:]
+    assert workers
+    target.strike(victim, Fault.PAUSE)
+    target.strike(victim, Fault.KILL)
+    until(lambda: target.landed(victim, Fault.KILL).landed, "its end")
+    target.heal(victim, Fault.KILL)
+    assert all(worker.status() == psutil.STATUS_STOPPED for worker in workers)
+    target.heal(victim, Fault.PAUSE)
+    until(lambda: not any(is_stopped(worker) for worker in workers), "its workers")
 
 
 def test_a_full_disk_refuses_real_writes_until_it_is_healed(
@@ -227,9 +255,10 @@ def test_a_paused_server_goes_on_when_all_is_healed_and_in_the_end_all_are_gone(
     assert not lasting.landed(first, Fault.PAUSE).landed
     supervisor = servers_supervisor(lasting_job, 1)
     supervisor.kill()
-    left = [supervisor.pid, servers_supervisor(lasting_job, 0).pid, _pid(first), _pid(second)]
+    left = [supervisor, servers_supervisor(lasting_job, 0)]
+    left += [psutil.Process(_pid(victim)) for victim in (first, second)]
     servers.end(delete_stores=True)
-    until(lambda: not any(map(psutil.pid_exists, left)), "the end of all, supervised or not")
+    until(lambda: gone(left), "the end of all, supervised or not")
     assert SERVER not in lasting.faults
 
 

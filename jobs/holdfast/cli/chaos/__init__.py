@@ -1,6 +1,7 @@
 """`holdfast chaos`: break a running job on purpose, and prove that its tables are exact.
 
 options.py     what can be asked of a run
+naming.py      which job is meant by a name
 opening.py     a run's folder, job and target
 reading.py     which query servers are read from, and how they are let in
 precheck.py    may this be done here, and what comes when: writes run.json

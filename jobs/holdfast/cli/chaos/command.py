@@ -45,7 +45,7 @@ def command() -> None:
 @json_option
 @click.pass_context
 def _run(ctx: click.Context, job: JobOptions, plan: PlanOptions, own: bool, as_json: bool) -> None:
-    """Load the job NAME, break it, let it recover, and judge its tables.
+    """Load the job NAME, or the one that makes the table NAME, break it, let it recover, judge it.
 
     Exits with 0 (valid), 1 (invalid), 3 (unknown) or 2 (refused: nothing was broken).
     """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from holdfast.cli.chaos.naming import named_job
 from holdfast.cli.options import Job, Sql, load_job
 from holdfast.errors import Refused
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.cli.chaos.options import JobOptions
     from holdfast.config.settings import Settings
 
-__all__ = ["asked_job", "home_of", "open_run", "target_of"]
+__all__ = ["asked_job", "home_of", "named", "open_run", "target_of"]
 
 
 def target_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
@@ -63,6 +64,15 @@ def job_of(asked: RunFile, folder: Path, home: str | None) -> Job:
     return load_job(Sql(given=asked.sql), config, asked.overrides, home, name=asked.name)
 
 
+def named(options: JobOptions) -> JobOptions:
+    """The options of the job that NAME is, or that makes the table of that name.
+
+    Raises:
+        Refused: several jobs make one.
+    """
+    return named_job(options, home_of(options.home), lambda one: asked_job(one)[0])
+
+
 def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
     """(job, its statements, the text of its YAML file, its properties as `key=value`).
 
@@ -100,7 +110,8 @@ def _deployed(options: JobOptions) -> tuple[Sql, Path | None, tuple[str, ...]]:
     revisions = Revisions(folder)
     if not revisions.current:
         raise Refused(
-            f"There is no deployment {options.name} in {folder.parent}.",
+            f"There is no deployment {options.name} in {folder.parent}, and none makes a table of "
+            "that name.",
             action="deploy it first (`holdfast deploy`), or give `run` --own and an SQL_FILE",
         )
     files = revisions.files(revisions.current)

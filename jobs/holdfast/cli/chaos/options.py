@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -21,7 +22,13 @@ from holdfast.cli.targets import namespace_option, target_option
 if TYPE_CHECKING:
     from holdfast.chaos.reads import Access
 
-__all__ = ["JobOptions", "PlanOptions", "job_and_plan_options", "run_options"]
+__all__ = ["ROUNDS", "JobOptions", "PlanOptions", "job_and_plan_options", "run_options"]
+
+ROUNDS = 10
+"""Faults of a run that is asked for neither a number nor a duration."""
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
+_DURATION_MAX_S = 6 * 3600  # the workload and the DAG's tasks end not much later
 
 _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -42,14 +49,15 @@ class JobOptions:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What is asked of the run; empty tuples mean all that is possible."""
+    """What is asked of the run; empty tuples mean all that is possible, 0 s no limit."""
 
     run: str
     seed: int
     components: tuple[str, ...]
     faults: tuple[Fault, ...]
     moments: tuple[Moment, ...]
-    rounds: int
+    rounds: int | None
+    duration_s: float
     rate: int
     load: LoadShape
     servers: int
@@ -90,7 +98,12 @@ def _options() -> list[Callable[[Any], Any]]:
         click.option("--faults", metavar="A,B", help=f"Of: {', '.join(Fault)}."),
         click.option("--moments", metavar="A,B", help=f"Of: {', '.join(Moment)}."),
         click.option(
-            "--rounds", type=click.IntRange(min=1), default=10, show_default=True, help="Faults."
+            "--rounds", type=click.IntRange(min=1), metavar="N",
+            help=f"Faults.  [default: {ROUNDS}, or as many as there is time for]",
+        ),
+        click.option(
+            "--duration", callback=_seconds, metavar="TIME",
+            help="No new fault after so long, however many are left: 90s, 10m, 6h at most.",
         ),
         click.option(
             "--rate", type=click.IntRange(min=1), default=200, show_default=True,
@@ -119,6 +132,16 @@ def _options() -> list[Callable[[Any], Any]]:
             help="The job's name once more, outside of a namespace for development.",
         ),
     ]  # fmt: skip
+
+
+def _seconds(_ctx: click.Context, _option: click.Parameter, text: str | None) -> float:
+    if not text:
+        return 0.0
+    found = re.fullmatch("([1-9][0-9]*)([smh])", text.strip())
+    seconds = int(found[1]) * _UNITS_S[found[2]] if found else 0
+    if not 0 < seconds <= _DURATION_MAX_S:
+        raise click.BadParameter(f"{text!r} is no time from 1s to 6h, such as 90s, 10m, 2h.")
+    return float(seconds)
 
 
 def _share(name: str, default: float, what: str) -> Callable[[Any], Any]:
@@ -158,6 +181,7 @@ def _plan(given: dict[str, Any]) -> PlanOptions:
         faults=tuple(_word(Fault, w) for w in _words(given.pop("faults"))),
         moments=tuple(_word(Moment, w) for w in _words(given.pop("moments"))),
         rounds=given.pop("rounds"),
+        duration_s=given.pop("duration"),
         rate=given.pop("rate"),
         load=load,
         servers=given.pop("servers"),

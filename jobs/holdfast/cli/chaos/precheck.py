@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ import click
 import orjson
 
 from holdfast import __version__
-from holdfast.cli.chaos.opening import asked_job, target_of
-from holdfast.cli.chaos.options import JobOptions, PlanOptions, job_and_plan_options
+from holdfast.cli.chaos.opening import asked_job, named, target_of
+from holdfast.cli.chaos.options import ROUNDS, JobOptions, PlanOptions, job_and_plan_options
 from holdfast.cli.chaos.reading import read_servers, refuse_unread
 from holdfast.cli.options import Job, json_errors, json_option
 from holdfast.errors import Refused
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "plan_run", "schedule_lines"]
 
+_SHOWN = 40
+
 
 @click.command("precheck")
 @job_and_plan_options
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @json_option
 def command(job: JobOptions, plan: PlanOptions, dry_run: bool, as_json: bool) -> None:
-    """Check that NAME can be broken here as asked, and write down what will come.
+    """Check that the job NAME can be broken here as asked, and write down what will come.
 
-    Without SQL_FILE the job is taken as it was deployed. Prints the seed and the schedule; the
-    same seed and the same options give the same schedule.
+    NAME may also be a table or stream that one deployed job makes. Without SQL_FILE the job is
+    taken as it was deployed. Prints the seed and the schedule; the same seed and the same options
+    give the same schedule.
     """
     with json_errors(as_json):
         folder, asked = plan_run(job, plan, dry_run=dry_run)
@@ -58,6 +61,7 @@ def plan_run(
     from holdfast.chaos.run_file import RunFile, run_folder, source_commit
     from holdfast.chaos.schedule import schedule
 
+    options = named(options)
     job, sql, config, overrides = asked_job(options)
     target = target_of(options.target, options.namespace, options.name, job.settings)
     _refuse_unconfirmed(options, plan, target)
@@ -76,6 +80,7 @@ def plan_run(
         overrides=overrides,
         seed=plan.seed,
         schedule=schedule(plan.seed, asked_faults(job, plan, target)),
+        duration_s=plan.duration_s,
         rate=plan.rate,
         load=plan.load,
         servers=servers.addresses,
@@ -91,14 +96,15 @@ def plan_run(
 
 
 def schedule_lines(asked: RunFile) -> list[str]:
-    """The schedule for people."""
-    lines = [f"seed {asked.seed}, {len(asked.schedule)} faults to {asked.name} ({asked.target})"]
-    for i in asked.schedule:
+    """The schedule for people; the beginning of one that ends with its time."""
+    lines = [f"seed {asked.seed}, {asked.limits()}, to {asked.name} ({asked.target})"]
+    shown = asked.schedule[: _SHOWN if asked.duration_s else None]
+    for i in shown:
         several = f"{i.count} x " if i.count > 1 else ""
         lasts = f" for {i.duration_s:.0f} s" if i.fault.lasts else ""
         lines.append(f"{i.number + 1:4}  {i.moment.value:10} {several}{i.component} "
                      f"{i.fault.value}{lasts}")  # fmt: skip
-    return lines
+    return lines if len(shown) == len(asked.schedule) else [*lines, "   …"]
 
 
 def asked_faults(job: Job, plan: PlanOptions, target: Target) -> Asked:
@@ -108,21 +114,33 @@ def asked_faults(job: Job, plan: PlanOptions, target: Target) -> Asked:
 
     possible, aimed = target.faults, target.hook is not None
     components = plan.components or tuple(sorted(possible))
-    _refuse_impossible(components, plan.faults, possible.keys(),
-                       {f for c in components for f in possible.get(c, ())})  # fmt: skip
+    can = {f for c in components for f in possible.get(c, ())}
+    wanted = plan.faults or tuple(Fault)
+    notes = {f: how for f, how in target.notes.items() if f in wanted}
+    _refuse_impossible(components, plan.faults, possible.keys(), can, notes)
+    for fault, how in notes.items():
+        click.echo(f"{fault}: {how}", err=True)
     _refuse_unaimed(plan.moments, aimed=aimed)
     moments = plan.moments or tuple(m for m in Moment if aimed or m.step is None)
     timeout_s = job.settings.transaction_timeout_ms / 1000
     return Asked(
         components=components,
-        faults=plan.faults or tuple(Fault),
+        faults=wanted,
         moments=moments,
         possible=possible,
-        rounds=plan.rounds,
+        rounds=_rounds(plan),
         executors=job.settings.placement.executors,
         aimed=aimed,
         lasting_s=timeout_s * 1.2 + 2,
     )
+
+
+def _rounds(plan: PlanOptions) -> int:
+    from holdfast.chaos.schedule import most_in
+
+    if plan.rounds is None:
+        return most_in(plan.duration_s) if plan.duration_s else ROUNDS
+    return plan.rounds
 
 
 def _refuse_unconfirmed(options: JobOptions, plan: PlanOptions, target: Target) -> None:
@@ -174,7 +192,11 @@ def _refuse_load(job: Job, plan: PlanOptions) -> None:
 
 
 def _refuse_impossible(
-    components: Iterable[str], faults: Iterable[Fault], known: Iterable[str], can: set[Fault]
+    components: Iterable[str],
+    faults: Iterable[Fault],
+    known: Iterable[str],
+    can: set[Fault],
+    notes: Mapping[Fault, str],
 ) -> None:
     known = set(known)
     strange = [c for c in components if c not in known]
@@ -189,7 +211,8 @@ def _refuse_impossible(
     if cannot:
         raise Refused(
             f"{', '.join(cannot)} cannot be done to {', '.join(components)} here.",
-            cause="this place has no way to do it to them (see the table of faults in the README)",
+            cause="; ".join(notes[f] for f in cannot if f in notes)
+            or "this place has no way to do it to them (see the table of faults in the README)",
             action="leave it out of --faults, or ask for other components",
         )
 

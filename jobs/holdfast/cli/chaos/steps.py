@@ -56,9 +56,7 @@ def workload(run: str, home: str | None, access: Access, as_json: bool) -> None:
 def nemesis(run: str, home: str | None, as_json: bool) -> None:
     """Carry out the schedule; needs the workload beside it."""
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
-        opened = open_run(run, home, tell)
-        opened.nemesis()
-    count = len(opened.asked.schedule)
+        count = open_run(run, home, tell).nemesis()
     _told(run, "nemesis", as_json=as_json, words=f"{count} faults, each recovered from",
           faults=count)  # fmt: skip
 

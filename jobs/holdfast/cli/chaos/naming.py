@@ -1,0 +1,58 @@
+"""Which job is meant: its own name, or that of a table or stream which it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.errors import HoldfastError, Refused
+
+if TYPE_CHECKING:
+    from holdfast.cli.chaos.options import JobOptions
+    from holdfast.cli.options import Job
+
+__all__ = ["named_job"]
+
+
+def named_job(
+    options: JobOptions, home: Path, deployed_job: Callable[[JobOptions], Job]
+) -> JobOptions:
+    """The options with the name of the job that is meant; as they are when no job is found.
+
+    Raises:
+        Refused: several jobs make a table of that name.
+    """
+    if options.sql is not None:
+        return options
+    jobs = _jobs(options, home)
+    if options.name in jobs:
+        return options
+    makers = [job for job in jobs if _makes(options.name, replace(options, name=job), deployed_job)]
+    if len(makers) > 1:
+        raise Refused(
+            f"{len(makers)} jobs make {options.name}: {', '.join(makers)}.",
+            action="give the name of the one to break",
+        )
+    return replace(options, name=makers[0]) if makers else options
+
+
+def _jobs(options: JobOptions, home: Path) -> list[str]:
+    if options.target == "kubernetes":
+        from holdfast.deploy.kube_client import KubeClient
+        from holdfast.deploy.kube_places import releases
+
+        return releases(KubeClient(), options.namespace)
+    from holdfast.deploy.revisions import Revisions
+
+    return sorted(f.name for f in (home / "deploy").glob("*") if Revisions(f).current)
+
+
+def _makes(table: str, options: JobOptions, deployed_job: Callable[[JobOptions], Job]) -> bool:
+    """Names without quotes are upper-case; of a job that cannot be read no table is known."""
+    try:
+        made = {query.sink.name for query in deployed_job(options).topology.queries}
+    except HoldfastError:
+        return False
+    return table.upper() in made or table in made
