@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from random import SystemRandom
 
 __all__ = ["HOST", "answers", "free_port", "serves_producers", "taken"]
 
@@ -13,14 +14,21 @@ _INIT_PRODUCER_ID = 22
 _RESPONSE_MAX = 1 << 20
 _CORRELATION = 0x486F6C64
 _CLIENT = b"holdfast-probe"
+# Below those that the kernel gives to outgoing connections, one of which could take a port between
+# the look at it and its use, or while a process that listens there is being started again.
+_PORTS = range(20_000, 32_000)
+_TRIES = 100
 
 
 def free_port() -> int:
-    """A port that nobody listens on just now."""
+    """A port that nobody has just now, and that no outgoing connection will be given."""
+    for port in SystemRandom().sample(_PORTS, _TRIES):
+        if not taken(port):
+            return port
     with socket.socket() as sock:
         sock.bind((HOST, 0))
-        port: int = sock.getsockname()[1]
-        return port
+        any_port: int = sock.getsockname()[1]
+        return any_port
 
 
 def taken(port: int) -> bool:

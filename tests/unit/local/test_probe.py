@@ -5,6 +5,7 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,14 @@ def test_nobody_listening_is_no_answer() -> None:
     port = free_port()
     assert not taken(port)
     assert not answers(port)
+
+
+def test_a_free_port_is_none_that_outgoing_connections_are_given() -> None:
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text().split()[0]) if given.exists() else 49_152
+    if first < 32_000:
+        pytest.skip(f"this machine gives outgoing connections ports from {first} on")
+    assert free_port() < first
 
 
 def test_a_port_with_a_listener_is_taken() -> None:
