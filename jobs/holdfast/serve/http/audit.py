@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import threading
 import time
+from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,8 @@ class Audit:
     def __init__(self, path: Path | None = None, *, literals: bool = True) -> None:
         self._path = path
         self._literals = literals
-        self._lines: list[bytes] = []
+        self._lines: deque[bytes] = deque()
+        self._writing = threading.Lock()
         self._lost = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -63,22 +66,23 @@ class Audit:
     async def _later(self) -> None:
         while self._lines:
             await asyncio.sleep(_FLUSH_S)
-            lines, self._lines = self._lines, []
-            await asyncio.to_thread(self._write, lines)
+            await asyncio.to_thread(self._write)
 
     def close(self) -> None:
-        """Writes what waits, now."""
+        """Writes what waits, now; what another thread is just writing is in the file, too."""
         if self._task is not None:
             self._task.cancel()
-        lines, self._lines = self._lines, []
-        self._write(lines)
+        self._write()
 
-    def _write(self, lines: list[bytes]) -> None:
-        if self._path is None or not lines:
-            return
-        try:
-            with self._path.open("ab") as file:
-                file.write(b"".join(lines))
-        except OSError as error:
-            self._lost += len(lines)
-            _log.warning("audit log not written", extra={"error": str(error), "lost": self._lost})
+    def _write(self) -> None:
+        with self._writing:
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            if self._path is None or not lines:
+                return
+            try:
+                with self._path.open("ab") as file:
+                    file.write(b"".join(lines))
+            except OSError as error:
+                self._lost += len(lines)
+                told = {"error": str(error), "lost": self._lost}
+                _log.warning("audit log not written", extra=told)

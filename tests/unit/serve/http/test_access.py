@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,32 @@ def test_audit_lines_are_written_and_a_full_disk_is_told_of(
 
     asyncio.run(two())
     assert "audit log not written" in caplog.text
+
+
+def test_lines_that_another_thread_is_writing_are_there_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.serve.http.audit._FLUSH_S", 0.0)
+    log, writing, go_on = tmp_path / "audit.log", threading.Event(), threading.Event()
+    opened = Path.open
+
+    def slow(path: Path, mode: str) -> Any:
+        writing.set()
+        assert go_on.wait(60)
+        return opened(path, mode)
+
+    async def run() -> None:
+        audit = Audit(log)
+        audit.note(time.monotonic(), who="a")
+        assert await asyncio.to_thread(writing.wait, 60)
+        threading.Timer(0.1, go_on.set).start()
+        audit.note(time.monotonic(), who="b")
+        audit.close()
+        monkeypatch.undo()
+        assert [json.loads(line)["who"] for line in log.read_text().splitlines()] == ["a", "b"]
+
+    monkeypatch.setattr(Path, "open", slow)
+    asyncio.run(run())
 
 
 def test_patterns_are_of_whole_names() -> None:
