@@ -50,8 +50,9 @@ async def live_changes(reader: Reader, table: ServedTable) -> AsyncGenerator[dic
 
     An event without anything comes after a long quiet time.  Ends with the reader's error.
     """
-    yield {"columns": columns_json(shown_columns(table))}
     async with _all_changes(reader, table) as changes:
+        # Whoever has the columns may take it that every later change will come.
+        yield {"columns": columns_json(shown_columns(table))}
         while True:
             window = _Window()
             try:
@@ -92,6 +93,7 @@ async def _all_changes(reader: Reader, table: ServedTable) -> AsyncIterator[_Cha
 
     tasks = [asyncio.create_task(follow(p)) for p in range(table.partitions)]
     try:
+        await asyncio.sleep(0)  # each has begun to listen
         yield queue
     finally:
         for task in tasks:
