@@ -79,10 +79,11 @@ let asking = null;
 
 /** Asks for a token, once for all requests that wait for it; a cookie keeps it. */
 function wantToken(refused) {
+  // Also when another request, which the wrong token did not come with, was first to ask again.
+  if (refused) document.getElementById("login-why").textContent = "The token was not accepted.";
   asking ??= new Promise((resolve) => {
     const dialog = document.getElementById("login");
     const input = document.getElementById("token");
-    if (refused) document.getElementById("login-why").textContent = "The token was not accepted.";
     dialog.addEventListener("close", async () => {
       const authorization = `Bearer ${input.value.trim()}`;
       input.value = "";
