@@ -81,7 +81,7 @@ class LocalTarget:
         self._port = int(settings.bootstrap_servers.rpartition(":")[2])
         self._kafka = _own_kafka(home, settings.bootstrap_servers)
         self._servers = LocalServers(home, name)
-        self._slowing: dict[str, threading.Event] = {}
+        self._slowing: dict[str, _Slowing] = {}
         self._stopped: dict[str, list[psutil.Process]] = {}
 
     @property
@@ -153,7 +153,7 @@ class LocalTarget:
     def heal(self, victim: Victim, fault: Fault) -> None:
         """Takes it back; a broker that is gone is started again on its port."""
         if fault is Fault.SLOW and victim.identity in self._slowing:
-            self._slowing.pop(victim.identity).set()
+            self._slowing.pop(victim.identity).end()
         if victim.component == BROKER and (fault.kills or fault is Fault.DELETE):
             self._start_broker()
         elif fault.lasts:  # what ends a victim leaves to its time what was done to it before
@@ -164,8 +164,8 @@ class LocalTarget:
     def heal_all(self) -> list[str]:
         """Lets who is stopped or held go, lifts limits, starts the broker."""
         done = []
-        for event in self._slowing.values():
-            event.set()
+        for slowing in self._slowing.values():
+            slowing.end()
         self._slowing.clear()
         for component in self.faults:
             for member in self._members(component):
@@ -245,17 +245,8 @@ class LocalTarget:
         return f"{did}; stores of volume {ordinal} removed"
 
     def _slow(self, victim: Victim, everyone: list[psutil.Process]) -> str:
-        end = threading.Event()
-        self._slowing[victim.identity] = end
-
-        def work() -> None:
-            while not end.is_set():
-                signal_all(everyone, signal.SIGSTOP)
-                end.wait(_STOP_S)
-                signal_all(everyone, signal.SIGCONT)
-                end.wait(_GO_S)
-
-        threading.Thread(target=work, name=f"slow {victim.name}", daemon=True).start()
+        self._slowing[victim.identity] = slowing = _Slowing(everyone, f"slow {victim.name}")
+        slowing.start()
         return f"{len(everyone)} processes stopped and let go, again and again"
 
     def _start_broker(self) -> None:
@@ -302,6 +293,27 @@ class LocalTarget:
         if victim.component == DRIVER:
             return self._processes.of_driver()
         return tree_of(_pid(victim))
+
+
+class _Slowing(threading.Thread):
+    """Stops processes and lets them go, again and again, until `end`."""
+
+    def __init__(self, processes: list[psutil.Process], name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._processes = processes
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            signal_all(self._processes, signal.SIGSTOP)
+            self._ended.wait(_STOP_S)
+            signal_all(self._processes, signal.SIGCONT)
+            self._ended.wait(_GO_S)
+
+    def end(self) -> None:
+        """When it returns nobody will be stopped any more."""
+        self._ended.set()
+        self.join()
 
 
 class _LocalHook:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.chaos import nemesis as nemesis_module
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault, Injection, Moment
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
 from holdfast.chaos.nemesis import Nemesis, Patience
 from holdfast.chaos.target import Held, Hook, Landing, QueryServers, Victim
 from holdfast.errors import HoldfastError, Retriable
 from holdfast.types.steps import Step
+from tests.simulation.clock import VirtualTime
 
 QUICK = Patience(held=0.5, landed=0.3, recovered=2.0)
 
@@ -126,11 +127,19 @@ class Commits:
         return 5
 
     def samples(self) -> list[tuple[float, int]]:
-        now = time.time()
+        now = nemesis_module.time.time()
         return [(now - 10 + i / 10, i) for i in range(100)]
 
     def advanced(self, since: float) -> bool:
         return True
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualTime:
+    """Which of two things that are due comes first does not depend on the machine."""
+    virtual = VirtualTime()
+    monkeypatch.setattr(nemesis_module, "time", virtual)
+    return virtual
 
 
 def _run(place: Place, folder: Path, *injections: Injection) -> tuple[bool, list[Event]]:

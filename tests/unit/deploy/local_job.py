@@ -21,7 +21,7 @@ import psutil
 
 from holdfast.deploy.revisions import JobFiles, Revisions
 from holdfast.deploy.supervisor import SupervisorRecord
-from holdfast.local.processes import end_session
+from holdfast.local.processes import end_session, lives
 from holdfast.state.files import write_json
 from holdfast.types.status import JobState, JobStatus, status_path
 
@@ -160,4 +160,4 @@ def until(holds: Callable[[], object], what: str, seconds: float = 60.0) -> None
 
 
 def gone(processes: Sequence[psutil.Process]) -> bool:
-    return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+    return not any(lives(p.pid, p.create_time()) for p in processes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -14,7 +15,7 @@ import pytest
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, SERVER, Fault
 from holdfast.chaos.target import Victim
 from holdfast.config.settings import Settings
-from holdfast.deploy.local_processes import is_stopped
+from holdfast.deploy.local_processes import is_stopped, signal_all
 from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.nemesis_local import LocalTarget
 from holdfast.deploy.supervisor import read_record
@@ -97,9 +98,7 @@ def test_a_killed_driver_has_recovered_when_its_successor_is_there(
     until(lambda: target.landed(driver, Fault.DELETE_NOW).landed, "its end")
     assert target.job_status() is None
     assert not target.recovered([driver])
-    for process in everyone:  # as the supervisor does
-        if process.is_running():
-            process.kill()
+    signal_all(everyone, signal.SIGKILL)  # as the supervisor does
     job.said.clear()
     job.start()
     assert target.recovered([driver])
@@ -146,6 +145,7 @@ def test_who_outlives_a_victim_that_was_stopped_goes_on_too(
     workers = _tree(victim)[1:]
     assert workers
     target.strike(victim, Fault.PAUSE)
+    until(lambda: target.landed(victim, Fault.PAUSE).landed, "the stop")
     target.strike(victim, Fault.KILL)
     until(lambda: target.landed(victim, Fault.KILL).landed, "its end")
     target.heal(victim, Fault.KILL)
