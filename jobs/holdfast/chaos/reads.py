@@ -41,7 +41,7 @@ class Access:
     token: str = field(default="", repr=False)
     verify: SSLContext | bool = True
 
-    def client(self, servers: Sequence[str], retry_s: float = _GIVE_UP_S) -> Client:
+    def client(self, servers: Sequence[str], retry_s: float) -> Client:
         """A client of theirs; close it."""
         return Client(
             servers, token=self.token, verify=self.verify, timeout_s=_ANSWER_S, retry_s=retry_s
@@ -96,7 +96,7 @@ class _Session:
         """Reads one key after the other until it is stopped."""
         with (
             HistoryWriter(self._folder, f"reader-{self._number}") as history,
-            access.client(servers) as client,
+            access.client(servers, _GIVE_UP_S) as client,
         ):
             while self._tables and not stop.wait(_PAUSE_S):
                 table = self._chance.choice(list(self._tables.values()))

@@ -60,7 +60,6 @@ def serving(table: Table) -> AbstractContextManager[str]:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "_PAUSE_S", 0.01)
-    monkeypatch.setattr(reads, "_GIVE_UP_S", 0.1)
 
 
 def found(folder: Path) -> list[Read]:
@@ -84,8 +83,11 @@ def test_a_session_hands_its_positions_on_and_writes_down_what_it_is_told(tmp_pa
     assert [{"3": p[3]} for p in mine[:-1]] == [p for p in handed if {3: p["3"]} in mine[:-1]]
 
 
-def test_a_read_that_nobody_answers_has_failed_and_reading_goes_on(tmp_path: Path) -> None:
+def test_a_read_that_nobody_answers_has_failed_and_reading_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = Table()
+    monkeypatch.setattr(reads, "_GIVE_UP_S", 0.1)
     with serving(table) as url, reading(tmp_path, topology(), [url], seed=1):
         until(lambda: len(found(tmp_path)) > 2, "reads")
         table.fails = True
