@@ -125,11 +125,13 @@ def test_pauses_double_up_to_a_minute_and_the_first_start_again_has_none() -> No
 
 
 def test_a_driver_that_dies_young_is_given_pauses(supervised: Supervised) -> None:
-    supervised.start("import sys; sys.exit(1)")
-    supervised.until(lambda r: r.starts == 3)
-    began = time.monotonic()
-    supervised.until(lambda r: r.starts == 4)
-    assert time.monotonic() - began > 1.0
+    began = supervised.folder / "began"
+    write = f"open({str(began)!r}, 'a').write(f'{{time.time()}}\\n')"
+    supervised.start(f"import sys, time; {write}; sys.exit(1)")
+    supervised.until(lambda r: r.starts >= 5)
+    lives = [float(line) for line in began.read_text().splitlines()]
+    assert lives[3] - lives[2] > 2.0
+    assert lives[2] - lives[1] > 1.0
 
 
 def test_a_second_supervisor_waits_for_the_first(supervised: Supervised, tmp_path: Path) -> None:

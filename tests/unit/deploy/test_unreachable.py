@@ -42,7 +42,10 @@ script, seconds = sys.argv[1:]
 child = subprocess.Popen([sys.executable, script, seconds, "9092", "9094"],
                          stdout=subprocess.PIPE)
 child.stdout.readline()
+# Its time may be over before all is looked at; it takes nothing back as long as it is stopped.
+child.send_signal(signal.SIGSTOP)
 print(leave(9092), leave(9093), leave(9094), rules())
+child.send_signal(signal.SIGCONT)
 if float(seconds) > 1:
     child.send_signal(signal.SIGTERM)
 print(child.wait(), leave(9092), leave(9094), rules())
@@ -55,7 +58,7 @@ def _ran(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("seconds", ["0.3", "300"], ids=["by itself", "told to"])
+@pytest.mark.parametrize("seconds", ["1", "300"], ids=["by itself", "told to"])
 def test_ports_are_out_of_reach_until_it_ends(seconds: str) -> None:
     tried = _ran("sh", "-c", _DEVICE, "sh", "true")
     if tried.returncode != 0:

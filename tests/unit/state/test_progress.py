@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from holdfast.state import progress as progress_module
 from holdfast.state.progress import RestoreProgressFile, restoring
 from holdfast.state.restore import RestoreProgress
 
@@ -55,12 +57,17 @@ def test_the_file_goes_also_when_the_restore_fails(tmp_path: Path) -> None:
     assert list((tmp_path / "restoring").iterdir()) == []
 
 
-def test_progress_is_written_at_most_twice_a_second(tmp_path: Path) -> None:
+def test_progress_is_written_at_most_twice_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    clock = SimpleNamespace(monotonic=lambda: now_s, time=time.time)
+    monkeypatch.setattr(progress_module, "time", clock)
     with RestoreProgressFile(tmp_path, "app", "q", 0) as file:
         for records in range(1000):
             file(RestoreProgress(records, 0, records, 0, 1000, 1.0))
         assert restoring(tmp_path)[0].progress.records == 0
-        time.sleep(0.5)
+        now_s += 0.5
         file(HALF)
         assert restoring(tmp_path)[0].progress == HALF
 

@@ -46,7 +46,7 @@ async def take(answer: Answer, count: int) -> list[tuple[Any, ...]]:
     """The next rows, and of each whether it is there; whole batches."""
     found: list[tuple[Any, ...]] = []
     while len(found) < count:
-        batch = await asyncio.wait_for(anext(answer.batches), 5)
+        batch = await asyncio.wait_for(anext(answer.batches), 60)
         gone = gone_rows(batch)
         there = [i not in gone for i in range(len(batch))]
         found += zip(*(c.to_pylist() for c in batch.columns), there, strict=True)
