@@ -23,7 +23,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-_WAIT_S = 20.0
+_WAIT_S = 60.0
 
 
 def find_chromium() -> str | None:

@@ -258,8 +258,8 @@ def served(
 
     thread = threading.Thread(target=run, name="server")
     thread.start()
-    ready.wait(20)
     try:
+        assert ready.wait(60), "the server did not start"
         if failed:
             raise failed[0]
         yield found

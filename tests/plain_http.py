@@ -1,4 +1,7 @@
-"""httpx for servers on this machine: no certificates are read, which takes long, and no proxy."""
+"""httpx for servers on this machine: no certificates are read, which takes long, and no proxy.
+
+It waits longer than its usual 5 s, for the machine may be busy.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,6 @@ from functools import partial
 
 import httpx
 
-get = partial(httpx.get, verify=False, trust_env=False)
-post = partial(httpx.post, verify=False, trust_env=False)
-stream = partial(httpx.stream, verify=False, trust_env=False)
+get = partial(httpx.get, verify=False, trust_env=False, timeout=60)
+post = partial(httpx.post, verify=False, trust_env=False, timeout=60)
+stream = partial(httpx.stream, verify=False, trust_env=False, timeout=60)

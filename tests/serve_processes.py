@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+from holdfast.local.probe import free_ports
 from tests.table_job import TableJob
 
 __all__ = ["Servers"]
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 class Servers:

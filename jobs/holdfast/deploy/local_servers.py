@@ -19,7 +19,7 @@ from holdfast.deploy.local_processes import Member
 from holdfast.deploy.revisions import Revisions
 from holdfast.deploy.supervised import Supervised
 from holdfast.errors import HoldfastError
-from holdfast.local.probe import HOST, free_port
+from holdfast.local.probe import HOST, free_ports
 from holdfast.state.files import read_json, write_json
 
 __all__ = ["COPIES", "LocalServers"]
@@ -62,7 +62,7 @@ class LocalServers:
         addresses = self.addresses
         self.end(delete_stores=False)
         if len(addresses) != count:
-            addresses = tuple(f"http://{HOST}:{free_port()}" for _ in range(count))
+            addresses = tuple(f"http://{HOST}:{port}" for port in free_ports(count))
         record = {"revision": revision, "addresses": addresses}
         write_json(self._file, _VERSION, record)
         folder = Revisions(self._folder).files(revision).folder

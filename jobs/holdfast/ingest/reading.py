@@ -48,7 +48,6 @@ def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Recor
     """
     if not isinstance(partition, KafkaRange):
         raise TypeError(f"{partition!r} is not an input partition of {DATA_SOURCE}")
-    gc.freeze()  # Spark collects after every task; see `runtime.micro_batch`
     ours = options.inputs[partition.side]
     # The sides of a self-join read the same records; the first of them sets the bad ones aside.
     told = any(each.source == ours.source for each in options.inputs[: partition.side])
@@ -57,7 +56,12 @@ def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Recor
         batches = Packer(options.packing, partition.side)(batches)
     elif options.others:
         batches = map(Widener(options, partition.side), batches)
-    yield from batches
+    gc.freeze()  # Spark collects after every task; see `runtime.micro_batch`
+    gc.disable()  # each message is an object, and thousands wait: none is part of a cycle
+    try:
+        yield from batches
+    finally:
+        gc.enable()
 
 
 def _decoded(

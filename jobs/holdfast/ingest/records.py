@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import InvalidStatement
-from holdfast.ingest.beside import header_columns, split_windows
+from holdfast.ingest.beside import Windows, header_columns, split_windows
 from holdfast.ingest.formats import Decoded, key_decoder, value_decoder
 from holdfast.ingest.sides import side_columns
 from holdfast.tasks.event_time import EventTime, Times
-from holdfast.tasks.packing import PACKED
+from holdfast.tasks.packing import PACKED, added
 from holdfast.tasks.processors.base import SIDE
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
@@ -85,15 +85,20 @@ class RecordDecoder:
             wrap=source.wrap_single,
             delimiter=source.delimiter,
         )
+        self._with_keys = bool(source.key_columns) or source.window is not None
         self._decoded = [c.name for c in keys + values]
         self._wanted = [c.name for c in wanted]
         self._headers = wants_headers(options)
         fields = [(c.name, c.type.arrow()) for c in wanted]
-        self._schema = pa.schema(fields + [(name, arrow) for name, arrow, _ in _META])
+        packing = options.packing
+        looked_at = None if packing is None else added(packing.query)
+        beside = [(n, arrow) for n, arrow, _ in _META if looked_at is None or n in looked_at]
+        self._beside = [name for name, _ in beside]
+        self._schema = pa.schema(fields + beside)
 
     def decode(self, chunk: Chunk, partition: int) -> tuple[pa.RecordBatch, list[BadRecord]]:
         """The good records in columns, in their order, and the bad ones in theirs."""
-        windows = split_windows(self._source, chunk.keys)
+        windows = split_windows(self._source, chunk.keys) if self._with_keys else Windows(())
         keys, values = self._keys.decode(windows.keys), self._values.decode(chunk.values)
         columns = dict(zip(self._decoded, keys.columns + values.columns, strict=True))
         tombstones = _absent(chunk.values)
@@ -105,14 +110,14 @@ class RecordDecoder:
         columns |= windows.bounds
         if self._headers:
             columns |= header_columns(self._source, chunk.headers)
-        meta = _meta(chunk, partition, times, tombstones)
-        arrays = [columns[name] for name in self._wanted] + meta
+        make = _beside(chunk, partition, times, tombstones)
+        arrays = [columns[name] for name in self._wanted] + [make[n]() for n in self._beside]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         return _without(batch, bad), [_bad(chunk, i, why) for i, why in sorted(bad.items())]
 
 
 def _absent(values: Sequence[bytes | None]) -> npt.NDArray[np.bool_]:
-    if None not in values:
+    if all(values) or None not in values:
         return np.zeros(len(values), np.bool_)
     return np.fromiter((v is None for v in values), np.bool_, len(values))
 
@@ -136,15 +141,16 @@ def _reasons(keys: Decoded, values: Decoded, timeless: dict[int, str]) -> dict[i
     }
 
 
-def _meta(
-    chunk: Chunk, partition: int, times: Times, tombstones: Sequence[bool] | np.ndarray
-) -> list[pa.Array]:
-    return [
-        pa.array(np.full(len(chunk), partition, np.int32)),
-        pa.array(chunk.offsets, pa.int64()),
-        pa.array(times, pa.int64()),
-        pa.array(tombstones, pa.bool_()),
-    ]
+def _beside(
+    chunk: Chunk, partition: int, times: Times, tombstones: npt.NDArray[np.bool_]
+) -> dict[str, Callable[[], pa.Array]]:
+    """What makes each of the columns that ingest adds."""
+    return {
+        PARTITION: lambda: pa.array(np.full(len(chunk), partition, np.int32)),
+        OFFSET: lambda: pa.array(chunk.offsets, pa.int64()),
+        TIMESTAMP: lambda: pa.array(times, pa.int64()),
+        TOMBSTONE: lambda: pa.array(tombstones, pa.bool_()),
+    }
 
 
 def _without(batch: pa.RecordBatch, bad: dict[int, str]) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ from holdfast.local.broker_files import log_config, server_properties
 from holdfast.local.broker_session import end_session_of_killed, was_killed
 from holdfast.local.jars import kafka_jars
 from holdfast.local.java import find_java
-from holdfast.local.probe import HOST, free_port, serves_producers, taken
+from holdfast.local.probe import HOST, free_port, free_ports, serves_producers, taken
 
 __all__ = ["DEFAULT_PORT", "BrokerStatus", "LocalKafka"]
 
@@ -160,7 +160,8 @@ class LocalKafka:
         return status
 
     def _write_files(self, port: int) -> None:
-        _write(self.folder / "server.properties", server_properties(self._data, port, free_port()))
+        controller = next(other for other in free_ports(2) if other != port)
+        _write(self.folder / "server.properties", server_properties(self._data, port, controller))
         _write(self.folder / "log4j2.properties", log_config(self.log_file))
 
     def _format(self, java: list[str]) -> None:

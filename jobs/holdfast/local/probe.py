@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import socket
 import struct
+from itertools import islice
 from random import SystemRandom
 
-__all__ = ["HOST", "answers", "free_port", "serves_producers", "taken"]
+__all__ = ["HOST", "answers", "free_port", "free_ports", "serves_producers", "taken"]
 
 HOST = "127.0.0.1"
 _API_VERSIONS = 18
@@ -17,18 +18,17 @@ _CLIENT = b"holdfast-probe"
 # Below those that the kernel gives to outgoing connections, one of which could take a port between
 # the look at it and its use, or while a process that listens there is being started again.
 _PORTS = range(20_000, 32_000)
-_TRIES = 100
 
 
 def free_port() -> int:
     """A port that nobody has just now, and that no outgoing connection will be given."""
-    for port in SystemRandom().sample(_PORTS, _TRIES):
-        if not taken(port):
-            return port
-    with socket.socket() as sock:
-        sock.bind((HOST, 0))
-        any_port: int = sock.getsockname()[1]
-        return any_port
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """So many of them, no two the same."""
+    shuffled = SystemRandom().sample(_PORTS, len(_PORTS))
+    return list(islice((port for port in shuffled if not taken(port)), count))
 
 
 def taken(port: int) -> bool:

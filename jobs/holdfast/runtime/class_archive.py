@@ -21,6 +21,11 @@ __all__ = ["Role", "archive_folder", "archive_options", "has_archives", "unwante
 _SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": neither used nor made
 _FORMAT = 2  # another number makes all archives anew
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+# Mapped to the address it was made for, an archive's pages are the file's, shared by all who read
+# them.  Newer Javas move it elsewhere by default (JDK-8294323) and so write to each of its pages.
+_AS_MADE = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
+)
 
 
 class Role(StrEnum):
@@ -50,7 +55,7 @@ def archive_options(role: Role) -> str:
     if folder is None or unwanted():
         return ""
     archive = folder / f"{role}.jsa"
-    return f"-XX:SharedArchiveFile={archive} {_QUIET}" if archive.is_file() else ""
+    return f"-XX:SharedArchiveFile={archive} {_AS_MADE} {_QUIET}" if archive.is_file() else ""
 
 
 def has_archives() -> bool:

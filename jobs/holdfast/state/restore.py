@@ -250,7 +250,7 @@ class _Replay:
             self._store.load(keys, values, position=self._position, marker=marker)
         else:
             self._store.replay(keys, values, position=self._position, marker=marker)
-        self._records += len(chunk.offsets)
+        self._records += len(chunk)
         self._bytes += size
 
     def finish(self, now_ms: int) -> None:

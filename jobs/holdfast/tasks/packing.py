@@ -49,7 +49,7 @@ from holdfast.types.topology import (
     WindowKind,
 )
 
-__all__ = ["PACKED", "PART", "PLACE", "Packer", "from_arrow", "packs", "unpacked"]
+__all__ = ["PACKED", "PART", "PLACE", "Packer", "added", "from_arrow", "packs", "unpacked"]
 
 PLACE, PART = "__place", "__part"
 PACKED = f"`{PLACE}` INT, `{PART}` BINARY"  # Spark DDL of what a `Packer` gives
@@ -75,6 +75,16 @@ def _plain_aggregate(step: AggregateStep, source: Source) -> bool:
     return (
         None not in folds and _plain_key(step.keys, kinds) and all(_in(a, kinds) for a in arguments)
     )
+
+
+def added(query: Query) -> frozenset[str]:
+    """Which of the columns that ingest adds to a source's own a query's `Packer` looks at."""
+    step, every = query.step, frozenset({PARTITION, OFFSET, TIMESTAMP, TOMBSTONE})
+    if not isinstance(step, AggregateStep) or by_record(step):
+        return every
+    folds = [c.fold.of for c in partial_columns(step) if c.fold is not None]
+    named = {_name(spark) for spark in [*folds, *(key.spark for key in step.keys)]}
+    return every & (named | {TOMBSTONE} | ({TIMESTAMP} if step.window is not None else set()))
 
 
 def _plain(each: Input) -> bool:
@@ -167,7 +177,8 @@ def _carried(rows: pa.RecordBatch, inputs: Sequence[Input], side: int) -> pa.Rec
 
 def _aggregated(rows: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:
     """A row per key (and window), or per record; a record without a value does not count."""
-    rows = rows.filter(pc.invert(rows[TOMBSTONE]))
+    if rows[TOMBSTONE].true_count:
+        rows = rows.filter(pc.invert(rows[TOMBSTONE]))
     columns: dict[str, pa.Array] = {KEY: _state_keys(rows, step.keys)}
     if step.window is not None and step.window.kind is not WindowKind.SESSION:
         at, starts = windows_of(rows[TIMESTAMP].to_numpy(), step.window)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import gc
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -317,12 +317,34 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     return [(name, v.encode() if isinstance(v, str) else v) for name, v in pairs]
 
 
+_COLUMNS: dict[str, Callable[[list[Message]], list[Any]]] = {
+    "keys": lambda batch: list(map(Message.key, batch)),
+    "values": lambda batch: list(map(Message.value, batch)),
+    "offsets": lambda batch: list(map(Message.offset, batch)),
+    "timestamps": lambda batch: [time_ms for _, time_ms in map(Message.timestamp, batch)],
+}
+
+
+class _Fetched(Chunk):
+    """Messages as a chunk; each column is made when it is first asked for.
+
+    Who counts records by a column of their values wants neither their keys nor their offsets.
+    """
+
+    def __init__(self, batch: list[Message], position: int) -> None:
+        self._batch, self.position, self.headers = batch, position, []
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def __getattr__(self, name: str) -> list[Any]:
+        """Asked only for what is not there yet."""
+        if name not in _COLUMNS:
+            raise AttributeError(f"a chunk has no {name}")
+        column = self.__dict__[name] = _COLUMNS[name](self._batch)
+        return column
+
+
 def in_columns(batch: list[Message], position: int) -> Chunk:
     """Messages of one topic partition as a chunk."""
-    return Chunk(
-        keys=list(map(Message.key, batch)),
-        values=list(map(Message.value, batch)),
-        offsets=cast("list[int]", list(map(Message.offset, batch))),
-        timestamps=[time_ms for _, time_ms in map(Message.timestamp, batch)],
-        position=position,
-    )
+    return _Fetched(batch, position)

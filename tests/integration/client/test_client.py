@@ -39,7 +39,7 @@ def client(server: Served) -> Iterator[Client]:
 
 
 def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.005)
@@ -141,14 +141,12 @@ class _Cut:
 
     def __init__(self, *servers: Served) -> None:
         self.servers = servers
-        self.ports = [free_port() for _ in servers]
-        self.urls = [f"http://127.0.0.1:{port}" for port in self.ports]
         self._open: list[socket.socket] = []
-        self._listening: list[socket.socket] = []
+        self._listening = [socket.create_server(("127.0.0.1", 0)) for _ in servers]
+        ports = [listening.getsockname()[1] for listening in self._listening]
+        self.urls = [f"http://127.0.0.1:{port}" for port in ports]
         self._threads: list[threading.Thread] = []
         for index in range(len(servers)):
-            listening = socket.create_server(("127.0.0.1", self.ports[index]))
-            self._listening.append(listening)
             self._start(self._accept, index)
 
     def _start(self, what: Callable[..., None], *args: Any) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.client import Client
-from holdfast.local.probe import free_port
 from holdfast.serve.http.request import Limits
 from tests.http_world import served
 from tests.unit.serve.query.shop import Shop
@@ -27,9 +26,9 @@ class _Stingy(threading.Thread):
         super().__init__()
         self._onward = onward
         self._dice = dice
-        self.port = free_port()
         self.cuts = 0
-        self._listening = socket.create_server(("127.0.0.1", self.port))
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listening.getsockname()[1]
 
     def run(self) -> None:
         while True:
@@ -60,12 +59,19 @@ class _Stingy(threading.Thread):
 def _request(taken: socket.socket) -> bytes:
     data = b""
     while b"\r\n\r\n" not in data:
-        data += taken.recv(1 << 16)
+        data += _received(taken)
     head, _, body = data.partition(b"\r\n\r\n")
     size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
     while len(body) < size:
-        body += taken.recv(1 << 16)
+        body += _received(taken)
     return head + b"\r\n\r\n" + body
+
+
+def _received(taken: socket.socket) -> bytes:
+    data = taken.recv(1 << 16)
+    if not data:
+        raise ConnectionError("the client has gone before its request was whole")
+    return data
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -98,6 +100,14 @@ def _grant(master: dict[str, str], kind: ResourceType, name: str, operation: Acl
     admin = AdminClient({**master})  # kept: its futures end with it
     for done in admin.create_acls([binding]).values():
         done.result()
+    wanted = AclBindingFilter(
+        kind, name, ResourcePatternType.LITERAL, "User:clerk", "*", operation,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not admin.describe_acls(wanted).result():  # the controller has it before the broker
+        assert time.monotonic() < deadline, f"{binding} is not in force"
+        time.sleep(0.02)
 
 
 def _survey(client: dict[str, str]) -> Survey:

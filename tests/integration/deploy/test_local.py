@@ -160,7 +160,7 @@ def test_an_interrupted_deployment_leaves_nothing(job: Job) -> None:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     started = job.until(lambda s: s.get("starts", 0) == 1, "it did not start", process)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=WAIT_S)
     assert process.returncode == 130, said
     assert session_members(started["supervisor_pid"]) == []
     assert session_members(started["driver_pid"]) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -46,12 +47,26 @@ def create(
     new = NewTopic(topic, partitions, 1, config=dict(config or {}))
     admin = _admin(servers)  # it must outlive its futures
     admin.create_topics([new])[topic].result(30)
+    _await_partitions(admin, topic, partitions)
     return topic
 
 
 def add_partitions(servers: str, topic: str, total: int) -> None:
     admin = _admin(servers)
     admin.create_partitions([NewPartitions(topic, total)])[topic].result(30)
+    _await_partitions(admin, topic, total)
+
+
+def _await_partitions(admin: AdminClient, topic: str, total: int) -> None:
+    """The controller has them before the broker tells clients of them."""
+    deadline = time.monotonic() + 30
+    while True:
+        found = admin.list_topics(topic, timeout=30).topics[topic]
+        ready = [p for p in found.partitions.values() if p.leader >= 0]
+        if found.error is None and len(ready) == total:
+            return
+        assert time.monotonic() < deadline, f"{topic} has {len(ready)} partitions, not {total}"
+        time.sleep(0.02)
 
 
 def letters(servers: str, topic: str) -> list[Letter]:

@@ -50,7 +50,7 @@ def test_data_survive_a_kill(broker: LocalKafka) -> None:
     victim._client.flush(10)
 
     os.kill(first.pid, signal.SIGKILL)
-    psutil.Process(first.pid).wait(10)
+    psutil.Process(first.pid).wait(60)
     assert broker.status() is None
 
     second = broker.start(port=first.port)

@@ -127,7 +127,7 @@ class Job:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(timeout=60)
+            self.process.wait(timeout=WAIT_S)
 
     def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
         return [record for chunk in self.chunks(topic) for record in _pairs(chunk)]

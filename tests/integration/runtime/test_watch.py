@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +17,24 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+Batch = tuple[threading.Event, threading.Event]
+
+
+@pytest.fixture
+def batch() -> Batch:
+    """Set when a batch has begun; to be set for it to go on."""
+    return threading.Event(), threading.Event()
+
+
 @pytest.fixture(params=["0 seconds", "1 second"])
 def stream(
-    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest, batch: Batch
 ) -> Iterator[StreamingQuery]:
+    begun, go_on = batch
+
     def slow(_frame: DataFrame, _batch_id: int) -> None:
-        time.sleep(1.5)
+        begun.set()
+        assert go_on.wait(120)
 
     (tmp_path / "in").mkdir()
     started = (
@@ -37,21 +50,25 @@ def stream(
 
 def samples(stream: StreamingQuery, seconds: float) -> list[bool]:
     deadline, found = time.monotonic() + seconds, []
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and not any(found):
         found.append(is_idle(stream))
         time.sleep(0.05)
     return found
 
 
 def test_a_stream_without_work_is_seen_idle_and_a_working_one_is_not(
-    stream: StreamingQuery, tmp_path: Path
+    stream: StreamingQuery, tmp_path: Path, batch: Batch
 ) -> None:
+    begun, go_on = batch
     stream.processAllAvailable()
-    assert any(samples(stream, 5.0)), stream.status
+    assert any(samples(stream, 30.0)), stream.status
     (tmp_path / "line").write_text("a\n")
     (tmp_path / "line").rename(tmp_path / "in" / "line")
-    deadline = time.monotonic() + 30
-    while "Processing" not in stream.status["message"] and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(samples(stream, 0.5)), stream.status
+    try:
+        assert begun.wait(60)
+        assert not any(samples(stream, 0.5)), stream.status
+    finally:
+        go_on.set()
+    stream.processAllAvailable()
+    assert any(samples(stream, 30.0)), stream.status
     assert not is_idle(None)

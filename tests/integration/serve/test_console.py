@@ -212,6 +212,7 @@ def test_pull_and_push_queries_are_answered(page: Page, shop: Shop) -> None:
     says(page, "stopped")
     assert page.count(".history li") == 3
     go(page, shop, "tables")
+    page.wait("document.querySelectorAll('.node').length > 12")
     go(page, shop, "sql")
     page.wait("document.querySelector('textarea')?.value.includes('EMIT CHANGES')")
     shop.put("PER_CITY", ["Lima"], None)

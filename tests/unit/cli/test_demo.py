@@ -27,7 +27,7 @@ time.sleep(60)
 """
 
 
-def waits(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def waits(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

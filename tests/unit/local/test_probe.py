@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.local.probe import HOST, answers, free_port, serves_producers, taken
+from holdfast.local.probe import HOST, answers, free_port, free_ports, serves_producers, taken
 
 
 @contextmanager
@@ -67,6 +67,7 @@ def test_a_free_port_is_none_that_outgoing_connections_are_given() -> None:
     if first < 32_000:
         pytest.skip(f"this machine gives outgoing connections ports from {first} on")
     assert free_port() < first
+    assert len(set(free_ports(500))) == 500
 
 
 def test_a_port_with_a_listener_is_taken() -> None:

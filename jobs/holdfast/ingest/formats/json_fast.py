@@ -36,6 +36,7 @@ _ESCAPED_NAME = re.compile(rb"\\u00(3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
 _NO_NUMBER = re.compile(rb"[\[:,]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
 _LONG = 400  # bytes; a shorter record cannot be nested too deeply
 _OPENERS = 400  # an upper bound of its depth
+_CASE = 0x20  # the bit that a lower-case letter has and its upper-case one has not
 _TOP_ONLY = {Base.TIMESTAMP: pa.int64(), Base.DATE: pa.int32(), Base.TIME: pa.int32()}
 _DIRECT = frozenset(
     {Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL, Base.STRING}
@@ -69,11 +70,13 @@ class FastJson:
             return None
 
     def _spelled_and_parsed(self, joined: bytes, rows: int) -> tuple[pa.Array, ...] | None:
-        lowered = joined.lower()
+        folded = _folded(joined)
         spelled: dict[str, str] = {}
         assumed = []
         for name in self._folding:
-            first, count = _first_spelling(name, joined, lowered)
+            first, count = _first_spelling(name, joined, folded)
+            if first.upper() != name:
+                return None
             if name in self._places and count == rows:
                 assumed.append(name)
             elif count:
@@ -127,14 +130,17 @@ def _direct(type_: SqlType) -> bool:
 
 
 def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
-    lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
+    letters = np.frombuffer(joined, np.uint8)
+    newlines = np.flatnonzero(letters == ord("\n"))
+    if len(newlines) != len(payloads) - 1:
+        return False
+    longest = _longest(letters, newlines)
     return (
-        _objects(joined, lengths)
-        and joined.count(b"\n") == len(payloads) - 1
+        longest > 0
         and not ((_has(joined, b"NaN") or _has(joined, b"Inf")) and _NO_NUMBER.search(joined))
         and _is_utf8(joined)
         and not (_has(joined, b"\\u00") and _ESCAPED_NAME.search(joined))
-        and (int(lengths.max()) <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
+        and (longest <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
     )
 
 
@@ -143,14 +149,15 @@ def _has(joined: bytes, word: bytes) -> bool:
     return word[:1] in joined and word in joined
 
 
-def _objects(joined: bytes, lengths: npt.NDArray[np.int64]) -> bool:
-    """Does every record begin with `{` and end with `}`?"""
+def _longest(letters: npt.NDArray[np.uint8], newlines: npt.NDArray[np.int64]) -> int:
+    """Bytes of the longest record; 0 unless every record begins with `{` and ends with `}`."""
+    starts = np.concatenate([[0], newlines + 1])
+    ends = np.append(newlines, len(letters)) - 1
+    lengths = ends - starts + 1
     if int(lengths.min()) < len(b"{}"):
-        return False
-    ends = np.cumsum(lengths + 1) - 2
-    letters = np.frombuffer(joined, np.uint8)
-    starts = ends - lengths + 1
-    return bool((letters[starts] == ord("{")).all() and (letters[ends] == ord("}")).all())
+        return 0
+    objects = (letters[starts] == ord("{")).all() and (letters[ends] == ord("}")).all()
+    return int(lengths.max()) if objects else 0
 
 
 def _openers(payload: bytes) -> int:
@@ -167,13 +174,25 @@ def _is_utf8(joined: bytes) -> bool:
     return True
 
 
-def _first_spelling(name: str, joined: bytes, lowered: bytes) -> tuple[str, int]:
-    """How an upper-case name is spelled where it comes first, and how often it comes at all."""
-    quoted = b'"' + name.lower().encode() + b'"'
-    at = lowered.find(quoted)
+def _folded(joined: bytes) -> bytes:
+    """All letters in lower case, seven times as fast as `lower`.
+
+    A few other bytes become one another as well, and so something that is no name may look like
+    one; a name never looks like something else.
+    """
+    return (np.frombuffer(joined, np.uint8) | _CASE).tobytes()
+
+
+def _first_spelling(name: str, joined: bytes, folded: bytes) -> tuple[str, int]:
+    """How an upper-case name is spelled where it comes first, and how often it comes at all.
+
+    Either may be that of something which looks like it in `folded`.
+    """
+    quoted = _folded(b'"' + name.encode() + b'"')
+    at = folded.find(quoted)
     if at < 0:
         return name, 0
-    return joined[at + 1 : at + len(quoted) - 1].decode(), lowered.count(quoted)
+    return joined[at + 1 : at + len(quoted) - 1].decode(), folded.count(quoted)
 
 
 def _only_spelling(first: str, count: int, joined: bytes) -> str | None:

@@ -25,7 +25,7 @@ def server(tmp_path: Path) -> Iterator[Served]:
 
 
 def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not true():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.005)
@@ -144,7 +144,7 @@ def test_a_reader_that_takes_nothing_is_cut_off_and_delays_nobody(server: Served
     head = head.replace(b"host: x", b"host: localhost") + b"accept: application/x-ndjson\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as slow:
         slow.sendall(head + body)
-        _until(lambda: server.told.open == 1)
+        _until(lambda: server.told.sent > 0)  # it may be cut off before anybody looks again
         others = [
             plain.post(f"{server.url}/v1/query", json={"sql": "SELECT ONE"}).status_code
             for _ in range(20)
@@ -152,7 +152,7 @@ def test_a_reader_that_takes_nothing_is_cut_off_and_delays_nobody(server: Served
         assert others == [200] * 20
         _until(lambda: server.told.open == 0)  # after send_s
         assert server.told.sent < 1_000_000  # what the sockets hold, not all there was
-        slow.settimeout(20)
+        slow.settimeout(60)
         while slow.recv(1 << 20):
             pass  # it is closed, not left open for ever
 
@@ -173,8 +173,8 @@ def test_a_server_that_stops_tells_its_push_queries(tmp_path: Path) -> None:
 
         reader = threading.Thread(target=read)
         reader.start()
-        assert started.wait(20)
-    reader.join(20)
+        assert started.wait(60)
+    reader.join(60)
     assert json.loads(found[-1])["error"]["reaction"] == "Retriable"
 
 
