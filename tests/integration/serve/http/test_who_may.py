@@ -132,11 +132,11 @@ def test_only_peers_use_the_internal_paths(server: Served) -> None:
     assert _ask(server, _bearer("t-peer")).status_code == 401  # it is no client's token
 
 
-def _line(path: Path, **wanted: Any) -> dict[str, Any]:
+def _line(log: Path, **wanted: Any) -> dict[str, Any]:
     """The line of the audit log that has these values, once it is there."""
     deadline = time.monotonic() + 60
     while True:
-        text = path.read_text() if path.exists() else ""
+        text = log.read_text() if log.exists() else ""
         for line in text.splitlines(keepends=True):
             found: dict[str, Any] = json.loads(line) if line.endswith("\n") else {}
             if wanted.items() <= found.items():
