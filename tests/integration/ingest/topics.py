@@ -14,6 +14,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     NewTopic,
 )
 
+from holdfast.transport.admin import Admin
+from tests.integration.transport.settling import await_settled
+
 __all__ = [
     "Letter",
     "add_partitions",
@@ -69,8 +72,14 @@ def _await_partitions(admin: AdminClient, topic: str, total: int) -> None:
         time.sleep(0.02)
 
 
-def letters(servers: str, topic: str) -> list[Letter]:
-    """Every committed record of topic partition 0, with headers."""
+def letters(servers: str, topic: str, *, settled: bool = True) -> list[Letter]:
+    """Every committed record of topic partition 0, with headers.
+
+    Args:
+        settled: no transaction stays open there; one that was just committed is waited for.
+    """
+    if settled:
+        await_settled(Admin({"bootstrap.servers": servers}), topic)
     consumer = Consumer(
         {
             "bootstrap.servers": servers,

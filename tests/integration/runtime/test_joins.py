@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import psutil
 import pytest
 
+from holdfast.deploy.local_processes import signal_all, tree_of
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import Producer
@@ -185,9 +185,8 @@ class Job:
 
     def kill_executor(self, status: JobStatus) -> None:
         victim = next(e for e in status.executors if e.jvm_pid)
-        for child in psutil.Process(victim.jvm_pid).children(recursive=True):
-            child.kill()
-        os.kill(victim.jvm_pid, signal.SIGKILL)
+        executor, *workers = tree_of(victim.jvm_pid)
+        signal_all([*workers, executor], signal.SIGKILL)  # some workers end by themselves
 
     def log(self) -> str:
         file = self.home / "driver.log"

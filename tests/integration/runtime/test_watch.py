@@ -49,7 +49,7 @@ def stream(
 
 
 def samples(stream: StreamingQuery, seconds: float) -> list[bool]:
-    deadline, found = time.monotonic() + seconds, []
+    deadline, found = time.monotonic() + seconds, list[bool]()
     while time.monotonic() < deadline and not any(found):
         found.append(is_idle(stream))
         time.sleep(0.05)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos import nemesis as nemesis_module
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault, Injection, Moment
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
 from holdfast.chaos.nemesis import Nemesis, Patience
@@ -18,6 +17,7 @@ from holdfast.errors import HoldfastError, Retriable
 from holdfast.types.steps import Step
 from tests.simulation.clock import VirtualTime
 
+CLOCK = VirtualTime()
 QUICK = Patience(held=0.5, landed=0.3, recovered=2.0)
 
 
@@ -127,7 +127,7 @@ class Commits:
         return 5
 
     def samples(self) -> list[tuple[float, int]]:
-        now = nemesis_module.time.time()
+        now = CLOCK.time()
         return [(now - 10 + i / 10, i) for i in range(100)]
 
     def advanced(self, since: float) -> bool:
@@ -135,11 +135,9 @@ class Commits:
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualTime:
+def _virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which of two things that are due comes first does not depend on the machine."""
-    virtual = VirtualTime()
-    monkeypatch.setattr(nemesis_module, "time", virtual)
-    return virtual
+    monkeypatch.setattr("holdfast.chaos.nemesis.time", CLOCK)
 
 
 def _run(place: Place, folder: Path, *injections: Injection) -> tuple[bool, list[Event]]:
