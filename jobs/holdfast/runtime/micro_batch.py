@@ -25,7 +25,13 @@ from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.frames import aggregate_frame, packed_frame, project_frame
 from holdfast.runtime.row_frames import read_frame, row_frame
-from holdfast.runtime.spark_internals import located, on_owners, on_state_workers, payload
+from holdfast.runtime.spark_internals import (
+    activate,
+    located,
+    on_owners,
+    on_state_workers,
+    payload,
+)
 from holdfast.tasks.packing import packs, unpacked
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
@@ -78,6 +84,7 @@ def run_stateful(
 
 def rehearse(frame: DataFrame, plan: QueryPlan) -> None:
     """Plans a batch and runs nothing: what Spark loads and compiles for its first plan it has."""
+    activate(frame.sparkSession)
     if packs(plan.query):
         payload(packed_frame(frame, [0] * plan.state_partitions, 1))
     else:

@@ -6,7 +6,6 @@ be touched through py4j: reflecting on it loads a class that pip's PySpark does 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +25,7 @@ from pyspark.util import _load_from_socket
 
 __all__ = [
     "Executor",
+    "activate",
     "executors",
     "located",
     "no_installed_sources",
@@ -35,8 +35,6 @@ __all__ = [
 ]
 
 _Work = Callable[[int, list[bytes]], Iterable[Any]]  # what is done with a partition's parts
-_STATE_WORKER = "HOLDFAST_STATE_WORKER"
-_environment = threading.Lock()
 _PICKLED = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
 _RAW = NoOpSerializer()
 
@@ -120,6 +118,12 @@ def located(context: SparkContext, locations: Sequence[str]) -> RDD[int]:
     return RDD(_to_python(jvm, java_rdd), context, _PICKLED)
 
 
+def activate(session: SparkSession) -> None:
+    """What this thread plans has the session's properties; in a thread of one's own, Spark's."""
+    jvm: Any = session.sparkContext._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+
+
 def payload(frame: DataFrame, most_rows: int | None = None) -> RDD[bytes]:
     """The frame as Arrow IPC record batches without schema, none or several per partition.
 
@@ -173,20 +177,11 @@ def _without_payload(work: _Work, index: int, _places: Iterable[int]) -> Iterabl
 def on_state_workers(
     rdd: RDD[Any], work: Callable[[int, Iterable[Any]], Iterable[Any]], partitions: Sequence[int]
 ) -> list[Any]:
-    """Runs `work` over some partitions in Python workers that do nothing else.
-
-    Spark pools idle workers by their environment.  Were the pool shared with the workers that
-    read Kafka, two processes of one executor would compete for its volume and its stores.
-    """
+    """Runs `work` over some partitions in the Python workers that keep state."""
     context = rdd.context
     mapped = rdd.mapPartitionsWithIndex(work, preservesPartitioning=True)
-    with _environment:
-        context.environment[_STATE_WORKER] = "1"
-        try:
-            java_rdd: Any = mapped._jrdd  # wraps the function, and the environment with it
-        finally:
-            del context.environment[_STATE_WORKER]
-    # SparkContext.runJob would wrap the function once more, without the environment.
+    java_rdd: Any = mapped._jrdd
+    # SparkContext.runJob would wrap the function once more.
     jvm: Any = context._jvm
     socket = jvm.PythonRDD.runJob(_scala_context(context), java_rdd, list(partitions))
     with _load_from_socket(socket, mapped._jrdd_deserializer) as answers:

@@ -9,11 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import orjson
+import psutil
 import pytest
 
 from holdfast.deploy.local import LocalDeployment
@@ -95,6 +97,18 @@ def job(
     made.run("undeploy", made.name, *made.where())
 
 
+def _python_of_executors(job: Job) -> int:
+    """Their Python workers, each of which has a daemon as its parent."""
+    found = 0
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            ours = str(job.home) in process.environ().get("SPARK_EXECUTOR_DIRS", "")
+            parent = process.parent()
+            daemon = "holdfast.runtime.python_daemon" in process.cmdline()
+            found += ours and daemon and parent is not None and "python" in parent.name()
+    return found
+
+
 def test_a_deployment_lives_through_kills_changes_and_mistakes(job: Job) -> None:
     assert job.status()["state"] == "absent"
     code, first, said = job.deploy("--servers", "2")
@@ -104,6 +118,7 @@ def test_a_deployment_lives_through_kills_changes_and_mistakes(job: Job) -> None
     job.produce(100)
     level = job.until(lambda s: s["caught_up"] and s["lag"] == 0, "it did not catch up")
     assert level["application_id"] == job.name
+    assert _python_of_executors(job) == 1  # one worker reads and keeps state, in turns
     base = level["metrics_url"].removesuffix("/metrics")
     with urlopen(f"{base}/ready", timeout=5) as ready, urlopen(f"{base}/live", timeout=5) as live:
         assert (ready.status, live.status) == (200, 200)

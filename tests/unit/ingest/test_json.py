@@ -134,6 +134,20 @@ def test_each_record_may_spell_a_name_in_its_own_way(
     assert found.to_pylist() == expected
 
 
+def test_what_only_looks_like_a_name_is_none() -> None:
+    """To the fast way, which knows upper and lower case by one bit, DEL looks like `_`."""
+    decoder = JsonDecoder([Column("A_B", BIGINT)])
+    lookalike, name = b'{"a\x7fb":1}', b'{"a_b":2}'
+    for payloads, expected in [
+        ([lookalike], [None]),
+        ([lookalike, name], [None, 2]),
+        ([name, lookalike], [2, None]),
+        ([b'{"A_B":2,"a\x7fb":1}', b"{}"], [2, None]),
+    ]:
+        (found,) = decoder.decode(payloads).columns
+        assert found.to_pylist() == expected
+
+
 @pytest.mark.parametrize(
     "payload", [b"[]", b"1", b'"x"', b"", b"{", b'{"a":1}x', b"\xef\xbb\xbf{}"]
 )

@@ -7,11 +7,11 @@ from itertools import chain, repeat
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from holdfast.errors import KafkaUnavailable, TopicMissing
 from holdfast.transport import reader
-from holdfast.transport.reader import PartitionReader
+from holdfast.transport.reader import PartitionReader, in_columns
 
 _NO_LEADER = KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)
 _NO_TOPIC = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -53,3 +53,20 @@ def test_a_partition_that_stays_without_leader_is_unavailable(
 def test_a_missing_topic_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TopicMissing):
         _reader(monkeypatch, _NO_TOPIC, then=(0, 0)).bounds()
+
+
+def test_a_chunk_makes_the_columns_that_are_asked_for() -> None:
+    batch = [
+        Message(topic="t", partition=0, offset=5 + n, key=b"k%d" % n, value=value, timestamp=(1, n))
+        for n, value in enumerate([b"a", None, b"c"])
+    ]
+    chunk = in_columns(batch, 9)
+    assert (len(chunk), chunk.position, chunk.headers) == (3, 9, [])
+    assert chunk.values == [b"a", None, b"c"]
+    assert "keys" not in vars(chunk)
+    part = chunk.part(1, 3, 8)
+    assert (part.keys, part.offsets, part.timestamps) == ([b"k1", b"k2"], [6, 7], [1, 2])
+    assert part.position == 8
+    assert chunk.since(6).keys == part.keys
+    with pytest.raises(AttributeError, match="a chunk has no partition"):
+        chunk.partition  # type: ignore[attr-defined]  # noqa: B018
