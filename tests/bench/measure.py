@@ -118,6 +118,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         self._sessions: set[int] = set()
+        self._resident = 0  # the most so far, shared pages counted in each process
         self._cpu: dict[Member, float] = {}
         self._known: dict[int, psutil.Process] = {}
         self._ended = threading.Event()
@@ -160,6 +161,16 @@ class Tree:
                 self._cpu[process.pid, process.create_time()] = times.user + times.system
         self.timeline.append((time.monotonic(), sum(self._cpu.values())))
         if memory:
+            self._sample_memory(members)
+
+    def _sample_memory(self, members: Sequence[psutil.Process]) -> None:
+        """Proportional memory costs the system a walk through all pages: at a new peak only."""
+        resident = 0
+        for process in members:
+            with contextlib.suppress(psutil.Error):
+                resident += process.memory_info().rss
+        if resident > self._resident:
+            self._resident = resident
             self.peak_bytes = max(self.peak_bytes, sum(memory_of(m.pid) for m in members))
 
     def _members(self) -> Iterable[psutil.Process]:
