@@ -335,7 +335,7 @@ class _Fetched(Chunk):
         self._batch, self.position, self.headers = batch, position, []
 
     def __len__(self) -> int:
-        return len(self._batch)
+        return len(self.values)  # not the batch: chunks are appended to
 
     def __getattr__(self, name: str) -> list[Any]:
         """Asked only for what is not there yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from typing import Any
 
 import pytest
@@ -55,12 +55,27 @@ def test_a_missing_topic_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
         _reader(monkeypatch, _NO_TOPIC, then=(0, 0)).bounds()
 
 
-def test_a_chunk_makes_the_columns_that_are_asked_for() -> None:
-    batch = [
-        Message(topic="t", partition=0, offset=5 + n, key=b"k%d" % n, value=value, timestamp=(1, n))
-        for n, value in enumerate([b"a", None, b"c"])
+def _messages(first: int, *values: bytes | None) -> list[Message]:
+    return [
+        Message(topic="t", partition=0, offset=at, key=b"k%d" % n, value=value, timestamp=(1, n))
+        for n, (at, value) in enumerate(zip(count(first), values, strict=False))
     ]
-    chunk = in_columns(batch, 9)
+
+
+def test_chunks_that_follow_each_other_become_one() -> None:
+    chunk = in_columns(_messages(5, b"a", b"b"), 7)
+    assert chunk.values
+    chunk.append(in_columns(_messages(7, b"c", None, b"e"), 11))
+    assert (len(chunk), chunk.position) == (5, 11)
+    assert chunk.keys == [b"k0", b"k1", b"k0", b"k1", b"k2"]
+    assert chunk.values == [b"a", b"b", b"c", None, b"e"]
+    assert chunk.offsets == [5, 6, 7, 8, 9]
+    assert chunk.timestamps == [0, 1, 0, 1, 2]
+    assert chunk.since(8).values == [None, b"e"]
+
+
+def test_a_chunk_makes_the_columns_that_are_asked_for() -> None:
+    chunk = in_columns(_messages(5, b"a", None, b"c"), 9)
     assert (len(chunk), chunk.position, chunk.headers) == (3, 9, [])
     assert chunk.values == [b"a", None, b"c"]
     assert "keys" not in vars(chunk)
