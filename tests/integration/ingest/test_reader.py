@@ -90,7 +90,7 @@ def test_open_and_aborted_transactions_are_invisible_and_the_trailing_marker_is_
     assert reader.bounds() == (0, 7)
     began = time.monotonic()
     chunks = list(reader.read(0, 7))
-    assert time.monotonic() - began < 5, "a trailing marker must not be waited for"
+    assert time.monotonic() - began < 9, "the trailing marker was waited for, which takes 10 s"
     assert values(chunks) == [b"good0", b"good1", b"good2"]
     assert chunks[-1].position == 7
     held.commit_transaction(30)
