@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -13,6 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from holdfast.errors import DataLoss
 from holdfast.ingest.dead_letters import DeadLetters, undecodable
 from holdfast.ingest.offsets import WAYS_OUT
+from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.readers import reader
 from holdfast.ingest.records import BadRecord, RecordDecoder, wants_headers
 from holdfast.ingest.sides import Widener
@@ -20,23 +20,9 @@ from holdfast.tasks.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 
-__all__ = ["KafkaRange", "read"]
+__all__ = ["read"]
 
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass
-class KafkaRange(InputPartition):
-    """Offsets of one topic partition; `start` inclusive, `end` exclusive.
-
-    `fresh`: the topic partition is new to the query, it begins wherever its log does.
-    """
-
-    partition: int
-    start: int
-    end: int
-    fresh: bool = False
-    side: int = 0
 
 
 def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ from holdfast.ingest.beside import Windows, header_columns, split_windows
 from holdfast.ingest.formats import Decoded, key_decoder, value_decoder
 from holdfast.ingest.sides import side_columns
 from holdfast.tasks.event_time import EventTime, Times
-from holdfast.tasks.packing import PACKED, added
+from holdfast.tasks.packing import added
 from holdfast.tasks.processors.base import SIDE
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
@@ -43,9 +43,7 @@ class BadRecord:
 
 
 def ddl(options: IngestOptions) -> str:
-    """The columns of a read as Spark DDL: the wanted ones, then those ingest adds; or packed."""
-    if options.packing is not None:
-        return PACKED
+    """The columns of an unpacked read as Spark DDL: the wanted ones, then those ingest adds."""
     if options.others:
         return f"{_ddl(side_columns(options))}, `{SIDE}` TINYINT"
     return _ddl([_declared(options.source, name) for name in options.columns])

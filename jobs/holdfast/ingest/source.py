@@ -3,6 +3,9 @@
 The driver plans batches (`KafkaStream`, `KafkaBatch`: offsets only), the executors read them
 (`holdfast.ingest.reading`: records only).  Spark pickles both readers, so they hold nothing but
 the options.  The inputs of a query are one stream: their batches are cut together.
+
+Three of the driver's Python processes import this module for a stream, and hardly use it: what
+reads is imported when something is read.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -30,13 +33,22 @@ from holdfast.errors import DataLoss
 from holdfast.ingest.batch_size import BatchSize
 from holdfast.ingest.level import level_end
 from holdfast.ingest.offsets import batch_end, check_available
-from holdfast.ingest.readers import admin
-from holdfast.ingest.reading import KafkaRange, read
-from holdfast.ingest.records import ddl
+from holdfast.ingest.ranges import KafkaRange
 from holdfast.types.ids import Place
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions, places_from_spark, places_to_spark
+from holdfast.types.ingest import (
+    DATA_SOURCE,
+    PACKED,
+    IngestOptions,
+    places_from_spark,
+    places_to_spark,
+)
 
-__all__ = ["KafkaBatch", "KafkaDataSource", "KafkaRange", "KafkaStream"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from holdfast.transport.admin import Admin
+
+__all__ = ["KafkaBatch", "KafkaDataSource", "KafkaStream"]
 
 _LOG = logging.getLogger(__name__)
 _A_DAY_MS = 86_400_000  # how far ahead of this machine's clock a record's time may be
@@ -51,7 +63,12 @@ class KafkaDataSource(DataSource):
         return DATA_SOURCE
 
     def schema(self) -> str:
-        return ddl(self._options())
+        options = self._options()
+        if options.packing is not None:
+            return PACKED
+        from holdfast.ingest.records import ddl
+
+        return ddl(options)
 
     def reader(self, schema: StructType) -> KafkaBatch:
         return KafkaBatch(self._options())
@@ -82,7 +99,7 @@ class KafkaBatch(DataSourceReader):
         return _ranges(self._options, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read(self._options, partition)
+        return _read(self._options, partition)
 
 
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -133,7 +150,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _ranges(self._options, places_from_spark(start), places_from_spark(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read(self._options, partition)
+        return _read(self._options, partition)
 
     def _end(
         self, begin: dict[Place, int], bounds: Mapping[Place, tuple[int, int]], limit: int | None
@@ -152,7 +169,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found[1]
 
     def _first_at(self, time_ms: int) -> dict[Place, int]:
-        asked, topics = admin(self._options.kafka), _topics(self._options)
+        asked, topics = _admin(self._options), _topics(self._options)
         found = {topic: asked.first_at(topic, time_ms) for topic in topics}
         return {(topic, p): offset for topic, of in found.items() for p, offset in of.items()}
 
@@ -168,13 +185,25 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _LOG.warning("DATA LOSS, going on as fail.on.data.loss=false says: %s", error.fact)
 
 
+def _read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    from holdfast.ingest.reading import read
+
+    return read(options, partition)
+
+
+def _admin(options: IngestOptions) -> Admin:
+    from holdfast.ingest.readers import admin
+
+    return admin(options.kafka)
+
+
 def _topics(options: IngestOptions) -> list[str]:
     """Each once: a self-join has one topic on both sides."""
     return list(dict.fromkeys(each.source.topic for each in options.inputs))
 
 
 def _bounds(options: IngestOptions) -> dict[Place, tuple[int, int]]:
-    found = {topic: admin(options.kafka).bounds(topic) for topic in _topics(options)}
+    found = {topic: _admin(options).bounds(topic) for topic in _topics(options)}
     return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.items()}
 
 

@@ -12,7 +12,6 @@ from holdfast.runtime.exploded import exploded
 from holdfast.runtime.functions import register_functions
 from holdfast.runtime.row_frames import row_frame, side_frame
 from holdfast.tasks.keys import state_key_sql
-from holdfast.tasks.packing import PART, PLACE
 from holdfast.tasks.processors.aggregate_state import (
     HAS_NEW,
     HAS_OLD,
@@ -22,6 +21,7 @@ from holdfast.tasks.processors.aggregate_state import (
     partial_columns,
 )
 from holdfast.tasks.processors.base import KEY
+from holdfast.types.ingest import PART, PLACE
 from holdfast.types.topology import (
     HEADERS,
     HEADERS_TYPE,

@@ -10,7 +10,6 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from holdfast.tasks.aggregates.user import load_functions, loaded_files
 from holdfast.tasks.functions.base import Types
-from holdfast.tasks.functions.in_duckdb import duck
 from holdfast.tasks.functions.names import DUCK, calls_in, split_name
 from holdfast.tasks.functions.registry import arrow_function
 from holdfast.types.topology import Query
@@ -48,6 +47,8 @@ class _Call:
     def columns(self, *columns: pa.Array) -> pa.Array:
         function, result, args = split_name(self._name)
         if function == DUCK:
+            from holdfast.tasks.functions.in_duckdb import duck  # DuckDB is not in every job
+
             return duck(Types(result, args), list(columns))
         _loaded(self._files)
         return arrow_function(self._name)(*columns)

@@ -1,19 +1,22 @@
 """Expressions after the merge: output columns, HAVING and WHERE, over a batch's Arrow columns.
 
 A plain reference costs nothing; anything else is one DuckDB query over all rows at once.
-DuckDB is in process and needs no rows in Python (ADR 3).
+DuckDB is in process and needs no rows in Python (ADR 3).  It is imported with the first such
+query: most need none, and it takes 13 MB of each process.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
-from holdfast.tasks.functions.in_duckdb import register
 from holdfast.types.topology import OutputColumn
+
+if TYPE_CHECKING:
+    import duckdb
 
 __all__ = ["Expressions", "engine", "evaluate_text"]
 
@@ -30,6 +33,8 @@ def engine() -> duckdb.DuckDBPyConnection:
 
 
 def _connect() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
     made = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
     made.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
     # It would take what occurs twice out of its TRY(...), and an error would not become NULL.
@@ -78,6 +83,8 @@ def evaluate_text(sql: str, frame: Mapping[str, pa.Array]) -> pa.Array:
 
 
 def _evaluate(frame: Mapping[str, pa.Array], wanted: Mapping[str, str]) -> dict[str, pa.Array]:
+    from holdfast.tasks.functions.in_duckdb import register
+
     select = ", ".join(f'{sql} AS "{name}"' for name, sql in wanted.items())
     connection = engine()
     register(connection, wanted.values())

@@ -32,7 +32,7 @@ from holdfast.tasks.processors.aggregate_state import (
 )
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.transport.partitioner import state_partitions
-from holdfast.types.ingest import Packing
+from holdfast.types.ingest import PART, PLACE, Packing
 from holdfast.types.topology import (
     OFFSET,
     PARTITION,
@@ -49,10 +49,8 @@ from holdfast.types.topology import (
     WindowKind,
 )
 
-__all__ = ["PACKED", "PART", "PLACE", "Packer", "added", "from_arrow", "packs", "unpacked"]
+__all__ = ["Packer", "added", "from_arrow", "packs", "unpacked"]
 
-PLACE, PART = "__place", "__part"
-PACKED = f"`{PLACE}` INT, `{PART}` BINARY"  # Spark DDL of what a `Packer` gives
 _SCHEMA = pa.schema([(PLACE, pa.int32()), (PART, pa.binary())])
 _ROWS, _BYTES = 100_000, 32 << 20  # what a packer holds before it gives away a piece
 _COLUMN = re.compile(r"`([^`]+)`")
@@ -126,7 +124,7 @@ class Packer:
         self._side = side
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of (state partition, Arrow IPC record batch without schema); see `PACKED`."""
+        """Batches of (state partition, Arrow IPC record batch without schema): `PLACE`, `PART`."""
         held: list[pa.RecordBatch] = []
         for batch in batches:
             held.append(batch)

@@ -15,6 +15,9 @@ from holdfast.types.topology import Query, Source
 
 __all__ = [
     "DATA_SOURCE",
+    "PACKED",
+    "PART",
+    "PLACE",
     "IngestOptions",
     "Packing",
     "places_from_spark",
@@ -23,6 +26,8 @@ __all__ = [
 ]
 
 DATA_SOURCE = "holdfast-kafka"  # the name given to spark.readStream.format()
+PLACE, PART = "__place", "__part"
+PACKED = f"`{PLACE}` INT, `{PART}` BINARY"  # Spark DDL of what a `tasks.packing.Packer` gives
 _OPTION = "ingest"
 
 

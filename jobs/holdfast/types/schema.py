@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["BIGINT", "BOOLEAN", "DOUBLE", "INTEGER", "STRING", "Base", "Column", "SqlType"]
 
@@ -27,18 +30,6 @@ class Base(StrEnum):
     MAP = "MAP"
     STRUCT = "STRUCT"
 
-
-_ARROW: dict[Base, pa.DataType] = {
-    Base.BOOLEAN: pa.bool_(),
-    Base.INTEGER: pa.int32(),
-    Base.BIGINT: pa.int64(),
-    Base.DOUBLE: pa.float64(),
-    Base.STRING: pa.string(),
-    Base.BYTES: pa.binary(),
-    Base.DATE: pa.date32(),
-    Base.TIME: pa.int32(),  # milliseconds of the day, as in ksqlDB's JSON
-    Base.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-}
 
 _SPARK: dict[Base, str] = {
     Base.BOOLEAN: "BOOLEAN",
@@ -94,6 +85,8 @@ class SqlType:
 
     def arrow(self) -> pa.DataType:
         """The Arrow type that carries this type between layers."""
+        import pyarrow as pa  # 30 MB that a process which only plans a read does without
+
         if self.base is Base.DECIMAL:
             return pa.decimal128(self.precision, self.scale)
         if self.base is Base.STRUCT:
@@ -102,7 +95,7 @@ class SqlType:
             return pa.list_(self.element.arrow())
         if self.element is not None and self.base is Base.MAP:
             return pa.map_(self.map_key.arrow(), self.element.arrow())
-        return _ARROW[self.base]
+        return _arrow()[self.base]
 
     def spark(self) -> str:
         """The Spark DDL text of this type."""
@@ -134,3 +127,20 @@ INTEGER = SqlType(Base.INTEGER)
 BIGINT = SqlType(Base.BIGINT)
 DOUBLE = SqlType(Base.DOUBLE)
 STRING = SqlType(Base.STRING)
+
+
+@cache
+def _arrow() -> dict[Base, pa.DataType]:
+    import pyarrow as pa
+
+    return {
+        Base.BOOLEAN: pa.bool_(),
+        Base.INTEGER: pa.int32(),
+        Base.BIGINT: pa.int64(),
+        Base.DOUBLE: pa.float64(),
+        Base.STRING: pa.string(),
+        Base.BYTES: pa.binary(),
+        Base.DATE: pa.date32(),
+        Base.TIME: pa.int32(),  # milliseconds of the day, as in ksqlDB's JSON
+        Base.TIMESTAMP: pa.timestamp("us", tz="UTC"),
+    }

@@ -9,8 +9,9 @@ import pytest
 
 from holdfast.errors import Retriable, UndecodableRecord
 from holdfast.ingest.dead_letters import DeadLetters
+from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.records import BadRecord
-from holdfast.ingest.source import KafkaRange, KafkaStream
+from holdfast.ingest.source import KafkaStream
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.source_progress import Of, SourceProgress, progress_of
 from holdfast.types.ingest import IngestOptions

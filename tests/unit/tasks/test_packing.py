@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from holdfast.runtime.frames import aggregate_frame, packed_frame, row_frame
 from holdfast.runtime.spark_internals import payload
 from holdfast.sql.plan import compile_text
-from holdfast.tasks.packing import PACKED, Packer, added, from_arrow, packs, unpacked
+from holdfast.tasks.packing import Packer, added, from_arrow, packs, unpacked
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions
-from holdfast.types.ingest import IngestOptions, Packing
+from holdfast.types.ingest import PACKED, IngestOptions, Packing
 from holdfast.types.topology import Query
 from tests.rows_view import RowsView
 
