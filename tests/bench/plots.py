@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -37,6 +38,7 @@ def write_png(report: Report, path: Path) -> None:
     figure.suptitle(f"{report.machine['commit']} on {report.machine['cpu']}", fontsize=9)
     for place, metric in enumerate(metrics, start=1):
         _panel(figure.add_subplot(rows, 2, place), report, found, metric)
+    _legend(figure)
     figure.savefig(path, dpi=120)
 
 
@@ -55,7 +57,21 @@ def _panel(
     axes.set_title(f"{about.title}, {about.unit}", fontsize=10)
     axes.set_xticks(range(len(workloads)), [f"({w})" for w in workloads])
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=7, frameon=False)
+
+
+def _legend(figure: Figure) -> None:
+    """One for all panels, beside the bars."""
+    shown: dict[Any, Any] = {}
+    for axes in figure.axes:
+        bars, labels = axes.get_legend_handles_labels()
+        shown |= dict(zip(labels, bars, strict=True))
+    figure.legend(
+        list(shown.values()),
+        list(shown),
+        loc="outside lower center",
+        ncols=len(shown),
+        frameon=False,
+    )
 
 
 def _bars(
