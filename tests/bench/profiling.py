@@ -207,7 +207,8 @@ def _roles(peer: Holdfast, case: Case, root: int) -> dict[int, str]:
         raise RuntimeError("the job has no status file")
     named = {root: "driver: Python", status.jvm_pid: "driver: JVM"}
     named |= {e.jvm_pid: "executors: JVM" for e in status.executors}
-    named |= {e.worker_pid: "executors: state worker" for e in status.executors}
+    # It reads as well, where nothing goes through Spark SQL; else others below the executor do.
+    named |= {e.worker_pid: "executors: Python with the state" for e in status.executors}
     jvms = {e.jvm_pid for e in status.executors}
     for process in session_members(root):
         try:
@@ -215,7 +216,7 @@ def _roles(peer: Holdfast, case: Case, root: int) -> dict[int, str]:
         except psutil.Error:
             continue
         if process.pid not in named:
-            below = "executors: ingest worker" if parents & jvms else "driver: source planner"
+            below = "executors: other Python" if parents & jvms else "driver: source planner"
             named[process.pid] = below
     return named
 

@@ -67,14 +67,14 @@ def test_the_tables_are_per_million_records() -> None:
         seconds=10.0,
         rate=50_000.0,
         threads={"executors: JVM": {"JVM: Spark tasks": 3.0, "dust": 0.001}},
-        stages={"executors: state worker": {"state: merge": 1.0}},
+        stages={"executors: Python with the state": {"state: merge": 1.0}},
         clock={"batch_sum": 4.0, "batch_count": 2.0, "get_sum": 1.0, "get_count": 16.0},
         memory={"driver: JVM": 512.0},
         start={"it answers": 1.5},
     )
     text = markdown(profile)
     assert "| executors: JVM | JVM: Spark tasks | 6.00 | 100.0% |" in text
-    assert "| executors: state worker | state: merge | 2.00 | 33.3% |" in text
+    assert "| executors: Python with the state | state: merge | 2.00 | 33.3% |" in text
     assert "| whole batch (driver) | 2.000 | |" in text
     assert "| get, all state partitions | 0.500 | 0.062 |" in text
     assert "| driver: JVM | 512.0 |" in text
