@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast.ingest.formats.json import JsonDecoder
 from holdfast.ingest.formats.json_fast import fast_json
+from holdfast.ingest.formats.json_shaped import shaped_json
 from holdfast.ingest.formats.json_slow import SlowJson
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 
@@ -189,3 +190,49 @@ def test_what_producers_write_goes_the_fast_way(payloads: list[bytes]) -> None:
     # One exception: text that is itself the name of a column in another case.
     if not any(json.loads(p).get("b") in ("A", "B", "C") for p in payloads):
         assert fast.decode(payloads) is not None
+
+
+_NUMBER_LIKE = ["0", "7", "-7", "12.5", "-0.25", "1700000000000", *_NUMBERS]
+_TEXT_LIKE = ['"x"', '""', '"é😀"', '"{}[],:"', '"null"', '" 1 "', *_TEXTS]
+_FIXED = ["true", "null", "[]", '{"a":1}', '{"y":"a"}', "[true, null]", '["q", "r"]']
+
+
+@st.composite
+def _alike(draw: st.DrawFn) -> list[bytes]:
+    """Records of one program, twenty of a few, and perhaps one that is otherwise."""
+    names = draw(st.lists(st.sampled_from(['"a"', '"A"', '"b"', '"c"', '"é"', '""']), max_size=4))
+    kinds = [draw(st.sampled_from([_NUMBER_LIKE[:6], _TEXT_LIKE[:6]])) for _ in names]
+    fixed = [draw(st.none() | st.sampled_from(_FIXED)) for _ in names]
+    colon, comma = draw(st.sampled_from([":", ": ", " : "])), draw(st.sampled_from([",", ", "]))
+
+    def record(kinds: list[list[str]]) -> bytes:
+        values = [f or draw(st.sampled_from(k)) for k, f in zip(kinds, fixed, strict=True)]
+        fields = [name + colon + value for name, value in zip(names, values, strict=True)]
+        return ("{" + comma.join(fields) + "}").encode()
+
+    rows = [record(kinds) for _ in range(4)] * 5
+    if draw(st.booleans()):
+        other = record([_NUMBER_LIKE + _TEXT_LIKE] * len(names)) if draw(st.booleans()) else None
+        rows[draw(st.integers(0, 19))] = draw(_damaged()) if other is None else other
+    return rows
+
+
+@pytest.mark.parametrize("schema", ["none", "plain", "quoted", "times"])
+@given(payloads=_alike())
+def test_what_is_cut_out_of_records_alike_is_what_the_slow_way_reads(
+    schema: str, payloads: list[bytes]
+) -> None:
+    columns = SCHEMAS[schema]
+    shaped = shaped_json(columns)
+    assert shaped is not None
+    found = shaped.decode(payloads)
+    event("cut" if found is not None else "refused")
+    if found is None:
+        return
+    exact = SlowJson(columns, unwrapped=False).decode(payloads)
+    assert not exact.bad
+    assert not exact.nulls
+    assert rows(found) == rows(exact.columns)
+    assert [c.type for c in found] == [c.type.arrow() for c in columns]
+    for column in found:
+        column.validate(full=True)

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.ingest.formats.json import JsonDecoder
 from holdfast.ingest.formats.json_fast import fast_json
+from holdfast.ingest.formats.json_shaped import ShapedJson, shaped_json
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 
 DECIMAL = SqlType(Base.DECIMAL, 4, 2)
@@ -193,3 +194,120 @@ def test_types_that_arrow_reads_otherwise_never_go_the_fast_way() -> None:
     for type_ in (MAP, SqlType(Base.BYTES), SqlType(Base.ARRAY, element=SqlType(Base.TIMESTAMP))):
         assert fast_json([Column("A", type_)]) is None
     assert fast_json([Column("größe", BIGINT)]) is None
+
+
+SALE = [Column("TITLE", STRING), Column("AMOUNT", BIGINT), Column("PRICE", DOUBLE)]
+
+
+def sale(title: str = "x", amount: str = "1", price: str = "1.5", more: str = "") -> bytes:
+    return f'{{"title": "{title}", "amount":{amount},"price":{price}{more}}}'.encode()
+
+
+def shaped(columns: list[Column]) -> ShapedJson:
+    found = shaped_json(columns)
+    assert found is not None
+    return found
+
+
+def test_records_of_one_shape_are_cut_up() -> None:
+    payloads = [sale(f"Movie é {i}", str(i - 50), f"{i / 4}") for i in range(100)]
+    found = shaped(SALE).decode(payloads)
+    assert found is not None
+    assert found[0].to_pylist() == [f"Movie é {i}" for i in range(100)]
+    assert found[1].to_pylist() == list(range(-50, 50))
+    assert found[2].to_pylist() == [i / 4 for i in range(100)]
+
+
+def test_a_shape_may_be_nested_and_have_words_and_lack_a_column() -> None:
+    record = b'{"a":{"b":[1,true,"%d"],"x":-1.5},"c":null,"d":[{}],"amount":%d}'
+    columns = [Column("AMOUNT", BIGINT), Column("C", STRING), Column("E", STRING)]
+    found = shaped(columns).decode([record % (i, i) for i in range(20)])
+    assert found is not None
+    assert [c.to_pylist() for c in found] == [list(range(20)), [None] * 20, [None] * 20]
+
+
+def test_where_no_quote_says_what_is_where_nothing_is_cut() -> None:
+    assert shaped(SALE[1:2]).decode([b'{"x":[1,%d],"amount":2}' % i for i in range(20)]) is None
+    assert shaped([]).decode([b"{}"] * 20) is None
+    assert shaped([]).decode([b"[1]"] * 20) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        sale(more=',"y":2'),
+        sale().replace(b'"price"', b'"pricy"'),
+        sale().replace(b": ", b":"),
+        b" " + sale(),
+        sale() + b" ",
+        sale()[:-1],
+        sale() + b"}",
+        sale(amount='"1"'),
+        sale(title='\\"'),
+        sale(title='","amount":1,"price":2},{"title": "'),
+        sale(title="\t"),
+        sale(title="\x00"),
+        sale(title="\n"),
+        sale().replace(b"x", b"\xff"),
+        sale(amount=""),
+        sale(amount="null"),
+        sale(amount="01"),
+        sale(amount="-"),
+        sale(amount="-01"),
+        sale(amount="1-"),
+        sale(amount="--1"),
+        sale(amount="+1"),
+        sale(amount=" 1"),
+        sale(amount="1 "),
+        sale(amount="1,2"),
+        sale(amount="1.5"),
+        sale(amount="9223372036854775808"),
+        sale(price="1."),
+        sale(price=".5"),
+        sale(price="-.5"),
+        sale(price="1.2.3"),
+        sale(price="00.5"),
+        sale(price="1e5"),
+        sale(price="1" * 400),
+        sale(price="NaN"),
+        b"{}",
+        b"",
+        b"null",
+    ],
+)
+@pytest.mark.parametrize("at", [0, 7, 19])
+def test_records_of_another_shape_are_refused(other: bytes, at: int) -> None:
+    payloads = [sale(title=f"t{i}", amount=str(i)) for i in range(20)]
+    payloads[at] = other
+    assert shaped(SALE).decode(payloads) is None
+
+
+def test_what_differs_in_numbers_nobody_wants_is_looked_at() -> None:
+    payloads = [sale(amount=str(i)) for i in range(19)]
+    assert shaped(SALE[:1]).decode([*payloads, sale(amount="01")]) is None
+    assert shaped(SALE[:1]).decode([*payloads, sale(amount="1")]) is not None
+
+
+def test_a_name_that_comes_twice_is_left_to_the_others() -> None:
+    payloads = [b'{"a":%d,"x":{"a":"q"},"a":%d}' % (i, i) for i in range(20)]
+    assert shaped([Column("A", BIGINT)]).decode(payloads) is None
+    cases = [b'{"a":%d,"x":{"a":"q"},"A":%d}' % (i, -i) for i in range(20)]
+    found = shaped([Column("A", BIGINT), Column("a", BIGINT)]).decode(cases)
+    assert found is not None
+    assert found[0].to_pylist() == [-i for i in range(20)]
+    assert found[1].to_pylist() == list(range(20))
+
+
+def test_records_that_are_not_alike_are_tried_ever_less_often() -> None:
+    decoder = shaped([Column("A", BIGINT)])
+    alike = [b'{"a":%d}' % i for i in range(20)]
+    assert decoder.decode([*alike, b"{}"]) is None
+    assert [decoder.decode(alike) is None for _ in range(4)] == [True, True, False, False]
+    assert decoder.decode([*alike, b"{}"]) is None
+    assert [decoder.decode([*alike, b"{}"]) is None for _ in range(3)] == [True] * 3
+    assert [decoder.decode(alike) is None for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_types_that_no_slot_holds_are_not_cut_out() -> None:
+    for type_ in (BOOLEAN, DECIMAL, ARRAY, MAP, STRUCT):
+        assert shaped_json([Column("A", type_)]) is None

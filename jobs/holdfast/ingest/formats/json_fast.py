@@ -27,7 +27,7 @@ import pyarrow.json as pj
 from holdfast.ingest.formats.text import fit_time
 from holdfast.types.schema import Base, Column, SqlType
 
-__all__ = ["FastJson", "fast_json"]
+__all__ = ["FastJson", "fast_json", "finished", "is_utf8"]
 
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 # Letters, digits and underscores, which nobody escapes; controls and signs are often escaped.
@@ -108,7 +108,7 @@ class FastJson:
         if table.num_rows != rows:
             return None
         columns = [table.column(f.name).combine_chunks() for f in fields]
-        return tuple(_finished(a, c.type) for a, c in zip(columns, self._wanted, strict=True))
+        return tuple(finished(a, c.type) for a, c in zip(columns, self._wanted, strict=True))
 
 
 def _names(columns: Sequence[Column]) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
     return (
         longest > 0
         and not ((_has(joined, b"NaN") or _has(joined, b"Inf")) and _NO_NUMBER.search(joined))
-        and _is_utf8(joined)
+        and is_utf8(joined)
         and not (_has(joined, b"\\u00") and _ESCAPED_NAME.search(joined))
         and (longest <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
     )
@@ -164,7 +164,8 @@ def _openers(payload: bytes) -> int:
     return payload.count(b"{") + payload.count(b"[")
 
 
-def _is_utf8(joined: bytes) -> bool:
+def is_utf8(joined: bytes) -> bool:
+    """Whether records, joined by what is ASCII, are valid UTF-8 each."""
     if joined.isascii():
         return True
     try:
@@ -230,7 +231,7 @@ def _parts(arrow: pa.DataType) -> list[pa.Field]:
     return [arrow.field(i) for i in range(arrow.num_fields)]
 
 
-def _finished(array: pa.Array, type_: SqlType) -> pa.Array:
+def finished(array: pa.Array, type_: SqlType) -> pa.Array:
     """What was read, as the type's own Arrow form; raises `ValueError` where it does not fit."""
     if _has_decimals(type_):
         # Arrow compares the digits as written with the precision, before it fills up the scale.

@@ -1,0 +1,276 @@
+"""JSON records that differ in nothing but their texts and numbers, a chunk at a time in numpy.
+
+The records of a topic are mostly one program's: the same names in the same order with the same
+spaces.  So the first record is taken apart, into literals and the slots between them, and every
+other one has its shape if
+
+* as many quotes as the first are in it, and none is escaped: where they are says where its
+  literals have to be;
+* there they are, byte for byte, from its first byte to its last;
+* what stands in the slots of texts has no control characters and is valid UTF-8, and what stands
+  in the slots of numbers is a number as JSON spells it, without an exponent.
+
+Such a record is an object as valid as the first, which the standard library has parsed.  Columns
+are cut out of the joined records and never looked at letter by letter.  Whatever is otherwise,
+a missing field for instance, is refused; `json_fast` is next to try.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from holdfast.ingest.formats.json_fast import finished, is_utf8
+from holdfast.types.schema import Base, Column
+
+__all__ = ["ShapedJson", "shaped_json"]
+
+Places = npt.NDArray[np.int64]
+
+_FEW = 16  # records; taking the first apart has to pay
+_MOST_BYTES = 2**31 - 1  # of one chunk; offsets into it have four bytes
+_DEEPEST = 64
+_LONGEST = 100  # letters of a number; no DOUBLE is out of range with so few
+_PATIENCE = 6  # after a miss 2 chunks are let pass, then 4, at most 2 to the power of this
+_TOKEN = re.compile(
+    rb' +|(?P<text>"[^"\\]*")(?P<name> *:)?|(?P<number>-?[0-9][0-9.]*)|[{}\[\],]|true|false|null'
+)
+_READ_AS = {
+    Base.STRING: pa.string(),
+    Base.INTEGER: pa.int32(),
+    Base.BIGINT: pa.int64(),
+    Base.DOUBLE: pa.float64(),
+    Base.TIMESTAMP: pa.int64(),
+    Base.DATE: pa.int32(),
+    Base.TIME: pa.int32(),
+}
+_ZERO, _NINE = ord("0"), 9
+_NO_SLOT, _OTHER = -1, -2
+
+
+def shaped_json(wanted: Sequence[Column]) -> ShapedJson | None:
+    """The decoder for these columns, None when one is of a type that no slot holds."""
+    return ShapedJson(wanted) if all(c.type.base in _READ_AS for c in wanted) else None
+
+
+class _Shape:
+    """What the records have in common.
+
+    Attributes:
+        literals: what stands around the slots; one more than there are slots.
+        numbers: for each slot whether it holds a number; else it is a text.
+        fields: names of the object itself, each with its slot; `_NO_SLOT` if it is null,
+            `_OTHER` if it is [1] or true.
+    """
+
+    def __init__(self) -> None:
+        self.literals = [b""]
+        self.numbers: list[bool] = []
+        self.fields: dict[str, int] = {}
+        self._depth = 0
+        self._name = ""
+
+    @staticmethod
+    def of(record: bytes) -> _Shape | None:
+        """That of a record; None: it cannot serve as a pattern."""
+        try:
+            if type(json.loads(record)) is not dict:
+                return None
+        except (ValueError, RecursionError):
+            return None
+        shape, at = _Shape(), 0
+        while at < len(record):
+            token = _TOKEN.match(record, at)
+            if token is None or not shape._takes(token):
+                return None
+            at = token.end()
+        # Quotes say where a literal is; the last one is at the end.
+        anchored = all(b'"' in literal for literal in shape.literals[:-1])
+        return shape if anchored and any(b'"' in literal for literal in shape.literals) else None
+
+    def _takes(self, token: re.Match[bytes]) -> bool:
+        """Adds the next token of the record; False if it must not be there."""
+        if token["name"]:
+            self.literals[-1] += token[0]
+            return self._named(token["text"][1:-1].decode())
+        if token["text"]:
+            self.literals[-1] += b'"'
+            self._slot(number=False)
+            self.literals[-1] += b'"'
+        elif token["number"]:
+            self._slot(number=True)
+        else:
+            self.literals[-1] += token[0]
+            self._depth += (token[0] in (b"{", b"[")) - (token[0] in (b"}", b"]"))
+            if token[0] == b"null" and self._depth == 1:
+                self.fields[self._name] = _NO_SLOT
+        return self._depth <= _DEEPEST
+
+    def _named(self, name: str) -> bool:
+        self._name = name
+        if self._depth > 1:
+            return True
+        again = name in self.fields  # the last of several counts: not here
+        self.fields[name] = _OTHER
+        return not again
+
+    def _slot(self, *, number: bool) -> None:
+        if self._depth == 1:
+            self.fields[self._name] = len(self.numbers)
+        self.numbers.append(number)
+        self.literals.append(b"")
+
+
+class ShapedJson:
+    """Decodes payloads of one source into the wanted columns, or not at all."""
+
+    def __init__(self, wanted: Sequence[Column]) -> None:
+        self._wanted = tuple(wanted)
+        self._misses = self._passing = 0
+
+    def decode(self, payloads: Sequence[bytes]) -> tuple[pa.Array, ...] | None:
+        """The wanted columns, or None: these payloads are for another decoder."""
+        if len(payloads) < _FEW:
+            return None
+        if self._passing:
+            self._passing -= 1
+            return None
+        try:
+            columns = self._columns(payloads)
+        except (pa.ArrowInvalid, ValueError):
+            columns = None
+        self._misses = 0 if columns is not None else min(self._misses + 1, _PATIENCE)
+        self._passing = 2**self._misses if self._misses else 0
+        return columns
+
+    def _columns(self, payloads: Sequence[bytes]) -> tuple[pa.Array, ...] | None:
+        shape = _Shape.of(payloads[0])
+        slots = None if shape is None else self._slots(shape)
+        if shape is None or slots is None:
+            return None
+        joined = b"\n".join(payloads)
+        bounds = _bounds(shape, joined, len(payloads))
+        if bounds is None:
+            return None
+        cutter = _Cutter(joined, len(payloads))
+        texts = {
+            slot: cutter.cut(*bounds[slot])
+            for slot, number in enumerate(shape.numbers)
+            if number or slot in slots
+        }
+        if not all(_are_numbers(texts[slot]) for slot in texts if shape.numbers[slot]):
+            return None
+        texts[_NO_SLOT] = pa.nulls(len(payloads), pa.string())
+        return tuple(_column(c, texts[s]) for c, s in zip(self._wanted, slots, strict=True))
+
+    def _slots(self, shape: _Shape) -> list[int] | None:
+        """The slot of each wanted column; None if one is neither in a slot nor null."""
+        folded = {name.upper(): name for name in shape.fields if name.isascii()}
+        found = []
+        for column in self._wanted:
+            name = column.name if column.name in shape.fields else folded.get(column.name)
+            slot = _NO_SLOT if name is None else shape.fields[name]
+            if slot == _OTHER:
+                return None
+            if slot != _NO_SLOT and shape.numbers[slot] == (column.type.base is Base.STRING):
+                return None
+            found.append(slot)
+        return found
+
+
+def _column(column: Column, texts: pa.StringArray) -> pa.Array:
+    return finished(texts.cast(_READ_AS[column.type.base]), column.type)
+
+
+class _Cutter:
+    """Cuts texts out of joined records: from one place to another, for each record."""
+
+    def __init__(self, joined: bytes, rows: int) -> None:
+        self._buffer = pa.py_buffer(joined)
+        self._end = len(joined)
+        self._ours = pa.array(np.arange(0, 2 * rows, 2))
+
+    def cut(self, starts: Places, ends: Places) -> pa.StringArray:
+        # To Arrow the whole is one column already: what is wanted, what is between, and so on.
+        offsets = np.empty(2 * len(starts) + 1, np.int32)
+        offsets[0:-1:2], offsets[1::2], offsets[-1] = starts, ends, self._end
+        whole = pa.StringArray.from_buffers(2 * len(starts), pa.py_buffer(offsets), self._buffer)
+        return whole.take(self._ours)
+
+
+def _bounds(shape: _Shape, joined: bytes, rows: int) -> list[tuple[Places, Places]] | None:
+    """Where each slot begins and ends in each record, None unless all have the shape."""
+    if len(joined) > _MOST_BYTES or b"\\" in joined or not is_utf8(joined):
+        return None
+    letters = np.frombuffer(joined, np.uint8)
+    breaks = np.flatnonzero(letters < ord(" "))
+    if len(breaks) != rows - 1 or (letters[breaks] != ord("\n")).any():
+        return None
+    quotes = np.flatnonzero(letters == ord('"'))
+    if len(quotes) != rows * sum(literal.count(b'"') for literal in shape.literals):
+        return None
+    starts, ends = np.append(0, breaks + 1), np.append(breaks, len(joined))
+    found = []
+    after = starts
+    for literal, at in _placed(shape.literals, quotes.reshape(rows, -1), ends):
+        found.append((after, at))
+        if (at < after).any() or not _all_there(literal, at, joined):
+            return None
+        after = at + len(literal)
+    fits = (found[0][0] == found[0][1]).all() and (after == ends).all()
+    return found[1:] if fits else None
+
+
+def _placed(
+    literals: Sequence[bytes], quotes: Places, ends: Places
+) -> Iterator[tuple[bytes, Places]]:
+    """Where each literal has to be: its quotes are the next ones of each record (a row)."""
+    passed = 0
+    for literal in literals:
+        first = literal.find(b'"')
+        yield literal, ends - len(literal) if first < 0 else quotes[:, passed] - first
+        passed += literal.count(b'"')
+
+
+def _all_there(literal: bytes, places: Places, joined: bytes) -> bool:
+    if places.max() + len(literal) > len(joined):
+        return False
+    # Every place of the joined records, as if each were an item of the literal's length.
+    view: npt.NDArray[np.void] = np.ndarray(
+        len(joined) - len(literal) + 1, np.dtype((np.void, len(literal))), joined, strides=(1,)
+    )
+    return view[places].tobytes() == literal * len(places)
+
+
+def _are_numbers(texts: pa.StringArray) -> bool:
+    """All are `-?(0|[1-9][0-9]*)(.[0-9]+)?`, and not too long."""
+    _, offsets_buffer, letters_buffer = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32)[: len(texts) + 1]
+    letters = np.frombuffer(letters_buffer, np.uint8)[: offsets[-1]]
+    firsts, ends = offsets[:-1].copy(), offsets[1:]
+    lengths = ends - firsts
+    if lengths.min() == 0 or lengths.max() > _LONGEST:
+        return False
+    odd = np.flatnonzero(_digits(letters) > _NINE)
+    rows = np.searchsorted(offsets, odd, "right") - 1
+    signs = (letters[odd] == ord("-")) & (odd == firsts[rows])
+    firsts[rows[signs]] += 1
+    points, pointed = odd[~signs], rows[~signs]
+    between = (points > firsts[pointed]) & (points < ends[pointed] - 1)
+    if not between.all() or (letters[points] != ord(".")).any() or (firsts == ends).any():
+        return False
+    zero = letters[firsts] == _ZERO
+    second = firsts[zero] + 1
+    second = second[second < ends[zero]]
+    leading = (_digits(letters[second]) <= _NINE).any()
+    return not leading and bool((np.diff(pointed) > 0).all())
+
+
+def _digits(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """What each digit counts; what is below "0" as a letter is far above nine."""
+    return letters - np.uint8(_ZERO)
