@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
-__all__ = ["KafkaRange"]
+from holdfast.types.ids import Place
+from holdfast.types.ingest import IngestOptions
+
+__all__ = ["KafkaRange", "kafka_ranges"]
 
 
 @dataclass
@@ -21,3 +25,19 @@ class KafkaRange(InputPartition):
     end: int
     fresh: bool = False
     side: int = 0
+
+
+def kafka_ranges(
+    options: IngestOptions, start: Mapping[Place, int], end: Mapping[Place, int]
+) -> list[KafkaRange]:
+    """In ascending order of sides and topic partitions, without the empty ones.
+
+    A topic partition that has no start is fresh.
+    """
+    found = [
+        KafkaRange(p, start.get((topic, p), 0), e, (topic, p) not in start, each.side)
+        for each in options.inputs
+        for (topic, p), e in sorted(end.items())
+        if topic == each.source.topic
+    ]
+    return [r for r in found if r.start < r.end]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -20,9 +21,10 @@ from holdfast.tasks.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 
-__all__ = ["read"]
+__all__ = ["read", "read_packed"]
 
 _LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -38,14 +40,26 @@ def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Recor
     # The sides of a self-join read the same records; the first of them sets the bad ones aside.
     told = any(each.source == ours.source for each in options.inputs[: partition.side])
     batches = _decoded(ours, partition, told=told)
-    if options.packing is not None:
-        batches = Packer(options.packing, partition.side)(batches)
-    elif options.others:
-        batches = map(Widener(options, partition.side), batches)
+    widened = map(Widener(options, partition.side), batches) if options.others else batches
+    return _without_collections(widened)
+
+
+def read_packed(options: IngestOptions, wanted: KafkaRange) -> Iterator[tuple[int, bytes]]:
+    """What `options.packing` makes of a range: state partitions and blobs, see `tasks.packing`.
+
+    Raises:
+        DataLoss, UndecodableRecord: as `read`.
+    """
+    assert options.packing is not None
+    batches = _decoded(options.inputs[wanted.side], wanted, told=False)
+    return _without_collections(Packer(options.packing, wanted.side)(batches))
+
+
+def _without_collections(made: Iterable[_T]) -> Iterator[_T]:
     gc.freeze()  # Spark collects after every task; see `runtime.micro_batch`
     gc.disable()  # each message is an object, and thousands wait: none is part of a cycle
     try:
-        yield from batches
+        yield from made
     finally:
         gc.enable()
 

@@ -33,11 +33,11 @@ from holdfast.errors import DataLoss
 from holdfast.ingest.batch_size import BatchSize
 from holdfast.ingest.level import level_end
 from holdfast.ingest.offsets import batch_end, check_available
-from holdfast.ingest.ranges import KafkaRange
+from holdfast.ingest.ranges import KafkaRange, kafka_ranges
 from holdfast.types.ids import Place
 from holdfast.types.ingest import (
     DATA_SOURCE,
-    PACKED,
+    PLANNED,
     IngestOptions,
     places_from_spark,
     places_to_spark,
@@ -65,7 +65,7 @@ class KafkaDataSource(DataSource):
     def schema(self) -> str:
         options = self._options()
         if options.packing is not None:
-            return PACKED
+            return PLANNED
         from holdfast.ingest.records import ddl
 
         return ddl(options)
@@ -96,7 +96,7 @@ class KafkaBatch(DataSourceReader):
         start = _first(self._options, bounds)
         if self._options.fail_on_data_loss:
             _check({place: start.get(place, 0) for place in end}, bounds)
-        return _ranges(self._options, start, end)
+        return kafka_ranges(self._options, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._options, partition)
@@ -147,7 +147,7 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: Mapping[str, Mapping[str, int]], end: Mapping[str, Mapping[str, int]]
     ) -> Sequence[KafkaRange]:
-        return _ranges(self._options, places_from_spark(start), places_from_spark(end))
+        return kafka_ranges(self._options, places_from_spark(start), places_from_spark(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(self._options, partition)
@@ -227,16 +227,3 @@ def _check(begin: Mapping[Place, int], bounds: Mapping[Place, tuple[int, int]]) 
             {p: offset for (of, p), offset in begin.items() if of == topic},
             {p: found for (of, p), found in bounds.items() if of == topic},
         )
-
-
-def _ranges(
-    options: IngestOptions, start: Mapping[Place, int], end: Mapping[Place, int]
-) -> list[KafkaRange]:
-    """In ascending order of sides and topic partitions, without the empty ones."""
-    found = [
-        KafkaRange(p, start.get((topic, p), 0), e, (topic, p) not in start, each.side)
-        for each in options.inputs
-        for (topic, p), e in sorted(end.items())
-        if topic == each.source.topic
-    ]
-    return [r for r in found if r.start < r.end]

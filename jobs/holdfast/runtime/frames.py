@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, expr
@@ -21,7 +20,6 @@ from holdfast.tasks.processors.aggregate_state import (
     partial_columns,
 )
 from holdfast.tasks.processors.base import KEY
-from holdfast.types.ingest import PART, PLACE
 from holdfast.types.topology import (
     HEADERS,
     HEADERS_TYPE,
@@ -41,15 +39,11 @@ from holdfast.types.topology import (
 
 __all__ = [
     "aggregate_frame",
-    "packed_frame",
     "project_frame",
     "row_frame",
     "side_frame",
     "used_columns",
 ]
-
-
-_TASK = "__task"
 
 
 def used_columns(query: Query, side: int = 0) -> tuple[str, ...]:
@@ -116,18 +110,6 @@ def aggregate_frame(frame: DataFrame, query: Query, state_partitions: int) -> Da
         grouping += [HAS_OLD, HAS_NEW]
     partials = [expr(c.spark).alias(c.name) for c in partial_columns(step)]
     return keyed.groupBy(*grouping).agg(*partials)
-
-
-def packed_frame(frame: DataFrame, tasks: Sequence[int | None], count: int) -> DataFrame:
-    """What ingest has packed (`tasks.packing`), moved to the tasks that process it.
-
-    Args:
-        tasks: of each state partition, which of `count` tasks processes it; None: none does.
-    """
-    numbers = ", ".join("NULL" if task is None else str(task) for task in tasks)
-    placed = frame.withColumn(_TASK, expr(f"array({numbers})[`{PLACE}`]"))
-    wanted = placed.where(f"`{_TASK}` IS NOT NULL")
-    return wanted.repartitionById(count, col(_TASK)).select(PLACE, PART)
 
 
 def _sequenced(frame: DataFrame) -> DataFrame:

@@ -138,6 +138,7 @@ def _drive(
         _start(runs, health, looks.board, stop)
         if stop.is_set():
             return
+        looks.steering.look(runs)  # who sees its first results may give orders
         targets = {r.query.id: watch.ends(r) for r in runs if not r.held}
         health.serving()
         keep_going = KeepGoing(runs, stop, health, services.settings.retry_timeout_ms / 1000)

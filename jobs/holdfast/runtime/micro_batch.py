@@ -16,14 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.sql import DataFrame
 
 from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.frames import aggregate_frame, packed_frame, project_frame
+from holdfast.runtime.frames import aggregate_frame, project_frame
 from holdfast.runtime.row_frames import read_frame, row_frame
 from holdfast.runtime.spark_internals import (
     activate,
@@ -32,22 +31,32 @@ from holdfast.runtime.spark_internals import (
     on_state_workers,
     payload,
 )
-from holdfast.tasks.packing import packs, unpacked
+from holdfast.tasks.packing import packs
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import places_from_spark
 from holdfast.types.topology import Query
 
-__all__ = ["offsets_of_batch", "open_stores", "rehearse", "run_project", "run_stateful"]
+__all__ = [
+    "AT_ONCE",
+    "Homes",
+    "by_location",
+    "offsets_of_batch",
+    "open_stores",
+    "rehearse",
+    "run_project",
+    "run_stateful",
+    "side_by_side",
+    "spare_the_collector",
+    "until_done",
+]
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 # State partitions of one executor at a time: one's transaction is being ended, another computes.
-_AT_ONCE = 4
-# Of large payloads (bytes) two are enough for that, and all of theirs that are begun are in memory.
-_LARGE, _LARGE_AT_ONCE = 4 << 20, 2
-_Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and Spark's location of it
+AT_ONCE = 4
+Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and Spark's location of it
 
 
 def offsets_of_batch(
@@ -76,19 +85,16 @@ def run_stateful(
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
     """
-    if packs(plan.query):
-        return _until_done(plan, cluster, partial(_attempt_packed, frame, plan, batch))
     shuffled = payload(_state_frame(frame, plan.query, plan.state_partitions))
-    return _until_done(plan, cluster, partial(_attempt, shuffled, plan, batch))
+    return until_done(plan, cluster, partial(_attempt, shuffled, plan, batch))
 
 
 def rehearse(frame: DataFrame, plan: QueryPlan) -> None:
     """Plans a batch and runs nothing: what Spark loads and compiles for its first plan it has."""
     activate(frame.sparkSession)
-    if packs(plan.query):
-        payload(packed_frame(frame, [0] * plan.state_partitions, 1))
-    else:
-        payload(_state_frame(frame, plan.query, plan.state_partitions))
+    # Of a packed batch Spark plans nothing but that it is read; see `packed_batch`.
+    planned = packs(plan.query)
+    payload(frame if planned else _state_frame(frame, plan.query, plan.state_partitions))
 
 
 def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:
@@ -100,7 +106,7 @@ def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataF
 
 
 def _attempt(
-    shuffled: RDD[bytes], plan: QueryPlan, batch: Batch, pending: Sequence[int], where: _Homes
+    shuffled: RDD[bytes], plan: QueryPlan, batch: Batch, pending: Sequence[int], where: Homes
 ) -> list[Answer]:
     """A Spark task for each state partition: Spark's shuffle made a partition of each."""
     locations = [where[p][1] for p in range(plan.state_partitions)]
@@ -109,24 +115,7 @@ def _attempt(
     return on_owners(shuffled, locations, work, pending)
 
 
-def _attempt_packed(
-    frame: DataFrame, plan: QueryPlan, batch: Batch, pending: Sequence[int], where: _Homes
-) -> list[Answer]:
-    """A Spark task for each executor, with all of its state partitions: however many there are.
-
-    A retry reads the batch again, for the executors that have its state partitions by then.
-    """
-    groups = _by_location(pending, where)
-    tasks: list[int | None] = [None] * plan.state_partitions
-    for task, (_, volumes) in enumerate(groups):
-        for partition in volumes:
-            tasks[partition] = task
-    shuffled = payload(packed_frame(frame, tasks, len(groups)), plan.state_partitions)
-    work = partial(_process_packed, plan=plan, batch=batch, groups=[v for _, v in groups])
-    return on_owners(shuffled, [location for location, _ in groups], work, range(len(groups)))
-
-
-def _by_location(pending: Sequence[int], where: _Homes) -> list[tuple[str, dict[int, int]]]:
+def by_location(pending: Sequence[int], where: Homes) -> list[tuple[str, dict[int, int]]]:
     """Executors' locations, each with the volume of every pending state partition it has."""
     found: dict[str, dict[int, int]] = {}
     for partition in pending:
@@ -138,20 +127,25 @@ def _by_location(pending: Sequence[int], where: _Homes) -> list[tuple[str, dict[
 def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:
     """Step 0 on every state partition: fence, restore, and learn the commit markers."""
 
-    def attempt(pending: Sequence[int], where: _Homes) -> list[Answer]:
-        groups = _by_location(pending, where)
+    def attempt(pending: Sequence[int], where: Homes) -> list[Answer]:
+        groups = by_location(pending, where)
         rdd = located(context, [location for location, _ in groups])
         work = partial(_open_elements, plan=plan, groups=[v for _, v in groups])
         return on_state_workers(rdd, work, range(len(groups)))
 
-    return _until_done(plan, cluster, attempt)
+    return until_done(plan, cluster, attempt)
 
 
-def _until_done(
+def until_done(
     plan: QueryPlan,
     cluster: Cluster,
-    attempt: Callable[[Sequence[int], _Homes], list[Answer]],
+    attempt: Callable[[Sequence[int], Homes], list[Answer]],
 ) -> list[TaskReport]:
+    """Attempts the state partitions that are not done yet, until all are.
+
+    Raises:
+        HoldfastError: the answer of one that no retry can cure, or retries ran out.
+    """
     done: dict[int, TaskReport] = {}
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
     for wait_s in _backoff():
@@ -173,7 +167,7 @@ def _until_done(
 def _placed_attempt(
     plan: QueryPlan,
     cluster: Cluster,
-    attempt: Callable[[Sequence[int], _Homes], list[Answer]],
+    attempt: Callable[[Sequence[int], Homes], list[Answer]],
     pending: Sequence[int],
 ) -> list[Answer]:
     try:
@@ -203,39 +197,14 @@ def _process_alone(
     batch: Batch,
     volumes: dict[int, int],
 ) -> Iterator[Answer]:
-    _spare_the_collector()
+    spare_the_collector()
     yield process_partition(plan, partition, volumes[partition], batch, parts)
 
 
-def _process_packed(
-    task: int,
-    parts: list[bytes],
-    *,
-    plan: QueryPlan,
-    batch: Batch,
-    groups: Sequence[Mapping[int, int]],
-) -> Iterator[Answer]:
-    _spare_the_collector()
-    blobs = unpacked(parts)
-    largest = max((sum(b.size for b in each) for each in blobs.values()), default=0)
-    work = partial(_process, plan, batch, groups[task], blobs)
-    at_once = _AT_ONCE if largest < _LARGE else min(_AT_ONCE, _LARGE_AT_ONCE)
-    yield from _side_by_side(work, groups[task], at_once)
-
-
-def _process(
-    plan: QueryPlan,
-    batch: Batch,
-    volumes: Mapping[int, int],
-    blobs: dict[int, list[pa.Buffer]],
-    partition: int,
-) -> Answer:
-    return process_partition(plan, partition, volumes[partition], batch, blobs.pop(partition, []))
-
-
-def _side_by_side(
+def side_by_side(
     work: Callable[[int], Answer], partitions: Iterable[int], at_once: int
 ) -> Iterator[Answer]:
+    """The answers of state partitions, in their order, so many of them worked on at a time."""
     if at_once == 1:
         yield from map(work, partitions)
         return
@@ -243,7 +212,7 @@ def _side_by_side(
         yield from pool.map(work, partitions)
 
 
-def _spare_the_collector() -> None:
+def spare_the_collector() -> None:
     """Takes all that the worker has so far out of the collector's sight.
 
     Spark has it look through a worker after every task, 50 ms for what was imported: a sixth of a
@@ -261,7 +230,7 @@ def _open_elements(
 ) -> Iterator[Answer]:
     for task in elements:
         volumes = groups[task]
-        yield from _side_by_side(partial(_open, plan, volumes), volumes, _AT_ONCE)
+        yield from side_by_side(partial(_open, plan, volumes), volumes, AT_ONCE)
 
 
 def _open(plan: QueryPlan, volumes: Mapping[int, int], partition: int) -> Answer:
@@ -303,6 +272,6 @@ def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
 def _project(
     at: int, parts: list[bytes], *, plan: StreamPlan, ranges: list[tuple[int, int, int]]
 ) -> Iterator[Answer]:
-    _spare_the_collector()
+    spare_the_collector()
     partition, start, end = ranges[at]
     yield process_stream(plan, partition, start, end, parts)

@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.ingest.ranges import kafka_ranges
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.frames import used_columns
 from holdfast.runtime.health import Health
@@ -28,6 +30,7 @@ from holdfast.runtime.micro_batch import (
     run_project,
     run_stateful,
 )
+from holdfast.runtime.packed_batch import PackedRead, run_packed
 from holdfast.runtime.start import StartPoint, start_point, stream_start
 from holdfast.runtime.topics import QueryTopics, dead_letters
 from holdfast.runtime.turn import Turn
@@ -104,6 +107,10 @@ class QueryRun:
     def stateful(self) -> bool:
         return self.query.stateful
 
+    @property
+    def _packed(self) -> bool:
+        return self.stateful and packs(self.query)
+
     # -- order to hold ------------------------------------------------------------------------
 
     @property
@@ -154,8 +161,8 @@ class QueryRun:
         services.on_reports(self.query, Batch(batch_id, empty), reports, 0.0)
         if start.level is not None:
             _LOG.info("%s: bringing lagging state partitions level", self.query.id)
-            frame = self._bounded(start.level)
-            self._run(frame, Batch(batch_id, start.level))
+            frame = None if self._packed else self._bounded(start.level)
+            self._run(frame, Batch(batch_id, start.level), start.level.start_places().keys())
         return start
 
     def _prepare_stateless(self) -> StartPoint:
@@ -238,28 +245,46 @@ class QueryRun:
     def _guarded(self, frame: DataFrame, batch: Batch) -> None:
         # py4j turns an exception into text on its way to Spark; the first one is kept here.
         try:
-            self._run(frame, batch)
+            self._run(frame, batch, self.done.keys())
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
             raise
 
-    def _run(self, frame: DataFrame, batch: Batch) -> None:
+    def _run(self, frame: DataFrame | None, batch: Batch, known: AbstractSet[Place]) -> None:
+        """Works on a batch.
+
+        Args:
+            frame: what Spark reads of it, unless it is packed.
+            known: topic partitions whose start is told; others begin where their logs do.
+        """
         services = self._services
         began = time.perf_counter()
         beat, held = partial(services.health.beat, self.query.id), self._hold.is_set
         with services.turn.take(beat, held) as ours, self._in_hand:
             if not ours or held():
                 return  # Spark takes the batch for done; its checkpoint is scratch (ADR 2)
-            if self._plan is not None:
-                reports = run_stateful(frame, self._plan, batch, services.cluster)
-            else:
-                assert self._stream_plan is not None
-                reports = run_project(frame, self._stream_plan, batch, services.cluster)
+            reports = self._reports(frame, batch, known)
         self.done = {**self.done, **batch.source.end_places()}
         self.batch_id = batch.batch_id + 1
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
+
+    def _reports(
+        self, frame: DataFrame | None, batch: Batch, known: AbstractSet[Place]
+    ) -> list[TaskReport]:
+        cluster = self._services.cluster
+        if self._plan is not None and self._packed:
+            options = self._options({}, None)
+            start = {p: o for p, o in batch.source.start_places().items() if p in known}
+            read = PackedRead(options, kafka_ranges(options, start, batch.source.end_places()))
+            context = self._services.session.sparkContext
+            return run_packed(context, read, self._plan, batch, cluster)
+        assert frame is not None
+        if self._plan is not None:
+            return run_stateful(frame, self._plan, batch, cluster)
+        assert self._stream_plan is not None
+        return run_project(frame, self._stream_plan, batch, cluster)
 
     def show_progress(self) -> bool:
         """Commits the group's offsets for lag tools; nothing is decided from them.
@@ -297,7 +322,7 @@ class QueryRun:
             named = (c.name for c in first.source.readable)
             return replace(first, columns=tuple(n for n in named if n in wanted))
         packing = None
-        if self.stateful and packs(self.query):
+        if self._packed:
             packing = Packing(self.query, self._settings.state.partitions)
         return replace(first, others=tuple(others), packing=packing)
 

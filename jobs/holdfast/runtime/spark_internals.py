@@ -32,6 +32,7 @@ __all__ = [
     "on_owners",
     "on_state_workers",
     "payload",
+    "shuffled",
 ]
 
 _Work = Callable[[int, list[bytes]], Iterable[Any]]  # what is done with a partition's parts
@@ -139,6 +140,32 @@ def payload(frame: DataFrame, most_rows: int | None = None) -> RDD[bytes]:
     return RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), context, _RAW)
 
 
+def shuffled(
+    rdd: RDD[Any], work: Callable[[int, Iterable[Any]], Iterable[tuple[int, bytes]]], count: int
+) -> RDD[bytes]:
+    """What `work` makes of the partitions: byte arrays, each moved to the partition it names.
+
+    `work` must take all elements: a Python worker that leaves some is not used again.  This is
+    PySpark's own `partitionBy` without its pickled batches of elements.
+    """
+    keyed: Any = rdd.mapPartitionsWithIndex(partial(_addressed, work), preservesPartitioning=True)
+    keyed._bypass_serializer = True
+    jvm: Any = rdd.context._jvm
+    pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
+    moved = pairs.partitionBy(jvm.PythonPartitioner(count, 0))
+    return RDD(jvm.PythonRDD.valueOfPair(moved), rdd.context, _RAW)
+
+
+def _addressed(
+    work: Callable[[int, Iterable[Any]], Iterable[tuple[int, bytes]]],
+    index: int,
+    elements: Iterable[Any],
+) -> Iterator[bytes]:
+    for partition, made in work(index, elements):
+        yield partition.to_bytes(8, "big")
+        yield made
+
+
 def on_owners(
     payloads: RDD[bytes],
     locations: Sequence[str],
@@ -170,7 +197,8 @@ def _on_diagonal(work: _Work, step: int, index: int, parts: Iterable[bytes]) -> 
     return work(index // step, list(parts))
 
 
-def _without_payload(work: _Work, index: int, _places: Iterable[int]) -> Iterable[Any]:
+def _without_payload(work: _Work, index: int, places: Iterable[int]) -> Iterable[Any]:
+    list(places)  # a worker that leaves some of its input is not used again
     return work(index, [])
 
 

@@ -5,6 +5,8 @@ The task that reads Kafka then makes the payload itself (partials, or rows) and 
 partition; Spark moves a few large values instead of every row, and its JVMs touch none of them.
 Any other query takes the way through Spark SQL (`holdfast.runtime.frames`, `row_frames`); both
 put a key into the same state partition.
+
+A blob is an Arrow IPC record batch without schema behind the number of its state partition.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from holdfast.tasks.processors.aggregate_state import (
 )
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.transport.partitioner import state_partitions
-from holdfast.types.ingest import PART, PLACE, Packing
+from holdfast.types.ingest import Packing
 from holdfast.types.topology import (
     OFFSET,
     PARTITION,
@@ -51,7 +53,7 @@ from holdfast.types.topology import (
 
 __all__ = ["Packer", "added", "from_arrow", "packs", "unpacked"]
 
-_SCHEMA = pa.schema([(PLACE, pa.int32()), (PART, pa.binary())])
+_PLACE_BYTES = 8  # little endian; as many as Arrow aligns what follows to
 _ROWS, _BYTES = 100_000, 32 << 20  # what a packer holds before it gives away a piece
 _COLUMN = re.compile(r"`([^`]+)`")
 
@@ -116,49 +118,44 @@ def _name(spark: str) -> str:
 
 
 class Packer:
-    """Makes one input partition's record batches a query's payload, cut by state partition."""
+    """Makes the record batches of a topic partition a query's payload, cut by state partition."""
 
     def __init__(self, packing: Packing, side: int) -> None:
         self._query = packing.query
         self._state_partitions = packing.state_partitions
         self._side = side
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of (state partition, Arrow IPC record batch without schema): `PLACE`, `PART`."""
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
+        """State partitions, each with a blob for it; again and again, a piece at a time."""
         held: list[pa.RecordBatch] = []
         for batch in batches:
             held.append(batch)
             if sum(b.num_rows for b in held) >= _ROWS or sum(b.nbytes for b in held) >= _BYTES:
-                yield self._packed(held)
+                yield from self._packed(held)
                 held = []
         if held:
-            yield self._packed(held)
+            yield from self._packed(held)
 
-    def _packed(self, held: list[pa.RecordBatch]) -> pa.RecordBatch:
+    def _packed(self, held: list[pa.RecordBatch]) -> Iterator[tuple[int, bytes]]:
         rows = pa.concat_batches(held)
         step = self._query.step
         if isinstance(step, AggregateStep):
             made = _aggregated(rows, step)
         else:
             made = _carried(rows, self._query.inputs, self._side)
-        places, parts = _cut(made, self._state_partitions)
-        return pa.record_batch(
-            [pa.array(places, pa.int32()), pa.array(parts, pa.binary())], [PLACE, PART]
-        )
+        return _cut(made, self._state_partitions)
 
 
-def _cut(made: pa.RecordBatch, state_partitions_: int) -> tuple[list[int], list[pa.Buffer]]:
+def _cut(made: pa.RecordBatch, state_partitions_: int) -> Iterator[tuple[int, bytes]]:
     """State partitions in ascending order and the rows of each, which keep theirs."""
     places = state_partitions(made[KEY], state_partitions_)
     order = np.argsort(places.astype(np.uint16), kind="stable")
     ordered = made.take(pa.array(order))
     found, starts = np.unique(places[order], return_index=True)
     bounds = [*starts.tolist(), len(order)]
-    parts = [
-        ordered.slice(start, end - start).serialize().to_pybytes()
-        for start, end in pairwise(bounds)
-    ]
-    return found.tolist(), parts
+    for place, (start, end) in zip(found.tolist(), pairwise(bounds), strict=True):
+        rows = ordered.slice(start, end - start).serialize()
+        yield place, b"".join((place.to_bytes(_PLACE_BYTES, "little"), rows))
 
 
 def _carried(rows: pa.RecordBatch, inputs: Sequence[Input], side: int) -> pa.RecordBatch:
@@ -230,12 +227,12 @@ def _state_keys(rows: pa.RecordBatch, keys: Sequence[KeyExpression]) -> pa.Array
     return state_keys([rows[_name(k.spark)] for k in keys], [k.column.type for k in keys])
 
 
-def unpacked(parts: Sequence[bytes]) -> dict[int, list[pa.Buffer]]:
+def unpacked(blobs: Iterable[bytes]) -> dict[int, list[pa.Buffer]]:
     """What reached a task, by state partition: Arrow IPC record batches without schema."""
-    rows = from_arrow(parts, _SCHEMA)
     found: dict[int, list[pa.Buffer]] = {}
-    for place, part in zip(rows[PLACE].to_pylist(), rows[PART], strict=True):
-        found.setdefault(place, []).append(part.as_buffer())
+    for blob in blobs:
+        place = int.from_bytes(blob[:_PLACE_BYTES], "little")
+        found.setdefault(place, []).append(pa.py_buffer(blob).slice(_PLACE_BYTES))
     return found
 
 

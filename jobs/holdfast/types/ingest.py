@@ -15,9 +15,7 @@ from holdfast.types.topology import Query, Source
 
 __all__ = [
     "DATA_SOURCE",
-    "PACKED",
-    "PART",
-    "PLACE",
+    "PLANNED",
     "IngestOptions",
     "Packing",
     "places_from_spark",
@@ -26,8 +24,8 @@ __all__ = [
 ]
 
 DATA_SOURCE = "holdfast-kafka"  # the name given to spark.readStream.format()
-PLACE, PART = "__place", "__part"
-PACKED = f"`{PLACE}` INT, `{PART}` BINARY"  # Spark DDL of what a `tasks.packing.Packer` gives
+# Spark DDL of a stream whose batches Spark only plans: `runtime.packed_batch` reads them.
+PLANNED = "`__planned` BOOLEAN"
 _OPTION = "ingest"
 
 
@@ -61,7 +59,8 @@ class IngestOptions:
         others: the query's further inputs, in the order of their sides.  All are read as one, in
             batches that are cut together: a column SIDE tells them apart, and the columns of a
             side are called `side_prefix` and their name.
-        packing: give the query's payload, cut by state partition, instead of columns.
+        packing: make the query's payload, cut by state partition, instead of columns; then
+            `reading.read_packed` reads, not Spark.
     """
 
     source: Source

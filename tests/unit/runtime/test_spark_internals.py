@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.spark_internals import no_installed_sources, on_owners, payload
+from holdfast.runtime.spark_internals import (
+    located,
+    no_installed_sources,
+    on_owners,
+    payload,
+    shuffled,
+)
 
 _ROW = pa.schema([("id", pa.int64())])
 
@@ -63,6 +69,26 @@ def test_a_payload_that_is_cut_off_is_not_worked_on(spark: SparkSession, tmp_pat
     finally:
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert [found.name for found in tmp_path.iterdir()] == ["1"]
+
+
+def _made(index: int, elements: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    assert list(elements) == [index]
+    for partition in (0, 3, 0):
+        yield partition, b"%d for %d" % (index, partition)
+
+
+def _sorted_parts(partition: int, parts: list[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    yield partition, sorted(parts)
+
+
+def test_byte_arrays_are_moved_to_the_partitions_they_name(spark: SparkSession) -> None:
+    places = located(spark.sparkContext, ["executor_a_0", "executor_b_1"])
+    owners = ["executor_a_0"] * 4
+    assert on_owners(shuffled(places, _made, 4), owners, _sorted_parts, [0, 1, 3]) == [
+        (0, [b"0 for 0", b"0 for 0", b"1 for 0", b"1 for 0"]),
+        (1, []),
+        (3, [b"0 for 3", b"1 for 3"]),
+    ]
 
 
 def test_owners_of_a_frame_that_is_known_to_be_empty_are_asked_all_the_same(
