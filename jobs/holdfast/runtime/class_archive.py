@@ -19,7 +19,7 @@ import pyspark
 __all__ = ["Role", "archive_folder", "archive_options", "has_archives", "unwanted"]
 
 _SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": neither used nor made
-_FORMAT = 2  # another number makes all archives anew
+_FORMAT = 3  # another number makes all archives anew
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # Mapped to the address it was made for, an archive's pages are the file's, shared by all who read
 # them.  Newer Javas move it elsewhere by default (JDK-8294323) and so write to each of its pages.

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from holdfast.config.settings import PlacementSettings, Settings
 from holdfast.runtime.class_archive import archive_folder, has_archives, unwanted
 from holdfast.runtime.session import spark_session
-from holdfast.runtime.spark_internals import on_owners, payload
+from holdfast.runtime.spark_internals import located, on_owners, payload, shuffled
 
 __all__ = ["make_archives", "start_making"]
 
@@ -99,8 +99,15 @@ def _train(work: Path) -> None:
 def _batch(frame: DataFrame, _batch_id: int) -> None:
     frame.sparkSession.conf.set("spark.sql.shuffle.partitions", "2")
     grouped = frame.where("NOT d").groupBy("k").agg({"v": "sum", "t": "max", "*": "count"})
-    shuffled = payload(grouped)
-    on_owners(shuffled, ["executor_127.0.0.1_0"] * 2, _counted, [0, 1])
+    owners = ["executor_127.0.0.1_0"] * 2
+    blobs = shuffled(located(frame.sparkSession.sparkContext, owners), _blobs, 2)
+    for parts in (payload(grouped), blobs):
+        on_owners(parts, owners, _counted, [0, 1])
+
+
+def _blobs(_index: int, elements: Iterable[int]) -> Iterator[tuple[int, bytes]]:
+    for element in elements:
+        yield element, bytes(_ROWS)
 
 
 def _counted(_partition: int, parts: list[bytes]) -> Iterator[int]:
