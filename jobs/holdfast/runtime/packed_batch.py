@@ -51,29 +51,67 @@ def run_packed(
 ) -> list[TaskReport]:
     """Applies a batch to all state partitions of a query whose batches are packed, exactly once.
 
-    A retry reads the batch again, for the executors that have its state partitions by then.
-
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
     """
+    cut: _Cut | None = None
 
     def attempt(pending: Sequence[int], where: Homes) -> list[Answer]:
-        groups = by_location(pending, where)
-        tasks = {p: task for task, (_, volumes) in enumerate(groups) for p in volumes}
-        blobs = _read(context, read, cluster.locations(), tasks)
-        work = partial(_process_packed, plan=plan, batch=batch, groups=[v for _, v in groups])
-        return on_owners(blobs, [location for location, _ in groups], work, range(len(groups)))
+        nonlocal cut
+        groups = None if cut is None else cut.groups(pending, where)
+        if cut is None or groups is None:
+            cut = _cut(context, read, cluster.locations(), by_location(pending, where))
+            groups = cut.groups(pending, where)
+            assert groups is not None
+        anywhere = next(iter(groups.values()))[0]  # of tasks that have nothing to do any more
+        locations = [groups.get(t, (anywhere, {}))[0] for t in range(cut.count)]
+        volumes = {task: of for task, (_, of) in groups.items()}
+        work = partial(_process_packed, plan=plan, batch=batch, groups=volumes)
+        return on_owners(cut.blobs, locations, work, sorted(groups))
 
     return until_done(plan, cluster, attempt)
 
 
-def _read(
-    context: SparkContext, read: PackedRead, locations: Sequence[str], tasks: Mapping[int, int]
-) -> RDD[bytes]:
-    """Blobs by task; `tasks`: of each state partition, the task that processes it, if one does."""
+@dataclass(frozen=True)
+class _Cut:
+    """A batch that was read, as blobs by task; `tasks`: of each state partition, its task.
+
+    Spark keeps what it has moved, and reads again what is lost with an executor: a retry needs no
+    other cut as long as the state partitions of each task are in one place.
+    """
+
+    blobs: RDD[bytes]
+    tasks: Mapping[int, int]
+
+    @property
+    def count(self) -> int:
+        return len(set(self.tasks.values()))
+
+    def groups(
+        self, pending: Sequence[int], where: Homes
+    ) -> dict[int, tuple[str, dict[int, int]]] | None:
+        """Of each task that has something to do: where, and its state partitions' volumes."""
+        found: dict[int, tuple[str, dict[int, int]]] = {}
+        for partition in pending:
+            volume, location = where[partition]
+            place, volumes = found.setdefault(self.tasks[partition], (location, {}))
+            if place != location:
+                return None
+            volumes[partition] = volume
+        return found
+
+
+def _cut(
+    context: SparkContext,
+    read: PackedRead,
+    locations: Sequence[str],
+    groups: Sequence[tuple[str, Mapping[int, int]]],
+) -> _Cut:
+    """Cuts the batch for the executors that have its state partitions now."""
+    tasks = {p: task for task, (_, volumes) in enumerate(groups) for p in volumes}
     places = [_reader_of(r, locations) for r in read.ranges]
     work = partial(_read_range, read=read, tasks=tasks)
-    return shuffled(located(context, places), work, len(set(tasks.values())))
+    return _Cut(shuffled(located(context, places), work, len(groups)), tasks)
 
 
 def _reader_of(wanted: KafkaRange, locations: Sequence[str]) -> str:
@@ -97,7 +135,7 @@ def _process_packed(
     *,
     plan: QueryPlan,
     batch: Batch,
-    groups: Sequence[Mapping[int, int]],
+    groups: Mapping[int, Mapping[int, int]],
 ) -> Iterator[Answer]:
     spare_the_collector()
     blobs = unpacked(parts)

@@ -86,6 +86,9 @@ _SMALL_HEAP = (
 # of an executor would else compete for its volume and its stores.  Where nothing goes through
 # Spark SQL, one worker reads and keeps state in turns: a process less, 150 MB.
 _SPARK_SQL_ITS_OWN_WORKERS = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
+# Packed batches have one state task for each executor, and all executors are free when it starts:
+# only for one that has gone would Spark wait, and for one that reads more slowly than others.
+_PACKED_WAIT_MS = 300
 # Where a JVM plans, schedules or moves bytes the second compiler only takes cores.
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
@@ -113,9 +116,12 @@ def spark_session(
     for name, value in (_FIXED | (_KUBERNETES if on_kubernetes else {})).items():
         builder = builder.config(name, value)
     requested = _NO_EXECUTORS if on_kubernetes else ""
+    wait_ms = placement.locality_wait_ms
+    if packed:
+        wait_ms = min(wait_ms, _PACKED_WAIT_MS)
     classes = {role: archive(role) if local else "" for role in Role}
     builder = (
-        builder.config("spark.locality.wait", f"{placement.locality_wait_ms}ms")
+        builder.config("spark.locality.wait", f"{wait_ms}ms")
         .config("spark.executor.memory", f"{memory}m")
         .config("spark.driver.memory", f"{placement.driver_memory_mb}m")
         .config("spark.deploy.maxExecutorRetries", "-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 
@@ -41,3 +42,21 @@ def test_a_topic_partition_without_a_start_begins_where_its_log_does() -> None:
         KafkaRange(0, 5, 7),
         KafkaRange(2, 0, 7, fresh=True),
     ]
+
+
+def cut(tasks: dict[int, int]) -> packed_batch._Cut:
+    return packed_batch._Cut(cast("Any", None), tasks)
+
+
+def test_a_retry_uses_the_cut_that_was_made_when_a_volume_has_come_back() -> None:
+    made = cut({0: 0, 1: 1, 2: 0, 3: 1})
+    assert made.count == 2
+    where = {p: (p % 2, ["executor_a_0", "executor_a_7"][p % 2]) for p in range(4)}
+    assert made.groups([1, 3], where) == {1: ("executor_a_7", {1: 1, 3: 1})}
+
+
+def test_a_retry_cuts_anew_when_the_state_partitions_of_a_task_are_in_two_places() -> None:
+    made = cut({0: 0, 1: 1, 2: 0, 3: 1})
+    where = {p: (p, f"executor_a_{p}") for p in range(4)}
+    assert made.groups([1, 3], where) is None
+    assert made.groups([3], where) == {1: ("executor_a_3", {3: 3})}
