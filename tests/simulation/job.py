@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import Retriable
-from holdfast.runtime import micro_batch
+from holdfast.runtime import micro_batch, query_run
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun, Services
@@ -78,8 +78,8 @@ def _read_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
 
 def install_frames(patch: Any) -> None:
     """What Spark SQL would compute; no batch is packed, for there is no shuffle."""
-    patch.setattr(micro_batch, "packs", lambda query: False)
-    patch.setattr(micro_batch, "_AT_ONCE", 1)
+    patch.setattr(query_run, "packs", lambda query: False)
+    patch.setattr(micro_batch, "AT_ONCE", 1)
     patch.setattr(micro_batch, "aggregate_frame", _aggregate_frame)
     patch.setattr(micro_batch, "project_frame", _project_frame)
     patch.setattr(micro_batch, "read_frame", _read_frame)
