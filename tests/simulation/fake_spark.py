@@ -115,7 +115,10 @@ class FakeSpark:
     def on_owners(
         self, payloads: Rdd, locations: Sequence[str], work: _Work, partitions: Sequence[int]
     ) -> list[Any]:
-        calls = {p: partial(_run_to_its_end, work, p, payloads.elements[p]) for p in partitions}
+        def tried(partition: int, parts: list[Any]) -> Iterable[Any]:
+            return work(partition, list(parts))  # each try of a task has its own
+
+        calls = {p: partial(_run_to_its_end, tried, p, payloads.elements[p]) for p in partitions}
         return self._run_all(calls, locations)
 
     def _run_all(

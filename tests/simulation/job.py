@@ -7,20 +7,26 @@ starts again from the commit markers after an error, as `runtime.keep_going` has
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
+import pytest
 from pyspark.sql import DataFrame
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import Retriable
-from holdfast.runtime import micro_batch, query_run
+from holdfast.ingest.ranges import KafkaRange
+from holdfast.runtime import micro_batch, packed_batch, query_run
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.topics import ensure_topics
+from holdfast.tasks.packing import addressed, packs
 from holdfast.tasks.plan import Batch
 from holdfast.types.ids import OffsetRange
+from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import FakeAdmin
@@ -29,7 +35,7 @@ from tests.simulation.fake_spark import Rdd
 from tests.simulation.pairs import pair_rows
 from tests.simulation.statements import decode, partials, projected
 
-__all__ = ["APPLICATION", "Job", "install_frames", "settings_of"]
+__all__ = ["APPLICATION", "Job", "install_frames", "pack", "settings_of"]
 
 APPLICATION = "app"
 _PAUSE_S = 1.0
@@ -76,10 +82,38 @@ def _read_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
     return Rdd(pair_rows(query, frame.by_topic(), partitions))
 
 
-def install_frames(patch: Any) -> None:
-    """What Spark SQL would compute; no batch is packed, for there is no shuffle."""
+def _shuffled(rdd: Rdd, work: Callable[[int, list[int]], Iterator[Any]], count: int) -> Rdd:
+    parts: list[list[bytes]] = [[] for _ in range(count)]
+    for index, element in enumerate(rdd.elements):
+        for task, blob in work(index, [element]):
+            parts[task].append(blob)
+    return Rdd(parts)
+
+
+def _read_packed(
+    kafka: FakeKafka, options: IngestOptions, wanted: KafkaRange
+) -> Iterator[tuple[int, bytes]]:
+    assert options.packing is not None
+    topic = options.inputs[wanted.side].source.topic
+    entries = kafka.log(topic, wanted.partition).visible(wanted.start, wanted.end, 1 << 30)
+    records = decode(wanted.partition, entries, tombstones=False)
+    shares = partials(options.packing.query, records, options.packing.state_partitions)
+    for place, parts in enumerate(shares):
+        yield from ((place, addressed(place, part)) for part in parts)
+
+
+def pack(patch: pytest.MonkeyPatch) -> None:
+    """Batches of aggregates are packed from here on, where the engine packs them."""
+    patch.setattr(query_run, "packs", lambda query: not query.inputs and packs(query))
+
+
+def install_frames(patch: Any, kafka: FakeKafka) -> None:
+    """What Spark SQL or executors would read; no batch is packed but after `pack`."""
     patch.setattr(query_run, "packs", lambda query: False)
-    patch.setattr(micro_batch, "AT_ONCE", 1)
+    for module in (micro_batch, packed_batch):
+        patch.setattr(module, "AT_ONCE", 1)
+    patch.setattr(packed_batch, "shuffled", _shuffled)
+    patch.setattr(packed_batch, "read_packed", partial(_read_packed, kafka))
     patch.setattr(micro_batch, "aggregate_frame", _aggregate_frame)
     patch.setattr(micro_batch, "project_frame", _project_frame)
     patch.setattr(micro_batch, "read_frame", _read_frame)

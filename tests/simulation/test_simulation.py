@@ -10,12 +10,17 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
+from holdfast.runtime import packed_batch
 from holdfast.tasks.steps import Step
 from tests.simulation.faults import Kind
+from tests.simulation.job import pack
 from tests.simulation.pairs import PAIRS
 from tests.simulation.shrink import part_of, shrunk
 from tests.simulation.summary import SUMMARY
@@ -108,6 +113,33 @@ def test_every_history_of_a_join_ends_with_a_valid_verdict() -> None:
     assert not failed, failed
     if seeds >= _SEEDS // 4:
         assert min(tally.crashes().values()) >= 2, tally
+
+
+def test_every_history_of_packed_batches_ends_with_a_valid_verdict() -> None:
+    """A task has all state partitions of an executor, and a retry what was read before."""
+    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 2
+    tally, failed, seen = _Tally(), {}, Counter[str]()
+
+    def packed(patch: pytest.MonkeyPatch) -> None:
+        pack(patch)
+        for name in ("_cut", "on_owners"):
+            real = getattr(packed_batch, name)
+            patch.setattr(packed_batch, name, partial(_counted, seen, name, real))
+
+    for seed in range(first, first + seeds):
+        outcome = simulate(history_of(seed), packed)
+        tally.add(outcome)
+        if outcome.failure:
+            failed[seed] = outcome.failure
+    assert not failed, failed
+    if seeds >= _SEEDS // 2:
+        assert min(tally.crashes().values()) >= _CRASHES_MIN // 2, tally
+        assert seen["on_owners"] > seen["_cut"] > seeds, seen
+
+
+def _counted(seen: Counter[str], name: str, real: Callable[..., Any], *args: Any) -> Any:
+    seen[name] += 1
+    return real(*args)
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from holdfast.errors import OffsetOverlap
-from holdfast.runtime import cluster, micro_batch
+from holdfast.runtime import cluster, micro_batch, packed_batch
 from tests.simulation.fake_spark import DriverDied, FakeSpark
 from tests.simulation.job import Job
 from tests.simulation.world import History, World, history_of
@@ -70,7 +70,9 @@ class _TwoJobs(World):
         for module in (cluster, micro_batch):
             self._patch.setattr(module, "located", spark.located)
             self._patch.setattr(module, "on_state_workers", spark.on_state_workers)
-        self._patch.setattr(micro_batch, "on_owners", spark.on_owners)
+        for module in (micro_batch, packed_batch):
+            self._patch.setattr(module, "on_owners", spark.on_owners)
+        self._patch.setattr(packed_batch, "located", spark.located)
         self._patch.setattr(cluster, "executors", spark.executors)
 
 

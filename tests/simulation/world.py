@@ -100,7 +100,7 @@ class World:
         self._disk = Disk(random.Random(f"disk {history.seed}"))
         self._spark = self._new_spark()
         install(patch, self._clock, self._kafka, self._disk, self._spark, self._observe)
-        install_frames(patch)
+        install_frames(patch, self._kafka)
         pairs = history.statement == PAIRS
         self._topology = pairs_topology() if pairs else statements.topology(history.statement)
         self._query = self._topology.queries[0]

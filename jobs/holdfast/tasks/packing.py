@@ -51,7 +51,7 @@ from holdfast.types.topology import (
     WindowKind,
 )
 
-__all__ = ["Packer", "added", "from_arrow", "packs", "unpacked"]
+__all__ = ["Packer", "added", "addressed", "from_arrow", "packs", "unpacked"]
 
 _PLACE_BYTES = 8  # little endian; as many as Arrow aligns what follows to
 _ROWS, _BYTES = 100_000, 32 << 20  # what a packer holds before it gives away a piece
@@ -155,7 +155,12 @@ def _cut(made: pa.RecordBatch, state_partitions_: int) -> Iterator[tuple[int, by
     bounds = [*starts.tolist(), len(order)]
     for place, (start, end) in zip(found.tolist(), pairwise(bounds), strict=True):
         rows = ordered.slice(start, end - start).serialize()
-        yield place, b"".join((place.to_bytes(_PLACE_BYTES, "little"), rows))
+        yield place, addressed(place, rows)
+
+
+def addressed(place: int, rows: pa.Buffer | bytes) -> bytes:
+    """A blob: a record batch for a state partition."""
+    return b"".join((place.to_bytes(_PLACE_BYTES, "little"), rows))
 
 
 def _carried(rows: pa.RecordBatch, inputs: Sequence[Input], side: int) -> pa.RecordBatch:
