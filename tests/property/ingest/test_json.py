@@ -131,6 +131,14 @@ def _plain(column: Any) -> Any:
     return column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
 
 
+def as_the_slow_way(found: Sequence[Any], columns: list[Column], payloads: list[bytes]) -> None:
+    exact = SlowJson(columns, unwrapped=False).decode(payloads)
+    assert not exact.bad
+    assert not exact.nulls
+    assert rows(found) == rows(exact.columns)
+    assert [c.type for c in found] == [c.type.arrow() for c in columns]
+
+
 @pytest.mark.parametrize("schema", SCHEMAS)
 @given(payloads=_mostly_sound | _payloads)
 @example(payloads=[b'{"a":1}{"a":2}', b'{"a":{}'])
@@ -159,11 +167,7 @@ def test_what_the_fast_way_accepts_the_slow_way_reads_alike(
     event("fast" if found is not None else "slow")
     if found is None:
         return
-    exact = SlowJson(columns, unwrapped=False).decode(payloads)
-    assert not exact.bad
-    assert not exact.nulls
-    assert rows(found) == rows(exact.columns)
-    assert [c.type for c in found] == [c.type.arrow() for c in columns]
+    as_the_slow_way(found, columns, payloads)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -229,10 +233,6 @@ def test_what_is_cut_out_of_records_alike_is_what_the_slow_way_reads(
     event("cut" if found is not None else "refused")
     if found is None:
         return
-    exact = SlowJson(columns, unwrapped=False).decode(payloads)
-    assert not exact.bad
-    assert not exact.nulls
-    assert rows(found) == rows(exact.columns)
-    assert [c.type for c in found] == [c.type.arrow() for c in columns]
+    as_the_slow_way(found, columns, payloads)
     for column in found:
         column.validate(full=True)
