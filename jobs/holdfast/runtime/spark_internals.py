@@ -125,18 +125,13 @@ def activate(session: SparkSession) -> None:
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
-def payload(frame: DataFrame, most_rows: int | None = None) -> RDD[bytes]:
+def payload(frame: DataFrame) -> RDD[bytes]:
     """The frame as Arrow IPC record batches without schema, none or several per partition.
 
     They stay the bytes they are.  In any collection Java would pickle them, which makes a text of
     every byte and decodes it again in Python: half of what executors' JVMs had to do.
-
-    Args:
-        most_rows: of a record batch; sets it for all that the frame's session does later.
     """
     context: SparkContext = frame.sparkSession.sparkContext
-    if most_rows is not None:
-        frame.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", most_rows)
     return RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), context, _RAW)
 
 

@@ -21,6 +21,7 @@ from holdfast.runtime.spark_internals import (
 )
 
 _ROW = pa.schema([("id", pa.int64())])
+_MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def test_a_payload_stays_the_bytes_it_is(spark: SparkSession) -> None:
@@ -39,12 +40,13 @@ def _told(partition: int, parts: list[bytes]) -> Iterator[tuple[int, list[int]]]
 
 def test_a_partition_meets_its_owner_however_many_batches_it_has(spark: SparkSession) -> None:
     try:
+        spark.conf.set(_MOST_ROWS, 2)
         frame = spark.range(0, 6, 1, 3).where("id < 2 OR id = 5")  # none is in the second
         wide = frame.union(spark.range(10, 15, 1, 1))  # three batches
         places = ["executor_a_0", "executor_a_1", "executor_b_0", "executor_c_0"]
-        found = on_owners(payload(wide, 2), places, _told, [3, 1, 2, 0])
+        found = on_owners(payload(wide), places, _told, [3, 1, 2, 0])
     finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+        spark.conf.unset(_MOST_ROWS)
     assert found == [(3, [10, 11, 12, 13, 14]), (1, []), (2, [5]), (0, [0, 1])]
 
 
@@ -56,18 +58,17 @@ def _noted(folder: str, partition: int, parts: list[bytes]) -> Iterator[int]:
 def test_a_payload_that_is_cut_off_is_not_worked_on(spark: SparkSession, tmp_path: Path) -> None:
     """What Spark's own serializers do: the first part would be committed as if it were all."""
     try:
+        spark.conf.set(_MOST_ROWS, 2)
         failing = spark.range(0, 8, 1, 2).selectExpr(
             "IF(id = 3, CAST(raise_error('gone') AS BIGINT), id) AS id"
         )
         with pytest.raises(PySparkException, match="gone"):
-            on_owners(
-                payload(failing, 2), ["executor_a_0"] * 2, partial(_noted, str(tmp_path)), [0]
-            )
+            on_owners(payload(failing), ["executor_a_0"] * 2, partial(_noted, str(tmp_path)), [0])
         assert not list(tmp_path.iterdir())
         work = partial(_noted, str(tmp_path))
         assert on_owners(payload(failing), ["executor_a_0"] * 2, work, [1]) == [2]
     finally:
-        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+        spark.conf.unset(_MOST_ROWS)
     assert [found.name for found in tmp_path.iterdir()] == ["1"]
 
 
