@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 _Work = Callable[[int, list[bytes]], Iterable[Any]]  # what is done with a partition's parts
+# What makes byte arrays of elements, each beside the number of the partition that it is for.
+_Making = Callable[[int, Iterable[Any]], Iterable[tuple[int, bytes]]]
 _PICKLED = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
 _RAW = NoOpSerializer()
 
@@ -135,9 +137,7 @@ def payload(frame: DataFrame) -> RDD[bytes]:
     return RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), context, _RAW)
 
 
-def shuffled(
-    rdd: RDD[Any], work: Callable[[int, Iterable[Any]], Iterable[tuple[int, bytes]]], count: int
-) -> RDD[bytes]:
+def shuffled(rdd: RDD[Any], work: _Making, count: int) -> RDD[bytes]:
     """What `work` makes of the partitions: byte arrays, each moved to the partition it names.
 
     `work` must take all elements: a Python worker that leaves some is not used again.  This is
@@ -151,11 +151,7 @@ def shuffled(
     return RDD(jvm.PythonRDD.valueOfPair(moved), rdd.context, _RAW)
 
 
-def _addressed(
-    work: Callable[[int, Iterable[Any]], Iterable[tuple[int, bytes]]],
-    index: int,
-    elements: Iterable[Any],
-) -> Iterator[bytes]:
+def _addressed(work: _Making, index: int, elements: Iterable[Any]) -> Iterator[bytes]:
     for partition, made in work(index, elements):
         yield partition.to_bytes(8, "big")
         yield made

@@ -131,12 +131,19 @@ def _plain(column: Any) -> Any:
     return column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
 
 
-def as_the_slow_way(found: Sequence[Any], columns: list[Column], payloads: list[bytes]) -> None:
+def held_to_the_slow_way(
+    found: Sequence[Any] | None, columns: list[Column], payloads: list[bytes]
+) -> None:
+    event("accepted" if found is not None else "refused")
+    if found is None:
+        return
     exact = SlowJson(columns, unwrapped=False).decode(payloads)
     assert not exact.bad
     assert not exact.nulls
     assert rows(found) == rows(exact.columns)
     assert [c.type for c in found] == [c.type.arrow() for c in columns]
+    for column in found:
+        column.validate(full=True)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -164,10 +171,7 @@ def test_what_the_fast_way_accepts_the_slow_way_reads_alike(
     fast = fast_json(columns)
     assert fast is not None
     found = fast.decode(payloads) if payloads else None
-    event("fast" if found is not None else "slow")
-    if found is None:
-        return
-    as_the_slow_way(found, columns, payloads)
+    held_to_the_slow_way(found, columns, payloads)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -196,8 +200,9 @@ def test_what_producers_write_goes_the_fast_way(payloads: list[bytes]) -> None:
         assert fast.decode(payloads) is not None
 
 
-_NUMBER_LIKE = ["0", "7", "-7", "12.5", "-0.25", "1700000000000", *_NUMBERS]
-_TEXT_LIKE = ['"x"', '""', '"é😀"', '"{}[],:"', '"null"', '" 1 "', *_TEXTS]
+_NUMBER_LIKE = ["0", "7", "-7", "12.5", "-0.25", "1700000000000"]
+_TEXT_LIKE = ['"x"', '""', '"é😀"', '"{}[],:"', '"null"', '" 1 "']
+_ANY = [*_NUMBER_LIKE, *_NUMBERS, *_TEXT_LIKE, *_TEXTS]
 _FIXED = ["true", "null", "[]", '{"a":1}', '{"y":"a"}', "[true, null]", '["q", "r"]']
 
 
@@ -205,7 +210,7 @@ _FIXED = ["true", "null", "[]", '{"a":1}', '{"y":"a"}', "[true, null]", '["q", "
 def _alike(draw: st.DrawFn) -> list[bytes]:
     """Records of one program, twenty of a few, and perhaps one that is otherwise."""
     names = draw(st.lists(st.sampled_from(['"a"', '"A"', '"b"', '"c"', '"é"', '""']), max_size=4))
-    kinds = [draw(st.sampled_from([_NUMBER_LIKE[:6], _TEXT_LIKE[:6]])) for _ in names]
+    kinds = [draw(st.sampled_from([_NUMBER_LIKE, _TEXT_LIKE])) for _ in names]
     fixed = [draw(st.none() | st.sampled_from(_FIXED)) for _ in names]
     colon, comma = draw(st.sampled_from([":", ": ", " : "])), draw(st.sampled_from([",", ", "]))
 
@@ -216,7 +221,7 @@ def _alike(draw: st.DrawFn) -> list[bytes]:
 
     rows = [record(kinds) for _ in range(4)] * 5
     if draw(st.booleans()):
-        other = record([_NUMBER_LIKE + _TEXT_LIKE] * len(names)) if draw(st.booleans()) else None
+        other = record([_ANY] * len(names)) if draw(st.booleans()) else None
         rows[draw(st.integers(0, 19))] = draw(_damaged()) if other is None else other
     return rows
 
@@ -229,10 +234,4 @@ def test_what_is_cut_out_of_records_alike_is_what_the_slow_way_reads(
     columns = SCHEMAS[schema]
     shaped = shaped_json(columns)
     assert shaped is not None
-    found = shaped.decode(payloads)
-    event("cut" if found is not None else "refused")
-    if found is None:
-        return
-    as_the_slow_way(found, columns, payloads)
-    for column in found:
-        column.validate(full=True)
+    held_to_the_slow_way(shaped.decode(payloads), columns, payloads)

@@ -89,9 +89,9 @@ class _Shape:
             if token is None or not shape._takes(token):
                 return None
             at = token.end()
-        # Quotes say where a literal is; the last one is at the end.
-        anchored = all(b'"' in literal for literal in shape.literals[:-1])
-        return shape if anchored and any(b'"' in literal for literal in shape.literals) else None
+        # Quotes say where a literal is; the last of several is at the end.
+        anchored = shape.literals[:-1] or shape.literals
+        return shape if all(b'"' in literal for literal in anchored) else None
 
     def _takes(self, token: re.Match[bytes]) -> bool:
         """Adds the next token of the record; False if it must not be there."""
