@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource
 
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
+from holdfast.runtime.caught_up import CaughtUp
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.endpoint import health_pages, serve
 from holdfast.runtime.health import Health
@@ -33,7 +34,6 @@ from holdfast.runtime.watch import Watch
 from holdfast.state.orders import OrderBook
 from holdfast.tasks.packing import packs
 from holdfast.transport.admin import Admin
-from holdfast.types.ids import Place
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
 
@@ -139,7 +139,7 @@ def _drive(
         if stop.is_set():
             return
         looks.steering.look(runs)  # who sees its first results may give orders
-        targets = {r.query.id: watch.ends(r) for r in runs if not r.held}
+        goal = CaughtUp(watch) if stop_when_caught_up else None
         health.serving()
         keep_going = KeepGoing(runs, stop, health, services.settings.retry_timeout_ms / 1000)
         while not stop.wait(_POLL_S):
@@ -148,7 +148,7 @@ def _drive(
             watch.observe(runs)
             _show_progress(runs)
             purge.look(runs)
-            if stop_when_caught_up and _level(runs, targets, watch):
+            if goal is not None and goal.reached(runs):
                 _LOG.info("Caught up with every topic as it was at the start")
                 return
     finally:
@@ -173,22 +173,6 @@ def _start(
     board.state(JobState.RUNNING)
     health.phase("starting the streams")
     start_streams(starting, stop)
-
-
-def _level(
-    runs: Sequence[QueryRun], targets: Mapping[str, Mapping[Place, int]], watch: Watch
-) -> bool:
-    """Has every query that runs read what was there at the start, and what others made of it?
-
-    A query comes after those whose results it reads, so that these have been looked at before.
-    """
-    made = {run_.query.sink.topic for run_ in runs}
-    return all(
-        run_.caught_up(targets.get(run_.query.id, {}))
-        and run_.caught_up(watch.written(made.intersection(run_.source_topics)))
-        for run_ in runs
-        if not run_.held
-    )
 
 
 def _show_progress(runs: list[QueryRun]) -> None:

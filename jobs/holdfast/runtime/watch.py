@@ -42,9 +42,8 @@ class Watch:
         self._letters = RecordCount(settings.client(), dead_letters(settings)) if keeps else None
         self._next = 0.0
 
-    def ends(self, run_: QueryRun) -> dict[Place, int]:
-        """Read-committed end offsets of the query's source topics."""
-        topics = run_.source_topics
+    def ends(self, topics: Iterable[str]) -> dict[Place, int]:
+        """Read-committed end offsets of topics."""
         return {(t, p): end for t in topics for p, (_, end) in self._admin.bounds(t).items()}
 
     def written(self, topics: Iterable[str]) -> dict[Place, int]:
@@ -69,7 +68,8 @@ class Watch:
             for run_ in runs:
                 if run_.held and not run_.done:
                     continue  # since the start: nobody has asked how far it is
-                level = self._health.observe(run_.query.id, dict(run_.done), self.ends(run_))
+                ends = self.ends(run_.source_topics)
+                level = self._health.observe(run_.query.id, dict(run_.done), ends)
                 self._metrics.lag(run_.query, level.lag)
             if self._letters is not None:
                 self._metrics.dead_letters(self._letters.count())
