@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import Retriable
 from holdfast.ingest.ranges import KafkaRange
-from holdfast.runtime import micro_batch, packed_batch, query_run
+from holdfast.runtime import inputs, micro_batch, packed_batch
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun, Services
@@ -104,12 +104,12 @@ def _read_packed(
 
 def pack(patch: pytest.MonkeyPatch) -> None:
     """Batches of aggregates are packed from here on, where the engine packs them."""
-    patch.setattr(query_run, "packs", lambda query: not query.inputs and packs(query))
+    patch.setattr(inputs, "packs", lambda query: not query.inputs and packs(query))
 
 
 def install_frames(patch: Any, kafka: FakeKafka) -> None:
     """What Spark SQL or executors would read; no batch is packed but after `pack`."""
-    patch.setattr(query_run, "packs", lambda query: False)
+    patch.setattr(inputs, "packs", lambda query: False)
     for module in (micro_batch, packed_batch):
         patch.setattr(module, "AT_ONCE", 1)
     patch.setattr(packed_batch, "shuffled", _shuffled)
@@ -153,7 +153,8 @@ class Job:
         frames = cast("Any", Frame(kafka, OffsetRange.of(query.source.topic, {}, {})))
         any_admin = cast("Any", admin)
         services = Services(
-            session=frames,
+            context=frames.sparkContext,
+            sql=lambda: frames,
             settings=settings,
             admin=any_admin,
             cluster=Cluster(frames.sparkContext, settings, "state"),
@@ -219,7 +220,7 @@ class Job:
             return not self.run.show_progress()
         source = OffsetRange.over(topics, start, end)
         frame = cast("DataFrame", Frame(self._kafka, source))
-        self.run._guarded(frame, Batch(self.run.batch_id, source))
+        self.run._guarded(frame, Batch(self.run.batch_id, source), lambda: self.run.held)
         return True
 
     def _upto(self, start: int, high: int) -> int:

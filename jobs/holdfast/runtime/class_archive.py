@@ -1,7 +1,7 @@
 """Archives of the classes that Spark's processes load (JEP 350): they start in half the time.
 
-There are two, of a driver and of an executor, in the user's cache folder, for one Java and one
-PySpark (`holdfast.runtime.class_training` makes them, once).  Java looks whether an archive fits;
+There is one for each role, in the user's cache folder, for one Java and one PySpark
+(`holdfast.runtime.class_training` makes them, once).  Java looks whether an archive fits;
 one that does not, or is gone, it does without.
 """
 
@@ -19,7 +19,7 @@ import pyspark
 __all__ = ["Role", "archive_folder", "archive_options", "has_archives", "unwanted"]
 
 _SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": neither used nor made
-_FORMAT = 3  # another number makes all archives anew
+_FORMAT = 4  # another number makes all archives anew
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # Mapped to the address it was made for, an archive's pages are the file's, shared by all who read
 # them.  Newer Javas move it elsewhere by default (JDK-8294323) and so write to each of its pages.
@@ -32,6 +32,7 @@ class Role(StrEnum):
     """The kinds of Spark's processes: each loads classes of its own."""
 
     DRIVER = "driver"
+    PACKED_DRIVER = "packed-driver"  # no Spark SQL: half the classes, half the memory
     EXECUTOR = "executor"
 
 

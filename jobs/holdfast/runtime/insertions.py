@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -31,9 +31,15 @@ _ENDED_S = 20.0
 
 
 def write_insertions(
-    session: SparkSession, admin: Admin, settings: Settings, insertions: Sequence[Insertion]
+    sql: Callable[[], SparkSession],
+    admin: Admin,
+    settings: Settings,
+    insertions: Sequence[Insertion],
 ) -> int:
     """Writes those that were not written before, in their order, all or none.
+
+    Args:
+        sql: Spark SQL, which knows what their expressions are.
 
     Returns:
         How many were written now.
@@ -57,7 +63,7 @@ def write_insertions(
         admin.await_ended(marks, 0, _ENDED_S)
         written = _written(settings, marks)
         new = {n: i for n, i in insertion_names(insertions).items() if n not in written}
-        records = [inserted(session, insertion) for insertion in new.values()]
+        records = [inserted(sql(), insertion) for insertion in new.values()]
         if records:
             _write(producer, marks, list(new), records, counts)
     finally:

@@ -6,11 +6,12 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
@@ -26,7 +27,7 @@ from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.purge import Purge
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
-from holdfast.runtime.session import is_local, spark_session
+from holdfast.runtime.session import is_local, spark_context, sql_session
 from holdfast.runtime.start_streams import start_streams
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
@@ -71,15 +72,18 @@ def run(
         admin = Admin(settings.client())
         admin.wait_ready(30.0)
         topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
-        with _spark(settings, topology, stop) as session:
-            session.dataSource.register(data_source)
-            write_insertions(session, admin, settings, topology.insertions)
+        packed = all(map(packs, topology.queries))
+        with _spark(settings, stop, packed=packed) as context:
+            sql = cache(partial(_sql, context, data_source))
+            if not packed:
+                sql()
+            write_insertions(sql, admin, settings, topology.insertions)
             state_dir = str(Path(settings.state.dir or Path(settings.home, "state")).resolve())
-            cluster = Cluster(session.sparkContext, settings, state_dir)
+            cluster = Cluster(context, settings, state_dir)
             board.attach(cluster)
             internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
             services = Services(
-                session, settings, admin, cluster, state_dir, board.observe, health,
+                context, sql, settings, admin, cluster, state_dir, board.observe, health,
                 internal_topics=internal,
             )  # fmt: skip
             runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
@@ -104,14 +108,20 @@ def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scorebo
 
 
 @contextmanager
-def _spark(settings: Settings, topology: Topology, stop: threading.Event) -> Iterator[SparkSession]:
-    session = spark_session(settings, packed=all(map(packs, topology.queries)))
+def _spark(settings: Settings, stop: threading.Event, *, packed: bool) -> Iterator[SparkContext]:
+    context = spark_context(settings, packed=packed)
     # After Spark, whose own handlers would otherwise replace these.
     _on_signals(stop)
     try:
-        yield session
+        yield context
     finally:
-        _stop(session)
+        _stop(context)
+
+
+def _sql(context: SparkContext, data_source: type[DataSource]) -> SparkSession:
+    session = sql_session(context)
+    session.dataSource.register(data_source)
+    return session
 
 
 @dataclass(frozen=True)
@@ -135,10 +145,9 @@ def _drive(
     purge = Purge(services.admin, services.internal_topics)
     try:
         looks.steering.at_start(runs)
-        _start(runs, health, looks.board, stop)
+        _start(runs, health, looks, stop)
         if stop.is_set():
             return
-        looks.steering.look(runs)  # who sees its first results may give orders
         goal = CaughtUp(watch) if stop_when_caught_up else None
         health.serving()
         keep_going = KeepGoing(runs, stop, health, services.settings.retry_timeout_ms / 1000)
@@ -158,21 +167,21 @@ def _drive(
         purge.delete(runs)
 
 
-def _start(
-    runs: Sequence[QueryRun], health: Health, board: Scoreboard, stop: threading.Event
-) -> None:
+def _start(runs: Sequence[QueryRun], health: Health, looks: _Looks, stop: threading.Event) -> None:
     """Prepares and starts every query that shall run."""
     starting = [run_ for run_ in runs if not run_.held]
-    if starting:  # the driver is idle while executors start and open stores
-        threading.Thread(target=starting[0].rehearse, name="rehearsal", daemon=True).start()
+    for run_ in [run_ for run_ in starting if not run_.packed][:1]:
+        # The driver is idle while executors start and open stores.
+        threading.Thread(target=run_.rehearse, name="rehearsal", daemon=True).start()
     for number, run_ in enumerate(starting, 1):
         if stop.is_set():
             return
         health.phase(f"restoring {run_.query.id}, query {number} of {len(starting)}")
         run_.prepare()
-    board.state(JobState.RUNNING)
+    looks.board.state(JobState.RUNNING)
     health.phase("starting the streams")
-    start_streams(starting, stop)
+    looks.steering.look(runs)  # who sees its first results may give orders
+    start_streams([run_ for run_ in starting if not run_.held], stop)
 
 
 def _show_progress(runs: list[QueryRun]) -> None:
@@ -188,13 +197,12 @@ def _stop_streams(runs: list[QueryRun], services: Services) -> None:
     with services.turn.last(_FINISH_S):
         for run_ in runs:
             if run_.streaming is not None:
-                with suppress(PySparkException):
-                    run_.streaming.stop()
+                run_.streaming.stop()
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(context: SparkContext) -> None:
     try:
-        session.stop()
+        context.stop()
     except Exception as error:  # noqa: BLE001 - Spark's JVM may be gone already; stopping must not hide why
         _LOG.debug("Spark did not stop cleanly: %s", error)
 

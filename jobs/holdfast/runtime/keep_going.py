@@ -56,7 +56,8 @@ class KeepGoing:
                 continue
             cause = from_spark(run_.query.id, error)
             # A batch raises a Holdfast error itself only when its own retries are used up.
-            if isinstance(error, HoldfastError) or not isinstance(cause, Retriable):
+            given_up = error is run_.failure and isinstance(error, HoldfastError)
+            if given_up or not isinstance(cause, Retriable):
                 raise cause from error
             self._start_again(run_, cause)
 

@@ -1,6 +1,6 @@
 """A packed batch: executors read Kafka, pack what they read, and keep the state.
 
-Spark plans the batch (which offsets) and moves the blobs; nothing of it is a row of Spark SQL.
+Spark moves the blobs; nothing of it is a row of Spark SQL, which does not even plan it (ADR 30).
 Each topic partition is read by the same executor batch after batch, whose consumer has fetched
 ahead, and each executor has one task for all of its state partitions (ADR 19).
 """

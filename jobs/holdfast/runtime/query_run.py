@@ -8,21 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from pyspark.errors import PySparkException
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.ingest.planner import Planner
 from holdfast.ingest.ranges import kafka_ranges
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.frames import used_columns
 from holdfast.runtime.health import Health
+from holdfast.runtime.inputs import Inputs
 from holdfast.runtime.micro_batch import (
     offsets_of_batch,
     open_stores,
@@ -32,15 +31,15 @@ from holdfast.runtime.micro_batch import (
 )
 from holdfast.runtime.packed_batch import PackedRead, run_packed
 from holdfast.runtime.start import StartPoint, start_point, stream_start
-from holdfast.runtime.topics import QueryTopics, dead_letters
+from holdfast.runtime.streams import PlannedStream, SparkStream, Stream
+from holdfast.runtime.topics import QueryTopics
 from holdfast.runtime.turn import Turn
 from holdfast.state.source_progress import Of, progress_of
-from holdfast.tasks.packing import packs
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, consumer_group, stream_transactional_id
-from holdfast.types.ingest import DATA_SOURCE, IngestOptions, Packing
+from holdfast.types.ingest import DATA_SOURCE
 from holdfast.types.topology import Query
 
 __all__ = ["QueryRun", "Services"]
@@ -52,7 +51,8 @@ _LOG = logging.getLogger(__name__)
 class Services:
     """What all queries of a job share."""
 
-    session: SparkSession
+    context: SparkContext
+    sql: Callable[[], SparkSession]
     settings: Settings
     admin: Admin
     cluster: Cluster
@@ -69,7 +69,7 @@ class QueryRun:
     def __init__(self, services: Services, query: Query, topics: QueryTopics) -> None:
         self.query = query
         self.failure: BaseException | None = None
-        self.streaming: StreamingQuery | None = None
+        self.streaming: Stream | None = None
         self.done: dict[Place, int] = {}
         # Each once: a self-join has one topic on both sides.
         self.source_topics = tuple(dict.fromkeys(s.topic for s in query.sources))
@@ -93,6 +93,10 @@ class QueryRun:
                 topics.sink.partitions,
                 services.state_dir,
             )
+        progress_topic = topics.progress.name if topics.progress else ""
+        self._inputs = Inputs(query, services.settings, progress_topic)
+        # Of packed batches: the ranges are told batch by batch, the rest once.
+        self._all = self._inputs.options({})
         self._stream_plan: StreamPlan | None = None
         if topics.progress is not None and not self.stateful:
             progress = topics.progress
@@ -108,8 +112,9 @@ class QueryRun:
         return self.query.stateful
 
     @property
-    def _packed(self) -> bool:
-        return self.stateful and packs(self.query)
+    def packed(self) -> bool:
+        """Whether its rows pass Spark SQL by."""
+        return self._inputs.packed
 
     # -- order to hold ------------------------------------------------------------------------
 
@@ -129,8 +134,7 @@ class QueryRun:
         self._in_hand.release()  # whoever takes it from now on sees the order
         streaming, self.streaming = self.streaming, None
         if streaming is not None:
-            with suppress(PySparkException):
-                streaming.stop()
+            streaming.stop()
         return True
 
     def release(self) -> None:
@@ -148,7 +152,7 @@ class QueryRun:
     def _prepare_stateful(self) -> StartPoint:
         plan, services = self._plan, self._services
         assert plan is not None
-        reports = open_stores(plan, services.cluster, services.session.sparkContext)
+        reports = open_stores(plan, services.cluster, services.context)
         start = start_point(
             self.query.id,
             [r.marker for r in sorted(reports, key=lambda r: r.partition)],
@@ -161,8 +165,9 @@ class QueryRun:
         services.on_reports(self.query, Batch(batch_id, empty), reports, 0.0)
         if start.level is not None:
             _LOG.info("%s: bringing lagging state partitions level", self.query.id)
-            frame = None if self._packed else self._bounded(start.level)
-            self._run(frame, Batch(batch_id, start.level), start.level.start_places().keys())
+            frame = None if self.packed else self._bounded(start.level)
+            known = start.level.start_places().keys()
+            self._run(frame, Batch(batch_id, start.level), known, self._hold.is_set)
         return start
 
     def _prepare_stateless(self) -> StartPoint:
@@ -203,12 +208,12 @@ class QueryRun:
         return {(t, p): offset for t, found in committed.items() for p, offset in found.items()}
 
     def rehearse(self) -> None:
-        """Plans an empty batch, so that Spark's driver has all of it loaded for the first one.
+        """Plans an empty batch, so that Spark SQL has all of it loaded for the first one.
 
         For a thread of its own while `prepare` waits for executors; what fails here fails again
         where it is told.
         """
-        if self._plan is None:
+        if self._plan is None or self.packed:
             return
         nothing = {(topic, 0): 0 for topic in self.source_topics}
         try:
@@ -221,20 +226,40 @@ class QueryRun:
     # -- batches -----------------------------------------------------------------------------
 
     def stream(self) -> None:
-        """Starts Spark's streaming query from where `prepare` found the job."""
+        """Starts the stream of batches from where `prepare` found the job."""
         self.failure = None
+        self.streaming = self._planned() if self.packed else self._of_spark()
+
+    def _planned(self) -> Stream:
+        planner = Planner(self._all)
+        topics = self.source_topics
+
+        def plan() -> OffsetRange | None:
+            begin = self.done
+            end = planner.end(begin)
+            start = {place: begin.get(place, 0) for place in end}
+            return None if start == end else OffsetRange.over(topics, start, end)
+
+        def work(source: OffsetRange, stopped: Callable[[], bool]) -> None:
+            self._guarded(None, Batch(self.batch_id, source), stopped)
+
+        interval_s = self._services.settings.ingest.trigger_interval_ms / 1000
+        return PlannedStream(self.query.id, plan, work, interval_s)
+
+    def _of_spark(self) -> Stream:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         settings = self._services.settings
-        reader = self._services.session.readStream.format(DATA_SOURCE)
-        frame = reader.options(**self._options(self.done, None).to_spark()).load()
+        reader = self._services.sql().readStream.format(DATA_SOURCE)
+        frame = reader.options(**self._inputs.options(self.done).to_spark()).load()
         first = self.batch_id
         initial = dict(self.done)
 
         def on_batch(batch_frame: DataFrame, spark_batch_id: int) -> None:
             source = offsets_of_batch(self._checkpoint, spark_batch_id, self.source_topics, initial)
-            self._guarded(batch_frame, Batch(first + spark_batch_id, source))
+            # Spark ends a stream only after its batch: what is on hold has not been started again.
+            self._guarded(batch_frame, Batch(first + spark_batch_id, source), self._hold.is_set)
 
-        self.streaming = (
+        return SparkStream(
             frame.writeStream.queryName(self.query.id)
             .foreachBatch(on_batch)
             .option("checkpointLocation", str(self._checkpoint))
@@ -242,31 +267,38 @@ class QueryRun:
             .start()
         )
 
-    def _guarded(self, frame: DataFrame, batch: Batch) -> None:
+    def _guarded(self, frame: DataFrame | None, batch: Batch, unwanted: Callable[[], bool]) -> None:
         # py4j turns an exception into text on its way to Spark; the first one is kept here.
         try:
-            self._run(frame, batch, self.done.keys())
+            self._run(frame, batch, self.done.keys(), unwanted)
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
             raise
 
-    def _run(self, frame: DataFrame | None, batch: Batch, known: AbstractSet[Place]) -> None:
+    def _run(
+        self,
+        frame: DataFrame | None,
+        batch: Batch,
+        known: AbstractSet[Place],
+        unwanted: Callable[[], bool],
+    ) -> None:
         """Works on a batch.
 
         Args:
             frame: what Spark reads of it, unless it is packed.
             known: topic partitions whose start is told; others begin where their logs do.
+            unwanted: whether the batch must not begin any more.
         """
         services = self._services
         began = time.perf_counter()
-        beat, held = partial(services.health.beat, self.query.id), self._hold.is_set
-        with services.turn.take(beat, held) as ours, self._in_hand:
-            if not ours or held():
-                return  # Spark takes the batch for done; its checkpoint is scratch (ADR 2)
+        beat = partial(services.health.beat, self.query.id)
+        with services.turn.take(beat, unwanted) as ours, self._in_hand:
+            if not ours or unwanted():
+                return  # of Spark's stream it counts as done; its checkpoint is scratch (ADR 2)
             reports = self._reports(frame, batch, known)
-        self.done = {**self.done, **batch.source.end_places()}
-        self.batch_id = batch.batch_id + 1
+            self.done = {**self.done, **batch.source.end_places()}
+            self.batch_id = batch.batch_id + 1
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
 
@@ -274,12 +306,11 @@ class QueryRun:
         self, frame: DataFrame | None, batch: Batch, known: AbstractSet[Place]
     ) -> list[TaskReport]:
         cluster = self._services.cluster
-        if self._plan is not None and self._packed:
-            options = self._options({}, None)
+        if self._plan is not None and self.packed:
             start = {p: o for p, o in batch.source.start_places().items() if p in known}
-            read = PackedRead(options, kafka_ranges(options, start, batch.source.end_places()))
-            context = self._services.session.sparkContext
-            return run_packed(context, read, self._plan, batch, cluster)
+            ranges = kafka_ranges(self._all, start, batch.source.end_places())
+            context = self._services.context
+            return run_packed(context, PackedRead(self._all, ranges), self._plan, batch, cluster)
         assert frame is not None
         if self._plan is not None:
             return run_stateful(frame, self._plan, batch, cluster)
@@ -307,53 +338,15 @@ class QueryRun:
         return True
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
-        options = self._options(source.start_places(), source.end_places())
-        reader = self._services.session.read.format(DATA_SOURCE)
+        options = self._inputs.options(source.start_places(), source.end_places())
+        reader = self._services.sql().read.format(DATA_SOURCE)
         return reader.options(**options.to_spark()).load()
-
-    def _options(
-        self, start: Mapping[Place, int], end: Mapping[Place, int] | None
-    ) -> IngestOptions:
-        sides = range(len(self.query.sources))
-        first, *others = (self._source_options(side, start, end) for side in sides)
-        if others and all(each.source == first.source for each in others):
-            # A self-join: its records are read once, and `read_frame` gives them to every side.
-            wanted = {name for each in (first, *others) for name in each.columns}
-            named = (c.name for c in first.source.readable)
-            return replace(first, columns=tuple(n for n in named if n in wanted))
-        packing = None
-        if self._packed:
-            packing = Packing(self.query, self._settings.state.partitions)
-        return replace(first, others=tuple(others), packing=packing)
-
-    def _source_options(
-        self, side: int, start: Mapping[Place, int], end: Mapping[Place, int] | None
-    ) -> IngestOptions:
-        settings = self._services.settings
-        ingest, source = settings.ingest, self.query.sources[side]
-        return IngestOptions(
-            source=source,
-            kafka=settings.client(),
-            columns=used_columns(self.query, side),
-            start=_of(source.topic, start),
-            end=None if end is None else _of(source.topic, end),
-            auto_offset_reset=ingest.auto_offset_reset,
-            max_offsets_per_trigger=ingest.max_offsets_per_trigger,
-            # With an interval the time between two batches is not the time of one.
-            batch_target_ms=0 if ingest.trigger_interval_ms else ingest.batch_target_ms,
-            fail_on_data_loss=ingest.fail_on_data_loss,
-            on_undecodable=ingest.on_undecodable,
-            dead_letter_topic=dead_letters(settings),
-            progress_topic=self._topics.progress.name if self._topics.progress else "",
-            transactional_id_prefix=self._group,
-            side=side,
-        )
 
     def ended_by(self) -> BaseException | None:
         """What ended its stream; None while the stream goes on, or was never started."""
-        if self.failure is not None or self.streaming is None or self.streaming.isActive:
+        if self.failure is not None or self.streaming is None:
             return self.failure
-        return self.streaming.exception()
+        return self.streaming.error()
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""
@@ -366,7 +359,3 @@ def _settings_of(query: Query, services: Services) -> Settings:
     if services.internal_topics.isdisjoint(s.topic for s in query.sources):
         return settings
     return replace(settings, state=replace(settings.state, on_changelog_loss="fail"))
-
-
-def _of(topic: str, offsets: Mapping[Place, int]) -> dict[int, int]:
-    return {p: offset for (of, p), offset in offsets.items() if of == topic}

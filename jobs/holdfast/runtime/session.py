@@ -1,4 +1,4 @@
-"""The Spark session of a job, local or given by spark-submit."""
+"""Spark as a job has it, local or given by spark-submit: its tasks, and its SQL where wanted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
@@ -16,7 +17,7 @@ from holdfast.runtime.class_archive import Role, archive_options
 from holdfast.runtime.sockets import remove_dead, socket_folder
 from holdfast.runtime.spark_internals import no_installed_sources
 
-__all__ = ["is_local", "prepare_local", "spark_session"]
+__all__ = ["is_local", "prepare_local", "spark_context", "sql_session"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
@@ -78,9 +79,9 @@ _NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
 # Given as a system property: spark-submit would refuse a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
 # Java would begin with a 64th of the machine's memory and give none of it back.
-_SMALL_HEAP = (
-    "-XX:+UseSerialGC -Xms48m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-)
+_SMALL_HEAP = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+_ROOM_FOR_ROWS = "-Xms48m -XX:MaxNewSize=64m"
+_NO_ROWS = "-Xms32m -XX:MaxNewSize=16m"
 # Spark pools idle Python workers by their environment, and this is the only variable by which
 # Spark SQL's differ from those of RDDs, which keep state.  Where a task may need both, two workers
 # of an executor would else compete for its volume and its stores.  Where nothing goes through
@@ -93,12 +94,12 @@ _PACKED_WAIT_MS = 300
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
-def spark_session(
+def spark_context(
     settings: Settings,
     archive: Callable[[Role], str] = archive_options,
     *,
     packed: bool = False,
-) -> SparkSession:
+) -> SparkContext:
     """Starts (or joins) Spark; locally one JVM for the driver and one for each executor.
 
     Args:
@@ -111,46 +112,48 @@ def spark_session(
     placement = settings.placement
     memory = placement.executor_memory_mb
     master = settings.master or f"local-cluster[{placement.executors},1,{memory}]"
-    builder = SparkSession.builder.master(master).appName(settings.application_id)
     on_kubernetes = master.startswith("k8s://")
-    for name, value in (_FIXED | (_KUBERNETES if on_kubernetes else {})).items():
-        builder = builder.config(name, value)
+    fixed = _FIXED | (_KUBERNETES if on_kubernetes else {})
+    conf = SparkConf().setMaster(master).setAppName(settings.application_id)
+    conf.setAll(list(fixed.items()))
     requested = _NO_EXECUTORS if on_kubernetes else ""
     wait_ms = placement.locality_wait_ms
     if packed:
         wait_ms = min(wait_ms, _PACKED_WAIT_MS)
-    classes = {role: archive(role) if local else "" for role in Role}
-    builder = (
-        builder.config("spark.locality.wait", f"{wait_ms}ms")
-        .config("spark.executor.memory", f"{memory}m")
-        .config("spark.driver.memory", f"{placement.driver_memory_mb}m")
-        .config("spark.deploy.maxExecutorRetries", "-1")
-        .config(_SPARK_SQL_ITS_OWN_WORKERS, str(not packed).lower())
-        .config(
-            "spark.driver.extraJavaOptions",
-            _java_options(_ONE_COMPILER, requested, classes[Role.DRIVER]),
-        )
-        .config(
-            "spark.executor.extraJavaOptions",
-            _java_options(_ONE_COMPILER if packed else "", classes[Role.EXECUTOR]),
-        )
-    )
+    drivers = archive(Role.PACKED_DRIVER if packed else Role.DRIVER) if local else ""
+    executors = archive(Role.EXECUTOR) if local else ""
+    chosen = {
+        "spark.locality.wait": f"{wait_ms}ms",
+        "spark.executor.memory": f"{memory}m",
+        "spark.driver.memory": f"{placement.driver_memory_mb}m",
+        "spark.deploy.maxExecutorRetries": "-1",
+        _SPARK_SQL_ITS_OWN_WORKERS: str(not packed).lower(),
+        "spark.driver.extraJavaOptions": _java_options(packed, _ONE_COMPILER, requested, drivers),
+        "spark.executor.extraJavaOptions": _java_options(
+            packed, _ONE_COMPILER if packed else "", executors
+        ),
+    }
     if local:
-        scratch = str(Path(settings.home, "spark", "tmp").resolve())
-        builder = builder.config("spark.local.dir", scratch)
+        scratch = chosen["spark.local.dir"] = str(Path(settings.home, "spark", "tmp").resolve())
         if (sockets := socket_folder(Path(scratch))) is not None:
             remove_dead(sockets)
-            builder = builder.config("spark.python.unix.domain.socket.dir", str(sockets))
-        for role in Role:
-            builder = builder.config(f"spark.{role}.extraClassPath", _class_path())
-    session = builder.getOrCreate()
+            chosen["spark.python.unix.domain.socket.dir"] = str(sockets)
+        for process in ("driver", "executor"):
+            chosen[f"spark.{process}.extraClassPath"] = _class_path()
+    return SparkContext.getOrCreate(conf.setAll(list(chosen.items())))
+
+
+def sql_session(context: SparkContext) -> SparkSession:
+    """Spark SQL, which loads four thousand classes more: for who has rows go through it."""
+    session = SparkSession.builder.config(conf=context.getConf()).getOrCreate()
     no_installed_sources(session)
     return session
 
 
-def _java_options(*more: str) -> str:
+def _java_options(packed: bool, *more: str) -> str:
     log4j = files("holdfast.runtime") / "log4j2.properties"
-    return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", _SMALL_HEAP, *filter(None, more)])
+    heap = f"{_SMALL_HEAP} {_NO_ROWS if packed else _ROOM_FOR_ROWS}"
+    return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", heap, *filter(None, more)])
 
 
 def is_local(settings: Settings) -> bool:

@@ -1,8 +1,8 @@
 """Starts the streams of a job one after another.
 
-Each stream has a Python process of its own on the driver, and Spark gives it ten seconds to
-start (PythonWorkerFactory, not to be changed by any property).  A handful at once on two cores
-does not make it; one at a time does, and one that was late all the same is started again.
+Each stream of Spark's has a Python process of its own on the driver, and Spark gives it ten
+seconds to start (PythonWorkerFactory, not to be changed by any property).  A handful at once on
+two cores does not make it; one at a time does, and one that was late all the same is started again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ _LOG = logging.getLogger(__name__)
 _POLL_S = 0.05
 _ATTEMPTS = 5
 _STARTING_S = 60.0
-_TOO_LATE = "Python worker failed to connect back"
 
 
 def start_streams(runs: Sequence[QueryRun], stop: threading.Event) -> None:
@@ -31,7 +30,7 @@ def start_streams(runs: Sequence[QueryRun], stop: threading.Event) -> None:
                 return
             run_.stream()
             _await_source(run_, stop)
-            if not _too_late(run_):
+            if run_.streaming is None or not run_.streaming.too_late:
                 break
             _LOG.warning("%s: its reader took too long to start; starting it again", run_.query.id)
 
@@ -43,14 +42,4 @@ def _await_source(run_: QueryRun, stop: threading.Event) -> None:
 
 
 def _starting(run_: QueryRun) -> bool:
-    streaming = run_.streaming
-    if streaming is None or not streaming.isActive:
-        return False
-    return str(streaming.status["message"]).startswith("Initializing")
-
-
-def _too_late(run_: QueryRun) -> bool:
-    streaming = run_.streaming
-    if streaming is None or streaming.isActive:
-        return False
-    return _TOO_LATE in str(streaming.exception())
+    return run_.streaming is not None and run_.streaming.starting

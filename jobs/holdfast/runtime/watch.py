@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from pyspark.sql.streaming.query import StreamingQuery
-
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.runtime.health import Health
@@ -18,17 +16,9 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.record_count import RecordCount
 from holdfast.types.ids import Place
 
-__all__ = ["Watch", "is_idle"]
+__all__ = ["Watch"]
 
 _EVERY_S = 2.0
-
-
-def is_idle(streaming: StreamingQuery | None) -> bool:
-    """Did the stream's last trigger find nothing new?
-
-    Only its status tells: Spark reports no progress for such triggers.
-    """
-    return streaming is not None and str(streaming.status["message"]).startswith("Waiting")
 
 
 class Watch:
@@ -58,7 +48,7 @@ class Watch:
             return
         self._next = time.monotonic() + _EVERY_S
         for run_ in runs:
-            if run_.held or is_idle(run_.streaming):
+            if run_.held or (run_.streaming is not None and run_.streaming.idle):
                 self._health.beat(run_.query.id)
         with suppress(HoldfastError):  # numbers keep their last value
             self._ask(runs)

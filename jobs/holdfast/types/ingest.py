@@ -15,7 +15,6 @@ from holdfast.types.topology import Query, Source
 
 __all__ = [
     "DATA_SOURCE",
-    "PLANNED",
     "IngestOptions",
     "Packing",
     "places_from_spark",
@@ -24,8 +23,6 @@ __all__ = [
 ]
 
 DATA_SOURCE = "holdfast-kafka"  # the name given to spark.readStream.format()
-# Spark DDL of a stream whose batches Spark only plans: `runtime.packed_batch` reads them.
-PLANNED = "`__planned` BOOLEAN"
 _OPTION = "ingest"
 
 

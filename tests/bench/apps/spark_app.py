@@ -23,7 +23,7 @@ from holdfast.cli.options import Sql, load_job
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.runtime.frames import used_columns
 from holdfast.runtime.micro_batch import offsets_of_batch
-from holdfast.runtime.session import spark_session
+from holdfast.runtime.session import spark_context, sql_session
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partitions
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
@@ -46,7 +46,7 @@ def main(case: Case) -> None:
     given = [f"bootstrap.servers={case.bootstrap}", f"max.offsets.per.trigger={case.batch}"]
     sql = Sql(given=statements(case))
     job = load_job(sql, None, given, str(case.folder), name=case.application)
-    session = spark_session(job.settings)
+    session = sql_session(spark_context(job.settings))
     session.dataSource.register(KafkaDataSource)
     for name, value in _STATE.items():
         session.conf.set(name, value)

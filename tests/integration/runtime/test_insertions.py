@@ -40,7 +40,7 @@ class Shelf:
         text = BOOKS.format(topic=self.topic, more=more) + "".join(statements)
         insertions: tuple[Insertion, ...] = compile_text(text).insertions
         assert len(insertions) == len(statements)
-        return write_insertions(self._spark, self._admin, self.settings, insertions)
+        return write_insertions(lambda: self._spark, self._admin, self.settings, insertions)
 
     def records(self) -> list[tuple[Any, ...]]:
         found = []

@@ -47,7 +47,7 @@ def _made() -> Path:
 def test_without_an_archive_java_is_told_nothing(cache: Path) -> None:
     assert _found().parent == cache / "holdfast"
     assert not has_archives()
-    assert [archive_options(role) for role in Role] == ["", ""]
+    assert [archive_options(role) for role in Role] == [""] * 3
 
 
 def test_each_role_has_an_archive_of_its_own() -> None:
@@ -55,6 +55,9 @@ def test_each_role_has_an_archive_of_its_own() -> None:
     assert has_archives()
     assert f"-XX:SharedArchiveFile={folder}/driver.jsa " in archive_options(Role.DRIVER)
     assert f"-XX:SharedArchiveFile={folder}/executor.jsa " in archive_options(Role.EXECUTOR)
+    assert f"-XX:SharedArchiveFile={folder}/packed-driver.jsa " in archive_options(
+        Role.PACKED_DRIVER
+    )
 
 
 def test_they_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.runtime.watch import is_idle
+from holdfast.runtime.streams import SparkStream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +51,7 @@ def stream(
 def samples(stream: StreamingQuery, seconds: float) -> list[bool]:
     deadline, found = time.monotonic() + seconds, list[bool]()
     while time.monotonic() < deadline and not any(found):
-        found.append(is_idle(stream))
+        found.append(SparkStream(stream).idle)
         time.sleep(0.05)
     return found
 
@@ -71,4 +71,21 @@ def test_a_stream_without_work_is_seen_idle_and_a_working_one_is_not(
         go_on.set()
     stream.processAllAvailable()
     assert any(samples(stream, 30.0)), stream.status
-    assert not is_idle(None)
+
+
+def test_a_stream_tells_what_ended_it(spark: SparkSession, tmp_path: Path) -> None:
+    def fails(_frame: DataFrame, _batch_id: int) -> None:
+        raise ValueError("no more of this")
+
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "line").write_text("a\n")
+    writer = spark.readStream.text(str(tmp_path / "in")).writeStream.foreachBatch(fails)
+    stream = SparkStream(writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start())
+    deadline = time.monotonic() + 60
+    while stream.active:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert "no more of this" in str(stream.error())
+    assert not stream.starting
+    assert not stream.too_late
+    stream.stop()

@@ -1,0 +1,138 @@
+"""Where the next batch of a query ends: at all there is, or at as much as a batch may hold.
+
+The inputs of a query are one stream: their batches are cut together.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from holdfast.errors import DataLoss
+from holdfast.ingest.batch_size import BatchSize
+from holdfast.ingest.level import level_end
+from holdfast.ingest.offsets import batch_end, check_available
+from holdfast.types.ids import Place
+from holdfast.types.ingest import IngestOptions
+
+if TYPE_CHECKING:
+    from holdfast.transport.admin import Admin
+
+__all__ = ["Planner", "bounds_of", "check_all", "first_offsets"]
+
+_LOG = logging.getLogger(__name__)
+_A_DAY_MS = 86_400_000  # how far ahead of this machine's clock a record's time may be
+_PARTS = (0.9, 0.6)  # of the limit: where a batch's end is looked for first, by the last one's pace
+
+_Bounds = Mapping[Place, tuple[int, int]]
+
+
+class Planner:
+    """Owns how large a query's batches are.  It can be pickled: clients are the process's."""
+
+    def __init__(self, options: IngestOptions) -> None:
+        self._options = options
+        self._size = BatchSize(options.max_offsets_per_trigger, options.batch_target_ms)
+        self._cut = (0, 0.0)  # the record time where the last batch ended, ms per offset of it
+
+    def first(self) -> dict[Place, int]:
+        """Where the query begins: as its options say."""
+        return first_offsets(self._options, bounds_of(self._options))
+
+    def newest(self) -> dict[Place, int]:
+        """Read-committed ends of all inputs."""
+        return {place: high for place, (_, high) in bounds_of(self._options).items()}
+
+    def end(
+        self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
+    ) -> dict[Place, int]:
+        """Where the batch that starts at `begin` ends; `begin` itself when there is nothing new.
+
+        Args:
+            begin: topic partitions that are not in it begin where their logs do.
+            target: nothing beyond it is read, and no topic partition that it lacks.
+
+        Raises:
+            DataLoss: records from `begin` on are gone, and that is to fail.
+            KafkaUnavailable, TopicMissing: nobody knows.
+        """
+        bounds: _Bounds = bounds_of(self._options)
+        self._check(begin, bounds)
+        if target is not None:
+            bounds = {
+                p: (low, min(high, target[p])) for p, (low, high) in bounds.items() if p in target
+            }
+        end = self._end(begin, bounds, self._size.limit())
+        offsets = _taken(begin, end, bounds)
+        self._size.planned(offsets, cut=any(end[p] < high for p, (_, high) in bounds.items()))
+        return end
+
+    def _end(
+        self, begin: Mapping[Place, int], bounds: _Bounds, limit: int | None
+    ) -> dict[Place, int]:
+        end = batch_end(begin, bounds, limit)
+        several = len({topic for topic, _ in bounds}) > 1
+        if limit is None or not several or all(end[p] >= high for p, (_, high) in bounds.items()):
+            return end
+        newest_ms = int(time.time() * 1000) + _A_DAY_MS
+        last, pace = self._cut
+        guesses = (*(last + round(part * limit * pace) for part in _PARTS), last)
+        found = level_end(begin, bounds, limit, newest_ms, self._first_at, guesses)
+        if found is None:
+            return end
+        self._cut = (found[0], (found[0] - last) / max(_taken(begin, found[1], bounds), 1))
+        return found[1]
+
+    def _first_at(self, time_ms: int) -> dict[Place, int]:
+        asked, topics = _admin(self._options), _topics(self._options)
+        found = {topic: asked.first_at(topic, time_ms) for topic in topics}
+        return {(topic, p): offset for topic, of in found.items() for p, offset in of.items()}
+
+    def _check(self, begin: Mapping[Place, int], bounds: _Bounds) -> None:
+        try:
+            check_all(begin, bounds)
+        except DataLoss as error:
+            if self._options.fail_on_data_loss:
+                raise
+            _LOG.warning("DATA LOSS, going on as fail.on.data.loss=false says: %s", error.fact)
+
+
+def bounds_of(options: IngestOptions) -> dict[Place, tuple[int, int]]:
+    """Log starts and read-committed ends of all inputs."""
+    found = {topic: _admin(options).bounds(topic) for topic in _topics(options)}
+    return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.items()}
+
+
+def first_offsets(options: IngestOptions, bounds: _Bounds) -> dict[Place, int]:
+    """Where reading begins: what the options give, else as `auto_offset_reset` says."""
+    latest = options.auto_offset_reset == "latest"
+    given = {(i.source.topic, p): o for i in options.inputs for p, o in i.start.items()}
+    return {place: high if latest else low for place, (low, high) in bounds.items()} | given
+
+
+def check_all(begin: Mapping[Place, int], bounds: _Bounds) -> None:
+    """Raises `DataLoss`: records from `begin` on are no longer there."""
+    for topic in sorted({topic for topic, _ in begin}):
+        check_available(
+            topic,
+            {p: offset for (of, p), offset in begin.items() if of == topic},
+            {p: found for (of, p), found in bounds.items() if of == topic},
+        )
+
+
+def _admin(options: IngestOptions) -> Admin:
+    from holdfast.ingest.readers import admin
+
+    return admin(options.kafka)
+
+
+def _topics(options: IngestOptions) -> list[str]:
+    """Each once: a self-join has one topic on both sides."""
+    return list(dict.fromkeys(each.source.topic for each in options.inputs))
+
+
+def _taken(begin: Mapping[Place, int], end: Mapping[Place, int], bounds: _Bounds) -> int:
+    """How many offsets a batch has; those of new topic partitions from their log's start."""
+    return sum(end[p] - begin.get(p, low) for p, (low, _) in bounds.items())

@@ -1,0 +1,93 @@
+"""Which streams are started again, and which end the job."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
+from holdfast.runtime import keep_going
+from holdfast.runtime.health import Health
+from holdfast.runtime.keep_going import KeepGoing
+
+_AWAY = KafkaUnavailable("nobody answers")
+
+
+class _Query:
+    id = "ctas_t"
+
+
+class _Run:
+    """A query whose stream has ended."""
+
+    query = _Query()
+    held = False
+    batch_id = 3
+    streaming = None
+
+    def __init__(self, planning: BaseException | None = None, batch: BaseException | None = None):
+        self.planning, self.failure = planning, batch
+        self.prepared = self.started = 0
+        self.away = 0  # how often `prepare` still fails
+
+    def ended_by(self) -> BaseException | None:
+        return self.failure or self.planning
+
+    def prepare(self) -> None:
+        self.prepared += 1
+        if self.away:
+            self.away -= 1
+            raise _AWAY
+
+    def stream(self) -> None:
+        self.started += 1
+        self.planning = self.failure = None
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keep_going, "_PAUSE_S", 0.0)
+
+
+def _check(run_: _Run, limit_s: float = 60.0) -> None:
+    runs = cast("Any", [run_])
+    KeepGoing(runs, threading.Event(), Health(["ctas_t"], 60.0), limit_s).check()
+
+
+def test_a_stream_that_goes_on_is_left_alone() -> None:
+    run_ = _Run()
+    _check(run_)
+    assert (run_.prepared, run_.started) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [_AWAY, RuntimeError("…\nholdfast.errors.KafkaUnavailable: nobody answers\n\tat java")],
+    ids=["of a thread of ours", "of Spark's stream"],
+)
+def test_a_source_that_does_not_answer_is_asked_again(told: BaseException) -> None:
+    run_ = _Run(planning=told)
+    run_.away = 2
+    _check(run_)
+    assert (run_.prepared, run_.started) == (3, 1)
+
+
+def test_a_source_that_does_not_answer_for_too_long_ends_the_job() -> None:
+    with pytest.raises(KafkaUnavailable):
+        _check(_Run(planning=_AWAY), limit_s=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("planning", "batch"),
+    [(None, _AWAY), (DataLoss("records are gone"), None), (RuntimeError("what is this"), None)],
+    ids=["a batch whose own retries are used up", "records are gone", "unknown"],
+)
+def test_what_another_start_does_not_mend_ends_the_job(
+    planning: BaseException | None, batch: BaseException | None
+) -> None:
+    run_ = _Run(planning, batch)
+    with pytest.raises(HoldfastError):
+        _check(run_)
+    assert run_.started == 0
