@@ -20,6 +20,7 @@ from holdfast.types.ids import OffsetRange
 __all__ = ["PlannedStream", "SparkStream", "Stream"]
 
 _POLL_S = 0.02
+_END_S = 1.0  # a plan takes milliseconds, but where no broker answers
 _TOO_LATE = "Python worker failed to connect back"
 
 
@@ -130,6 +131,7 @@ class PlannedStream:
     def stop(self) -> None:
         """Whoever has the batch in hand sees to its end; the thread ends after it."""
         self._stopped.set()
+        self._thread.join(_END_S)
 
     def _run(self) -> None:
         try:

@@ -27,7 +27,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 )
 
 from holdfast.errors import HangingTransaction, KafkaUnavailable, TopicMissing
-from holdfast.transport.errors import client_config, kafka_error, silent, translate
+from holdfast.transport.errors import (
+    client_config,
+    kafka_error,
+    known_offset,
+    silent,
+    translate,
+)
 from holdfast.transport.patient import PatientClient
 from holdfast.types.ids import Place
 
@@ -351,7 +357,8 @@ class Admin:
                 isolation_level=isolation,
                 request_timeout=self._patient.attempt_s,
             )
-            return {tp.partition: future.result().offset for tp, future in futures.items()}
+            found = {tp.partition: future.result().offset for tp, future in futures.items()}
+            return {p: known_offset(offset) for p, offset in found.items()}
 
         return self._patient.ask(ask, f"reading offsets of topic {topic}")
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     TopicDescription,
 )
 
-from holdfast.transport.errors import client_config
+from holdfast.transport.errors import client_config, known_offset
 from holdfast.transport.patient import PatientClient
 
 __all__ = ["ClusterView", "OffsetAt", "PartitionState", "Place", "TopicState"]
@@ -223,4 +223,4 @@ def _broker(node: Node | None) -> int:
 
 
 def _at(found: ListOffsetsResultInfo) -> OffsetAt:
-    return OffsetAt(found.offset, found.timestamp)
+    return OffsetAt(known_offset(found.offset), found.timestamp)

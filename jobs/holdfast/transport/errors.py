@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from holdfast.errors import (
     Fenced,
@@ -27,6 +27,7 @@ __all__ = [
     "SOCKET_TIMEOUT_MS",
     "client_config",
     "kafka_error",
+    "known_offset",
     "refused_properties",
     "silent",
     "translate",
@@ -164,6 +165,20 @@ def kafka_error(error: BaseException) -> KafkaError:
     """The `KafkaError` inside an exception of the client, of code `_FAIL` when it has none."""
     inner = error.args[0] if error.args else None
     return inner if isinstance(inner, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+
+
+def known_offset(offset: int) -> int:
+    """An offset of a topic partition as a broker has told it.
+
+    librdkafka 2.16 takes a request for offsets that nobody answers in time for answered, and gives
+    its own mark for "no offset" with it.
+
+    Raises:
+        KafkaException: no broker has told it, `_TIMED_OUT`.
+    """
+    if offset == OFFSET_INVALID:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no broker has told the offset"))
+    return offset
 
 
 def translate(

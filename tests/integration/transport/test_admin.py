@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from holdfast.config.settings import StateSettings
-from holdfast.errors import HoldfastError, Refused, TopicMissing
+from holdfast.errors import HoldfastError, KafkaUnavailable, Refused, TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.changelog import changelog_config
 from holdfast.transport.admin import Admin
@@ -23,6 +26,28 @@ def client(kafka: BrokerStatus) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def admin(client: dict[str, str]) -> Admin:
     return Admin(client)
+
+
+def test_a_broker_that_falls_silent_tells_no_offsets(
+    admin: Admin, client: dict[str, str], kafka: BrokerStatus, kafka_topic_name: TopicNames
+) -> None:
+    """librdkafka gives -1001 for what it was not told in time, and no error."""
+    topic = admin.ensure_topic(kafka_topic_name("t"), 1).name
+    impatient = Admin(client, timeout_s=11.0)  # librdkafka gives a connection up after ten
+    with TransactionalProducer(client, topic) as producer:
+        producer.init()
+        producer.begin()
+        producer.send(topic, 0, [b"a"], [b"1"])
+        producer.deliver()
+        silence = threading.Timer(1.0, os.kill, (kafka.pid, signal.SIGSTOP))
+        silence.start()
+        try:
+            with pytest.raises(KafkaUnavailable):
+                impatient.await_ended(topic, 0, 60.0)
+        finally:
+            silence.join()
+            os.kill(kafka.pid, signal.SIGCONT)
+            admin.wait_ready(30)
 
 
 def test_brokers_that_answer_are_counted(admin: Admin) -> None:

@@ -82,7 +82,8 @@ def test_a_batch_that_was_planned_before_it_was_stopped_knows() -> None:
 
     stream = PlannedStream("q", plan, lambda _batch, stopped: seen.append(stopped()), 0.0)
     assert planning.wait(_WAIT_S)
-    stream.stop()
+    stream.stop()  # which does not wait for a plan for long
+    assert stream.active
     go_on.set()
     _until(lambda: not stream.active)
     assert seen == [True]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 
 from holdfast.errors import (
     Fenced,
@@ -12,7 +12,7 @@ from holdfast.errors import (
     TopicMissing,
 )
 from holdfast.transport.admin import Admin
-from holdfast.transport.errors import kafka_error, translate
+from holdfast.transport.errors import SETTLING, kafka_error, known_offset, translate
 from holdfast.transport.producer import Producer, TransactionalProducer
 
 CLIENT = {"bootstrap.servers": "broker-7:9092"}
@@ -109,3 +109,14 @@ def test_a_closed_producer_may_be_closed_again_but_not_used() -> None:
     producer.close()
     with pytest.raises(Fenced, match="as x is closed"):
         producer.begin()
+
+
+@pytest.mark.parametrize("offset", [0, 7, -1])
+def test_an_offset_that_was_told_is_one(offset: int) -> None:
+    assert known_offset(offset) == offset
+
+
+def test_an_offset_that_nobody_has_told_is_asked_for_again() -> None:
+    with pytest.raises(KafkaException) as told:
+        known_offset(OFFSET_INVALID)
+    assert kafka_error(told.value).code() in SETTLING
