@@ -29,7 +29,7 @@ _STAGES = (
     ("decode (holdfast/ingest", "ingest: decode to Arrow"),
     ("murmur2_partitions (", "state: sink partitions (murmur2)"),
     ("from_arrow (", "state: payload to Arrow"),
-    ("_packed (", "ingest: pack"),
+    ("read_packed (", "ingest: pack"),
     ("_state_keys (", "state: keys to bytes"),
     ("_emit (", "state: results to JSON"),
     ("_merge (", "state: merge"),
