@@ -165,8 +165,9 @@ class Admin:
         Raises:
             TopicMissing: there is no such topic.
         """
-        starts = self._offsets(topic, _EARLIEST)
-        ends = self._offsets(topic, _LATEST)
+        count = self._partitions(topic)  # asked once: a stream that waits asks all the time
+        starts = self._listed(topic, _each(topic, count, _EARLIEST))
+        ends = self._listed(topic, _each(topic, count, _LATEST))
         return {p: (start, ends[p]) for p, start in starts.items()}
 
     def end_offsets(self, topic: str) -> dict[int, int]:
@@ -332,6 +333,9 @@ class Admin:
         spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int, int]:
+        return self._listed(topic, _each(topic, self._partitions(topic), spec), isolation)
+
+    def _partitions(self, topic: str) -> int:
         info = self.describe(topic)
         if info is None:
             raise TopicMissing(
@@ -339,8 +343,7 @@ class Admin:
                 cause="it was deleted, or its name is misspelt.",
                 action="create it, or correct its name.",
             )
-        places = {TopicPartition(topic, p): spec for p in range(info.partitions)}
-        return self._listed(topic, places, isolation)
+        return info.partitions
 
     def _offset(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
         """The end of one topic partition."""
@@ -349,7 +352,10 @@ class Admin:
         ]
 
     def _listed(
-        self, topic: str, places: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel
+        self,
+        topic: str,
+        places: dict[TopicPartition, OffsetSpec],
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int, int]:
         def ask() -> dict[int, int]:
             futures = self._client.list_offsets(
@@ -361,6 +367,10 @@ class Admin:
             return {p: known_offset(offset) for p, offset in found.items()}
 
         return self._patient.ask(ask, f"reading offsets of topic {topic}")
+
+
+def _each(topic: str, partitions: int, spec: OffsetSpec) -> dict[TopicPartition, OffsetSpec]:
+    return {TopicPartition(topic, p): spec for p in range(partitions)}
 
 
 def _without_errors(places: list[TopicPartition]) -> list[TopicPartition]:
