@@ -31,7 +31,7 @@ class Inputs:
     @property
     def packed(self) -> bool:
         """Whether its rows pass Spark SQL by."""
-        return self.query.stateful and packs(self.query)
+        return packs(self.query)
 
     def options(
         self, start: Mapping[Place, int], end: Mapping[Place, int] | None = None

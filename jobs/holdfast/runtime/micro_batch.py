@@ -31,7 +31,6 @@ from holdfast.runtime.spark_internals import (
     on_state_workers,
     payload,
 )
-from holdfast.tasks.packing import packs
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
 from holdfast.types.ids import OffsetRange, Place
@@ -92,9 +91,7 @@ def run_stateful(
 def rehearse(frame: DataFrame, plan: QueryPlan) -> None:
     """Plans a batch and runs nothing: what Spark loads and compiles for its first plan it has."""
     activate(frame.sparkSession)
-    # Of a packed batch Spark plans nothing but that it is read; see `packed_batch`.
-    planned = packs(plan.query)
-    payload(frame if planned else _state_frame(frame, plan.query, plan.state_partitions))
+    payload(_state_frame(frame, plan.query, plan.state_partitions))
 
 
 def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataFrame:

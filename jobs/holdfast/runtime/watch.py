@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from holdfast.config.settings import Settings
@@ -34,12 +34,11 @@ class Watch:
 
     def ends(self, topics: Iterable[str]) -> dict[Place, int]:
         """Read-committed end offsets of topics."""
-        return {(t, p): end for t in topics for p, (_, end) in self._admin.bounds(t).items()}
+        return _by_place(topics, self._admin.end_offsets)
 
     def written(self, topics: Iterable[str]) -> dict[Place, int]:
         """Ends of topics, open transactions included: nothing that was sent is beyond them."""
-        ends = {topic: self._admin.high_watermarks(topic) for topic in topics}
-        return {(topic, p): end for topic, of in ends.items() for p, end in of.items()}
+        return _by_place(topics, self._admin.high_watermarks)
 
     def observe(self, runs: list[QueryRun]) -> None:
         """Called at every turn of the main loop."""
@@ -66,3 +65,9 @@ class Watch:
         except KafkaUnavailable:
             self._health.beat_all()
             raise
+
+
+def _by_place(
+    topics: Iterable[str], ends_of: Callable[[str], Mapping[int, int]]
+) -> dict[Place, int]:
+    return {(topic, p): end for topic in topics for p, end in ends_of(topic).items()}
