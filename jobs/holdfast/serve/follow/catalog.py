@@ -44,6 +44,19 @@ class _Planned:
     unserved: tuple[Unserved, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Published:
+    """What readers see, all of one refresh: who sees topics without their tables waits for none.
+
+    Attributes:
+        topics: None while nobody has looked yet.
+    """
+
+    topics: Mapping[str, TopicInfo | None] | None
+    tables: Mapping[str, StoredTable]
+    unserved: Mapping[str, Unserved]
+
+
 class ScriptCatalog:
     """Owns what is known of the scripts; `refresh` from one thread, the rest from any."""
 
@@ -55,28 +68,26 @@ class ScriptCatalog:
         """
         self._scripts = list(scripts)
         self._planned = self._plan(self._texts())
-        self._topics: dict[str, TopicInfo | None] | None = None  # None: nobody has looked yet
-        self._tables: dict[str, StoredTable] = {}
-        self._unserved: dict[str, Unserved] = {}
+        self._published = self._made(None, {})
         self._version = 1
         self.error: str | None = None
-        self._publish()
 
     def tables(self) -> Mapping[str, ServedTable]:
         """See `Catalog`."""
-        return self._tables
+        return self._published.tables
 
     def stored(self) -> Mapping[str, StoredTable]:
         """The same, for followers."""
-        return self._tables
+        return self._published.tables
 
     def expected(self) -> Mapping[str, StoredTable] | None:
         """The same; None before the first `refresh`."""
-        return self._tables if self._topics is not None else None
+        published = self._published
+        return published.tables if published.topics is not None else None
 
     def unserved(self) -> Mapping[str, Unserved]:
         """See `Catalog`."""
-        return self._unserved
+        return self._published.unserved
 
     def topology(self) -> Topology:
         """See `Catalog`."""
@@ -97,7 +108,7 @@ class ScriptCatalog:
 
     def topic_id(self, topic: str) -> str:
         """As of the last refresh; empty: there is no such topic."""
-        found = (self._topics or {}).get(topic)
+        found = (self._published.topics or {}).get(topic)
         return found.topic_id if found is not None else ""
 
     def stores(self) -> dict[tuple[str, str], str]:
@@ -124,8 +135,8 @@ class ScriptCatalog:
             if self.error != error.fact:
                 _LOG.error("The statements that were served before are kept: %s", error)
             self.error = error.fact
-        self._topics = {topic: describe(topic) for topic in sorted(self.topics())}
-        self._publish()
+        topics = {topic: describe(topic) for topic in sorted(self.topics())}
+        self._published = self._made(topics, self._published.tables)
 
     def _names(self) -> str:
         return ", ".join(table.name for _, table in self._planned.tables) or "none"
@@ -147,18 +158,21 @@ class ScriptCatalog:
             unserved |= {each.name: each for each in found.unserved}
         return _Planned(texts, _merged(topologies), tuple(tables), tuple(unserved.values()))
 
-    def _publish(self) -> None:
+    def _made(
+        self, topics: Mapping[str, TopicInfo | None] | None, kept: Mapping[str, StoredTable]
+    ) -> _Published:
+        """Tables over the topics; those that are as before are the same objects."""
         tables: dict[str, StoredTable] = {}
         unserved = {each.name: each for each in self._planned.unserved}
         for _, candidate in self._planned.tables:
-            info = (self._topics or {}).get(candidate.topic)
+            info = (topics or {}).get(candidate.topic)
             if info is None:
                 unserved[candidate.name] = _not_there(candidate)
                 continue
             made = candidate.made(info.partitions)
-            before = self._tables.get(made.name)
+            before = kept.get(made.name)
             tables[made.name] = before if before == made and before is not None else made
-        self._tables, self._unserved = tables, unserved
+        return _Published(topics, tables, unserved)
 
 
 def _not_there(table: Candidate) -> Unserved:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import pytest
 
 from holdfast.config.settings import Settings
@@ -43,6 +46,32 @@ def test_a_table_is_served_once_its_topic_is_there() -> None:
     assert catalog.tables()["COUNTS"].partitions == 3
     assert catalog.unserved().keys() == {"S"}
     assert catalog.topic_id("app-ctas_counts-changelog") == "id-app-ctas_counts-changelog"
+
+
+@dataclass(frozen=True)
+class Watched(TopicInfo):
+    """Calls somebody who reads while tables are being made of the topics."""
+
+    watcher: Callable[[], None] = lambda: None
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "partitions":
+            object.__getattribute__(self, "watcher")()
+        return object.__getattribute__(self, name)
+
+
+def test_nobody_sees_topics_without_the_tables_over_them() -> None:
+    """A server that expects no table yet, though it has looked, would call itself ready."""
+    catalog = ScriptCatalog([File(STREAM + COUNTS + SUMS).script])
+    seen: list[object] = []
+
+    def look() -> None:
+        expected = catalog.expected()
+        seen.append(expected if expected is None else set(expected))
+
+    catalog.refresh(lambda name: Watched(name, f"id-{name}", 3, 1, look))
+    catalog.refresh(lambda name: Watched(name, f"id-{name}", 3, 1, look))
+    assert seen == [None, None, {"COUNTS", "SUMS"}, {"COUNTS", "SUMS"}]
 
 
 def test_an_edited_script_is_seen_and_what_stays_is_the_same_table() -> None:
