@@ -1,6 +1,6 @@
 """Volumes in memory.  A killed process loses nothing, a crashed machine what was not yet synced.
 
-process killed   every batch is still there
+process killed   every batch is still there; of those in bulk the last ones may be gone, whole
 machine crashed  batches after the last one the kernel had written back may be gone, whole
 volume lost      nothing is there
 """
@@ -29,6 +29,7 @@ class _File:
 
     rows: _Rows = field(default_factory=dict)
     unsynced: list[_Rows] = field(default_factory=list)
+    bulk: list[_Rows] = field(default_factory=list)  # only the opener has them
     opener: FakeStore | None = None
 
 
@@ -48,8 +49,15 @@ class Disk:
         file = self._files.setdefault(path, _File())
         if file.opener is not None and file.opener.holds:
             raise StoreLocked(f"The store at {path} is open.", action="wait for its process.")
+        self._die_in_bulk(file)
         file.opener = FakeStore(file, process, self._rng)
         return file.opener
+
+    def _die_in_bulk(self, file: _File) -> None:
+        left = self._rng.randint(0, len(file.bulk)) if file.bulk else 0
+        if left:
+            file.unsynced.append(file.bulk[left - 1])
+        file.bulk = []
 
     def peek(self, path: Path, key: bytes) -> bytes | None:
         """One value of a store that may be open.
@@ -76,7 +84,7 @@ class Disk:
             file = self._files[path]
             left = self._rng.randint(0, len(file.unsynced))
             file.rows = file.unsynced[left - 1] if left else file.rows
-            file.unsynced = []
+            file.unsynced, file.bulk = [], []
 
 
 class FakeStore:
@@ -90,6 +98,7 @@ class FakeStore:
         self._rng = rng
         self._rows = dict(_latest(file))
         self._closed = False
+        self._in_bulk = False
 
     @property
     def holds(self) -> bool:
@@ -105,6 +114,18 @@ class FakeStore:
         for key in deletes:
             self._rows.pop(key, None)
         self._rows.update(puts)
+        if self._in_bulk:
+            self._file.bulk.append(dict(self._rows))
+        else:
+            self._keep()
+
+    def begin_bulk(self) -> None:
+        self._check()
+        self._in_bulk = True
+
+    def end_bulk(self) -> None:
+        self._check()
+        self._in_bulk, self._file.bulk = False, []
         self._keep()
 
     def scan(
@@ -130,6 +151,7 @@ class FakeStore:
     def wipe(self) -> None:
         self._check()
         self._rows.clear()
+        self._in_bulk, self._file.bulk = False, []
         self._keep()
 
     def close(self) -> None:

@@ -43,6 +43,12 @@ class MemoryStore:
                 self._bytes += len(value) - len(old)
             rows[key] = value
 
+    def begin_bulk(self) -> None:
+        """A dict knows no other way."""
+
+    def end_bulk(self) -> None:
+        """Nothing waits."""
+
     def scan(
         self, start: bytes, end: bytes | None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:

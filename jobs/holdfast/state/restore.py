@@ -231,6 +231,8 @@ class _Replay:
         self._bytes = 0
         # Bulk loading asks for no old rows; an unfinished bulk load is not counted yet either.
         self._bulk = plan.full or not store.counted
+        if self._bulk:
+            store.begin_load()
         self._position = StorePosition(
             topic_id,
             plan.start,
@@ -258,7 +260,7 @@ class _Replay:
         self._move(max(self._plan.end, self._position.offset), now_ms, None)
         if self._bulk:
             self._store.load([], [], position=self._position, marker=None)
-            self._store.count_rows()
+            self._store.end_load()
         else:
             self._store.replay([], [], position=self._position, marker=None)
 

@@ -28,6 +28,7 @@ from rocksdict import (
     ReadOptions,
     WriteBatch,
     WriteBufferManager,
+    WriteOptions,
 )
 
 from holdfast.config.settings import RocksDbSettings
@@ -51,14 +52,16 @@ _COMPRESSIONS: dict[str, Callable[[], DBCompressionType]] = {
 }
 _OPEN_FILES_MAX = 256  # per store
 _LOG_BYTES_MAX = 4 << 20
+# While rows come in bulk: what a processor's cache holds is written to in two thirds of the time.
+_BULK_MEMTABLE_BYTES = 4 << 20
 _sharing = threading.Lock()
 
 
 class RocksDbStore:
     """Owns one RocksDB folder; a second opener, in this or another process, gets `StoreLocked`.
 
-    Every batch goes through the write-ahead log, unsynced: it survives a killed process.  After a
-    loss of power the log may end earlier, always between two batches.
+    Every batch goes through the write-ahead log, unsynced: it survives a killed process, but for
+    rows in bulk.  After a loss of power the log may end earlier, always between two batches.
     """
 
     durable = True
@@ -89,6 +92,25 @@ class RocksDbStore:
         with _border(self._path):
             self._living().write(batch)
 
+    def begin_bulk(self) -> None:
+        # Without the write-ahead log a kill takes what is in the memtable.
+        self._write_by(_BULK_MEMTABLE_BYTES, logged=False)
+
+    def end_bulk(self) -> None:
+        with _border(self._path):
+            self._living().flush(wait=True)
+        self._write_by(self._settings.memtable_bytes, logged=True)
+
+    def _write_by(self, memtable_bytes: int, *, logged: bool) -> None:
+        memtable = min(memtable_bytes, self._settings.memtable_bytes)
+        options = WriteOptions()
+        # The stubs have a method where there is a property, below a method without its argument.
+        options.disable_wal = not logged  # type: ignore[method-assign, assignment]
+        with _border(self._path):
+            db = self._living()
+            db.set_options({"write_buffer_size": str(memtable)})
+            db.set_write_options(options)
+
     def scan(
         self, start: bytes, end: bytes | None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
@@ -102,6 +124,7 @@ class RocksDbStore:
     def count(self, start: bytes, end: bytes) -> int:
         options = ReadOptions()
         options.set_iterate_upper_bound(end)
+        options.fill_cache(False)  # type: ignore[call-arg]  # it passes by every row once
         with _border(self._path):
             return sum(1 for _ in self._living().keys(from_key=start, read_opt=options))
 

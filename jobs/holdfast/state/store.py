@@ -40,6 +40,16 @@ class KeyValueStore(Protocol):
         Deleting what is not there is fine; of several puts of one key the last counts.
         """
 
+    def begin_bulk(self) -> None:
+        """Until `end_bulk`, batches may be kept less safely where that is quicker.
+
+        A kill may take the last of them, whole ones and never one before another: for rows that can
+        be had again.
+        """
+
+    def end_bulk(self) -> None:
+        """All that was written is as safe as ever; so is what comes.  May be called any time."""
+
     def scan(
         self, start: bytes, end: bytes | None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:

@@ -167,6 +167,26 @@ def test_the_size_grows_with_what_is_stored(store: KeyValueStore) -> None:
     assert store.bytes_on_disk() - before > 1_000_000
 
 
+def test_rows_in_bulk_are_rows_like_others(store: KeyValueStore) -> None:
+    store.write([(b"a", b"1"), (b"b", b"1")], [])
+    store.begin_bulk()
+    store.write([(b"b", b"2"), (b"c", b"2")], [b"a"])
+    assert everything(store) == [(b"b", b"2"), (b"c", b"2")]
+    store.end_bulk()
+    store.write([(b"d", b"3")], [b"c"])
+    store.end_bulk()
+    assert everything(store) == [(b"b", b"2"), (b"d", b"3")]
+
+
+def test_a_store_that_is_wiped_in_bulk_is_usable(store: KeyValueStore) -> None:
+    store.begin_bulk()
+    store.write([(b"a", b"1")], [])
+    store.wipe()
+    store.write([(b"b", b"2")], [])
+    store.end_bulk()
+    assert everything(store) == [(b"b", b"2")]
+
+
 def test_a_wiped_store_is_empty_and_usable(store: KeyValueStore) -> None:
     store.write([(b"a", b"1")], [])
     store.wipe()

@@ -38,6 +38,25 @@ while True:
 """
 
 
+BULK_WRITER = """
+import os, sys
+from pathlib import Path
+from holdfast.config.settings import RocksDbSettings
+from holdfast.state.rocksdb import RocksDbStore
+
+store = RocksDbStore(Path(sys.argv[1]), RocksDbSettings())
+store.write([(b"before", b"1")], [])
+store.begin_bulk()
+for n in range(3000):
+    store.write([(b"left", b"%d" % n), (b"right", b"%d" % n), (b"%05d" % n, os.urandom(5000))], [])
+if sys.argv[2] == "ended":
+    store.end_bulk()
+    store.write([(b"after", b"1")], [])
+print("done", flush=True)
+sys.stdin.read()
+"""
+
+
 def test_a_second_handle_is_told_that_the_store_is_locked(tmp_path: Path) -> None:
     store = RocksDbStore(tmp_path / "s", SETTINGS)
     with pytest.raises(StoreLocked, match="s is held by another process or handle"):
@@ -75,6 +94,26 @@ def test_a_killed_writer_leaves_whole_batches_and_all_it_had_told(tmp_path: Path
         assert left is not None
         assert left == right
         assert int(left) >= told - 1
+
+
+@pytest.mark.parametrize("ended", ["ended", "not ended"])
+def test_a_writer_that_is_killed_in_bulk_leaves_whole_batches_from_the_first_on(
+    tmp_path: Path, ended: str
+) -> None:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", BULK_WRITER, str(tmp_path / "s"), ended]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "done\n"
+        writer.kill()
+    store = RocksDbStore(tmp_path / "s", SETTINGS)
+    before, left, right, after = store.get_many([b"before", b"left", b"right", b"after"])
+    rows = store.count(b"0", b"9")
+    store.close()
+    assert before == b"1"
+    assert left is not None  # 15 MB are more than memtables of bulk hold
+    assert left == right == b"%d" % (rows - 1)
+    assert (rows == 3000) == (after == b"1") == (ended == "ended")
 
 
 @pytest.mark.parametrize("victim", ["CURRENT", "MANIFEST", ".sst"])
