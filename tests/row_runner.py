@@ -14,6 +14,7 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.schema import STRING, Column
 from holdfast.types.topology import (
     Format,
@@ -107,10 +108,11 @@ class RowRunner:
 
     def __init__(self, query: Query) -> None:
         self.processor = processor_of(query)
+        self.layout = layout_of(query)
         self.store = TableStore(
             MemoryStore(),
-            windowed=self.processor.windowed,
-            segmented=self.processor.segmented,
+            windowed=self.layout.windowed,
+            segmented=self.layout.segmented,
         )
         self.stream_time = NO_TIME
         self.dropped_late = self.dropped_null_key = 0
@@ -183,8 +185,8 @@ class RowRunner:
         assert self.store.rows == sum(1 for _ in self.store.scan())
 
     def _expire(self) -> None:
-        if self.processor.retention_ms is not None and self.stream_time != NO_TIME:
-            old = self.store.expired(self.stream_time - self.processor.retention_ms, 1000)
+        if self.layout.retention_ms is not None and self.stream_time != NO_TIME:
+            old = self.store.expired(self.stream_time - self.layout.retention_ms, 1000)
             self._apply(old, [None] * len(old), [], len(old))
 
 

@@ -13,7 +13,7 @@ from tests.simulation.pairs import PAIRS
 from tests.simulation.shrink import Failure, part_of, shrunk
 from tests.simulation.world import Mutate, history_of, simulate
 
-_SEEDS = 60
+_SEEDS = 120
 _SEEDS_RARE = 600
 
 

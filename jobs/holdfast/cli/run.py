@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.options import Sql, job_options, load_job, sql_options
+from holdfast.later import load_later
 
 __all__ = ["command"]
 
@@ -35,6 +36,7 @@ def command(
 
     Stopping, killing and starting again lose nothing and count nothing twice.
     """
+    load_later()
     job = load_job(sql, config, overrides, home)
 
     from holdfast.ingest.source import KafkaDataSource

@@ -18,16 +18,16 @@ from holdfast.tasks.packing import added
 from holdfast.tasks.processors.base import SIDE
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
-from holdfast.types.schema import Column
+from holdfast.types.schema import BIGINT, BOOLEAN, INTEGER, Column
 from holdfast.types.topology import HEADERS, OFFSET, PARTITION, TIMESTAMP, TOMBSTONE, Source
 
 __all__ = ["BadRecord", "RecordDecoder", "ddl", "wants_headers"]
 
 _META = (
-    (PARTITION, pa.int32(), "INT"),
-    (OFFSET, pa.int64(), "BIGINT"),
-    (TIMESTAMP, pa.int64(), "BIGINT"),
-    (TOMBSTONE, pa.bool_(), "BOOLEAN"),
+    Column(PARTITION, INTEGER),
+    Column(OFFSET, BIGINT),
+    Column(TIMESTAMP, BIGINT),
+    Column(TOMBSTONE, BOOLEAN),
 )
 
 
@@ -50,8 +50,8 @@ def ddl(options: IngestOptions) -> str:
 
 
 def _ddl(wanted: Sequence[Column]) -> str:
-    named = [f"`{c.name.replace('`', '``')}` {c.type.spark()}" for c in wanted]
-    return ", ".join(named + [f"`{name}` {spark}" for name, _, spark in _META])
+    named = (f"`{c.name.replace('`', '``')}` {c.type.spark()}" for c in (*wanted, *_META))
+    return ", ".join(named)
 
 
 def wants_headers(options: IngestOptions) -> bool:
@@ -90,9 +90,9 @@ class RecordDecoder:
         fields = [(c.name, c.type.arrow()) for c in wanted]
         packing = options.packing
         looked_at = None if packing is None else added(packing.query)
-        beside = [(n, arrow) for n, arrow, _ in _META if looked_at is None or n in looked_at]
-        self._beside = [name for name, _ in beside]
-        self._schema = pa.schema(fields + beside)
+        beside = [c for c in _META if looked_at is None or c.name in looked_at]
+        self._beside = [c.name for c in beside]
+        self._schema = pa.schema(fields + [(c.name, c.type.arrow()) for c in beside])
 
     def decode(self, chunk: Chunk, partition: int) -> tuple[pa.RecordBatch, list[BadRecord]]:
         """The good records in columns, in their order, and the bad ones in theirs."""

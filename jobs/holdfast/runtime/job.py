@@ -28,6 +28,7 @@ from holdfast.runtime.purge import Purge
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.session import is_local, spark_context, sql_session
+from holdfast.runtime.spark_internals import no_numpy_to_java
 from holdfast.runtime.start_streams import start_streams
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
@@ -109,6 +110,7 @@ def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scorebo
 
 @contextmanager
 def _spark(settings: Settings, stop: threading.Event, *, packed: bool) -> Iterator[SparkContext]:
+    no_numpy_to_java()
     context = spark_context(settings, packed=packed)
     # After Spark, whose own handlers would otherwise replace these.
     _on_signals(stop)

@@ -2,7 +2,7 @@
 
 Spark closes a worker's socket when it wants no more of it, a stream's that was stopped for one.
 The worker then ends either way; over a Unix domain socket PySpark's daemon also writes a stack
-trace, as if something were wrong.
+trace, as if something were wrong.  A worker that only restores has no Arrow.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import socket
 
 from pyspark import daemon
+
+from holdfast.later import load_later
 
 __all__ = ["worker"]
 
@@ -26,5 +28,6 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 
 if __name__ == "__main__":
+    load_later()
     daemon.worker = worker
     daemon.manager()

@@ -16,7 +16,7 @@ import psutil
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport
-from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.ids import changelog_topic
 from holdfast.types.status import (
     ExecutorStatus,
@@ -134,7 +134,7 @@ class Scoreboard:
 
 
 def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:
-    kept_ms = processor_of(query).retention_ms if query.stateful else None
+    kept_ms = layout_of(query).retention_ms if query.stateful else None
     return QueryStatus(
         sink=query.sink.name,
         sink_topic=query.sink.topic,

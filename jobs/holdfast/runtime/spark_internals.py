@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
+import py4j.protocol
 from pyspark import SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import (
@@ -21,6 +22,7 @@ from pyspark.serializers import (
     SpecialLengths,
 )
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 from pyspark.util import _load_from_socket
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "executors",
     "located",
     "no_installed_sources",
+    "no_numpy_to_java",
     "on_owners",
     "on_state_workers",
     "payload",
@@ -217,6 +220,16 @@ def no_installed_sources(session: SparkSession) -> None:
     manager = getattr(getattr(package, "DataSourceManager$"), "MODULE$")
     none = jvm.scala.collection.immutable.HashMap()
     getattr(manager, "dataSourceBuilders_$eq")(jvm.scala.Option.apply(none))
+
+
+def no_numpy_to_java() -> None:
+    """Calls into Java look for no NumPy among their arguments: they would load it, and pandas."""
+    ours = [
+        each
+        for each in py4j.protocol.INPUT_CONVERTER
+        if not isinstance(each, NumpyArrayConverter | NumpyScalarConverter)
+    ]
+    py4j.protocol.INPUT_CONVERTER[:] = ours  # the gateways' own list
 
 
 def _scala_context(context: SparkContext) -> Any:

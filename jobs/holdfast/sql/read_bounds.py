@@ -32,7 +32,6 @@ _MIRRORED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE,
     exp.EQ: exp.EQ, exp.NullSafeEQ: exp.NullSafeEQ,
 }  # fmt: skip
-_ONE_ROW = {"x": pa.array([0])}
 
 
 def bounds_of(node: exp.Expr, rows: Translator, bounded: Mapping[str, SqlType]) -> Bounds:
@@ -130,7 +129,7 @@ def _value(rows: Translator, typed: Typed, wanted: SqlType, node: exp.Expr) -> A
     if wanted.base in _ORDERED and type(constant) is kind:
         return constant
     text = evaluated(rows.coerce(typed, wanted, node).sql, wanted)
-    return evaluate_text(text, _ONE_ROW).cast(wanted.arrow())[0].as_py()
+    return evaluate_text(text, {"x": pa.array([0])}).cast(wanted.arrow())[0].as_py()
 
 
 def _bounds(name: str, domain: Domain) -> Bounds:

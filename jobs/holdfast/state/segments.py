@@ -7,6 +7,7 @@ They leave a segment at a time, as in Kafka Streams' window stores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,7 @@ _LENGTH = 4  # bytes of a length
 _NUMBER = 8  # of an entry's number
 _AGAIN = 1 << 63
 _AGAIN_BYTE = 0x80
-Bytes = npt.NDArray[np.uint8]
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
 Pairs = list[tuple[bytes, bytes]]
 
 

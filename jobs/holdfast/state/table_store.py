@@ -131,7 +131,7 @@ class TableStore:
 
     @property
     def counted(self) -> bool:
-        """False after `load` until `count_rows`: a full restore is not finished."""
+        """False after `load` until `end_load`: a full restore is not finished."""
         return self._rows != _UNCOUNTED
 
     @property
@@ -232,13 +232,12 @@ class TableStore:
         self._store.begin_bulk()
 
     def end_load(self) -> None:
-        """All rows are there and kept: counts them.
-
-        Raises:
-            VolumeFull: some are not kept.
-        """
+        """All rows are there: sees that they are kept, and counts them."""
         self._store.end_bulk()
-        self.count_rows()
+        if self._rows < 0:
+            rows = self._scan_rows()
+            self._store.write([(_ROWS_KEY, _rows_bytes(rows))], [])
+            self._rows = rows
 
     def load(
         self,
@@ -254,14 +253,6 @@ class TableStore:
             VolumeFull: nothing was written.
         """
         self._replace(keys, values, _Facts(position, _UNCOUNTED, marker or self._marker))
-
-    def count_rows(self) -> int:
-        """Count the rows that nobody has counted and keep the number."""
-        if self._rows < 0:
-            rows = self._scan_rows()
-            self._store.write([(_ROWS_KEY, _rows_bytes(rows))], [])
-            self._rows = rows
-        return self._rows
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         """State keys of windows that start before `before_start_ms`, oldest first.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from holdfast.types.topology import TimestampSpec
 
 __all__ = ["EventTime", "Times"]
 
-Times = npt.NDArray[np.int64]
+Times: TypeAlias = "npt.NDArray[np.int64]"
 
 _NONE = -1  # no event time: ms before the epoch are as bad as none
 

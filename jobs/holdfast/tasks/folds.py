@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.types.schema import Base
+
 __all__ = ["FOLDED", "Fold", "Folding", "Groups", "first_rows", "fold", "grouped", "of_record"]
 
-FOLDED = frozenset({pa.int32(), pa.int64(), pa.float64()})  # what `fold` takes
+FOLDED = frozenset({Base.INTEGER, Base.BIGINT, Base.DOUBLE})  # what `fold` takes
 
 
 class Folding(StrEnum):

@@ -55,7 +55,7 @@ __all__ = [
 _WINDOW = struct.Struct(">q")
 _LENGTH = struct.Struct(">I")
 _SESSION = struct.Struct(">qq")  # end, start
-_BOUNDS = np.dtype([("end", ">i8"), ("start", ">i8")])
+_BOUNDS = [("end", ">i8"), ("start", ">i8")]
 _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ _COLUMNS_MAX = 15
 _ARRAY, _NULL = 0x90, 0xC0
 _SHORT, _ONE_BYTE, _TWO_BYTES = 0xA0, 0xD9, 0xDA
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def pack_texts(heads: npt.NDArray[np.void], columns: Sequence[pa.Array]) -> list[bytes] | None:

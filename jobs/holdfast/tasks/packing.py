@@ -30,11 +30,13 @@ from holdfast.tasks.processors.aggregate_state import (
     by_record,
     folded,
     partial_columns,
+    partial_folds,
     payload_schema,
 )
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
 from holdfast.transport.partitioner import state_partitions
 from holdfast.types.ingest import Packing
+from holdfast.types.schema import SqlType
 from holdfast.types.topology import (
     OFFSET,
     PARTITION,
@@ -70,7 +72,7 @@ def packs(query: Query) -> bool:
 
 def _plain_aggregate(step: AggregateStep, source: Source) -> bool:
     kinds = _kinds(source)
-    folds = [c.fold for c in partial_columns(step)]
+    folds = partial_folds(step)
     arguments = [f.of for f in folds if f is not None and f.of != "1"]
     return (
         None not in folds and _plain_key(step.keys, kinds) and all(_in(a, kinds) for a in arguments)
@@ -82,32 +84,31 @@ def added(query: Query) -> frozenset[str]:
     step, every = query.step, frozenset({PARTITION, OFFSET, TIMESTAMP, TOMBSTONE})
     if not isinstance(step, AggregateStep) or by_record(step):
         return every
-    folds = [c.fold.of for c in partial_columns(step) if c.fold is not None]
+    folds = [fold.of for fold in partial_folds(step) if fold is not None]
     named = {_name(spark) for spark in [*folds, *(key.spark for key in step.keys)]}
     return every & (named | {TOMBSTONE} | ({TIMESTAMP} if step.window is not None else set()))
 
 
 def _plain(each: Input) -> bool:
     kinds = _kinds(each.source)
-    columns = (kinds.get(_name(c.spark)) == c.column.type.arrow() for c in each.columns)
+    columns = (kinds.get(_name(c.spark)) == c.column.type for c in each.columns)
     if len(each.keys) > 1 and each.source.kind == "TABLE":
         return False  # of a table's key parts may miss, see `state_key_sql`
     return each.filter is None and _plain_key(each.keys, kinds) and all(columns)
 
 
-def _plain_key(keys: Sequence[KeyExpression], kinds: Mapping[str, pa.DataType]) -> bool:
+def _plain_key(keys: Sequence[KeyExpression], kinds: Mapping[str, SqlType]) -> bool:
     """Columns that `state_keys` takes."""
     return bool(keys) and all(
-        k.column.type.base in KEY_TYPES and kinds.get(_name(k.spark)) == k.column.type.arrow()
-        for k in keys
+        k.column.type.base in KEY_TYPES and kinds.get(_name(k.spark)) == k.column.type for k in keys
     )
 
 
-def _kinds(source: Source) -> dict[str, pa.DataType]:
-    return {c.name: c.type.arrow() for c in source.readable} | RECORD_COLUMNS
+def _kinds(source: Source) -> dict[str, SqlType]:
+    return {c.name: c.type for c in source.readable} | RECORD_COLUMNS
 
 
-def _in(spark: str, kinds: Mapping[str, pa.DataType]) -> bool:
+def _in(spark: str, kinds: Mapping[str, SqlType]) -> bool:
     return _name(spark) in kinds
 
 
@@ -187,7 +188,7 @@ def _aggregated(rows: pa.RecordBatch, step: AggregateStep) -> pa.RecordBatch:
         columns[WINDOW] = pa.array(starts)
     if by_record(step):
         columns |= {name: rows[name] for name in RECORD_COLUMNS if name in rows.schema.names}
-        columns[SEQUENCE] = pa.nulls(rows.num_rows, RECORD_COLUMNS[SEQUENCE])
+        columns[SEQUENCE] = pa.nulls(rows.num_rows, RECORD_COLUMNS[SEQUENCE].arrow())
         columns |= {name: rows[name] for name in (HAS_OLD, HAS_NEW) if step.undo}
         return _with_partials(rows, step, columns)
     by = [columns[name] for name in (KEY, WINDOW) if name in columns]

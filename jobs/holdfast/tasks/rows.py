@@ -12,6 +12,7 @@ import datetime as dt
 import decimal
 import struct
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import msgpack
@@ -29,21 +30,30 @@ __all__ = ["ROW_VERSION", "RowCodec", "row_time"]
 
 ROW_VERSION = 1
 
-_FIXED: dict[pa.DataType, str] = {
-    pa.bool_(): "u1",
-    pa.int32(): "<i4",
-    pa.int64(): "<i8",
-    pa.float64(): "<f8",
-    pa.date32(): "<i4",
-    pa.timestamp("us", tz="UTC"): "<i8",
-}
-_STORAGE: dict[pa.DataType, pa.DataType] = {
-    pa.bool_(): pa.uint8(),
-    pa.date32(): pa.int32(),
-    pa.timestamp("us", tz="UTC"): pa.int64(),
-}
 _FIXED_MAX = 64  # bits of the null mask
 _ROWTIME = struct.Struct("<9xq")
+
+
+@cache
+def _in_place() -> dict[pa.DataType, str]:
+    """NumPy's names of the types whose values have one width."""
+    return {
+        pa.bool_(): "u1",
+        pa.int32(): "<i4",
+        pa.int64(): "<i8",
+        pa.float64(): "<f8",
+        pa.date32(): "<i4",
+        pa.timestamp("us", tz="UTC"): "<i8",
+    }
+
+
+@cache
+def _stored_as() -> dict[pa.DataType, pa.DataType]:
+    return {
+        pa.bool_(): pa.uint8(),
+        pa.date32(): pa.int32(),
+        pa.timestamp("us", tz="UTC"): pa.int64(),
+    }
 
 
 def row_time(row: bytes) -> int:
@@ -61,11 +71,11 @@ class RowCodec:
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         self._types = list(types)
-        fixed = [i for i, t in enumerate(self._types) if t in _FIXED]
+        fixed = [i for i, t in enumerate(self._types) if t in _in_place()]
         self._fixed = fixed[:_FIXED_MAX]
         self._variable = [i for i in range(len(self._types)) if i not in set(self._fixed)]
         fields = [("version", "u1"), ("nulls", "<u8"), ("rowtime", "<i8")]
-        fields += [(f"c{i}", _FIXED[self._types[i]]) for i in self._fixed]
+        fields += [(f"c{i}", _in_place()[self._types[i]]) for i in self._fixed]
         self._dtype = np.dtype(fields)
         texts = all(self._types[i] == pa.string() for i in self._variable)
         self._only_texts = bool(self._variable) and texts
@@ -154,7 +164,7 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _to_numpy(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
     column = _whole(column)
-    storage = _STORAGE.get(column.type)
+    storage = _stored_as().get(column.type)
     plain = column.cast(storage) if storage is not None else column
     if column.null_count == 0:
         return plain.to_numpy(zero_copy_only=False), None
@@ -165,7 +175,7 @@ def _to_numpy(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]
 def _from_numpy(
     values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_], kind: pa.DataType
 ) -> pa.Array:
-    storage = _STORAGE.get(kind, kind)
+    storage = _stored_as().get(kind, kind)
     mask = is_null if is_null.any() else None
     array = pa.array(np.ascontiguousarray(values), storage, mask=mask)
     return array.cast(kind) if storage != kind else array

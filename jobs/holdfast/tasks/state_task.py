@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -23,8 +24,9 @@ from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
 from holdfast.tasks.lookup import Lookup
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
-from holdfast.tasks.processors.base import NO_TIME, Changes
+from holdfast.tasks.processors.base import NO_TIME, Changes, Processor
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.steps import Step, reached
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
@@ -104,10 +106,15 @@ class StateTask:
         self._volume = volume
         self._where = where
         self._name = f"{plan.query.id} state partition {partition}"
-        self._processor = processor_of(plan.query)
+        self._layout = layout_of(plan.query)
         self._producer: TransactionalProducer | None = None
         self._store: TableStore | None = None
         self.marker: CommitMarker | None = None
+
+    @cached_property
+    def _processor(self) -> Processor:
+        """Made for the first batch: a restore does without Arrow."""
+        return processor_of(self._plan.query)
 
     # -- step 0 ------------------------------------------------------------------------------
 
@@ -135,8 +142,8 @@ class StateTask:
             settings.application_id,
             plan.query.id,
             self._partition,
-            windowed=self._processor.windowed,
-            segmented=self._processor.segmented,
+            windowed=self._layout.windowed,
+            segmented=self._layout.segmented,
         )
         kept_ms = self._tombstones_kept_ms(admin)
         with _RESTORING:
@@ -263,7 +270,7 @@ class StateTask:
         return self.marker.stream_time_ms if self.marker is not None else NO_TIME
 
     def _expired(self, changes: Changes) -> list[bytes]:
-        kept_ms = self._processor.retention_ms
+        kept_ms = self._layout.retention_ms
         if kept_ms is None or self._store is None or changes.stream_time_ms == NO_TIME:
             return []
         return expiring(self._store, changes, changes.stream_time_ms - kept_ms)

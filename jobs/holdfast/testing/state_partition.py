@@ -9,6 +9,7 @@ from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.compatibility import state_fits
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.state_task import expiring
 from holdfast.types.topology import Query
 
@@ -23,10 +24,9 @@ class StatePartition:
     def __init__(self, query: Query) -> None:
         self._canonical = query.canonical()
         self._processor = processor_of(query)
+        self._layout = layout_of(query)
         self._store = TableStore(
-            MemoryStore(),
-            windowed=self._processor.windowed,
-            segmented=self._processor.segmented,
+            MemoryStore(), windowed=self._layout.windowed, segmented=self._layout.segmented
         )
         self._stream_time_ms = NO_TIME
 
@@ -59,7 +59,7 @@ class StatePartition:
         return changes
 
     def _expired(self, changes: Changes) -> list[bytes]:
-        kept_ms = self._processor.retention_ms
+        kept_ms = self._layout.retention_ms
         if kept_ms is None or changes.stream_time_ms == NO_TIME:
             return []
         return expiring(self._store, changes, changes.stream_time_ms - kept_ms)

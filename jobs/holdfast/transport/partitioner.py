@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-from numpy.typing import NDArray
 
 __all__ = [
     "PARTITIONER",
@@ -25,7 +25,7 @@ __all__ = [
 
 PARTITIONER = "spark-murmur3-v1"  # in every commit marker: keys may never move unnoticed
 
-_Words: TypeAlias = NDArray[np.uint32]
+_Words: TypeAlias = "npt.NDArray[np.uint32]"
 
 _U32 = 0xFFFFFFFF
 _POSITIVE = 0x7FFFFFFF
@@ -77,7 +77,7 @@ def state_partition(key: bytes, partitions: int) -> int:
     return spark_hash(key) % partitions
 
 
-def state_partitions(keys: pa.Array, partitions: int) -> NDArray[np.int64]:
+def state_partitions(keys: pa.Array, partitions: int) -> npt.NDArray[np.int64]:
     """`state_partition` of many serialized keys (BINARY) at once; a null key hashes to the seed."""
     hashes = np.full(len(keys), _SPARK_SEED, np.int32)
     offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1]
@@ -92,7 +92,7 @@ def state_partitions(keys: pa.Array, partitions: int) -> NDArray[np.int64]:
     return hashes.astype(np.int64) % partitions
 
 
-def _spark_columns(matrix: NDArray[np.uint8]) -> _Words:
+def _spark_columns(matrix: npt.NDArray[np.uint8]) -> _Words:
     """`spark_hash` of every row of a (keys, key length) byte matrix, unsigned."""
     count, length = matrix.shape
     aligned = length & ~3
@@ -137,7 +137,7 @@ def _murmur2(key: bytes) -> int:
     return h ^ (h >> 15)
 
 
-def _murmur2_columns(matrix: NDArray[np.uint8]) -> _Words:
+def _murmur2_columns(matrix: npt.NDArray[np.uint8]) -> _Words:
     """`_murmur2` of every row of a (keys, key length) byte matrix; uint32 wraps by itself."""
     count, length = matrix.shape
     aligned = length & ~3
@@ -154,7 +154,9 @@ def _murmur2_columns(matrix: NDArray[np.uint8]) -> _Words:
     return h ^ (h >> np.uint32(15))
 
 
-def _by_length(keys: Sequence[bytes]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint8]]]:
+def _by_length(
+    keys: Sequence[bytes],
+) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
     """Row numbers and a byte matrix for each key length that occurs."""
     lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
     order = np.argsort(lengths, kind="stable")

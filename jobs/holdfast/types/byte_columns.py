@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 __all__ = ["Parts", "block", "fixed", "joined", "tails"]
 
 # What stands one behind the other in each row: BINARY arrays, and bytes that all rows have.
-Parts = Sequence[pa.Array | bytes]
+Parts: TypeAlias = "Sequence[pa.Array | bytes]"
 
 
 def fixed(values: npt.NDArray[Any]) -> pa.Array:

@@ -39,7 +39,7 @@ def table() -> StoredTable:
 def standby(table: StoredTable, tmp_path: Path) -> Iterator[Standby]:
     store = TableStore(RocksDbStore(tmp_path / "store", RocksDbSettings()), windowed=False)
     store.load([], [], position=StorePosition("id", 0, 0, ""), marker=None)
-    store.count_rows()
+    store.end_load()
     standby = Standby(table, 0, store, "7")
     yield standby
     store.close()

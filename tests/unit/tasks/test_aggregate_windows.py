@@ -14,6 +14,7 @@ from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.keys import window_key
 from holdfast.tasks.processors.base import NO_TIME, Changes
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.state_task import expiring
 from tests.rows_view import RowsView
 
@@ -26,7 +27,7 @@ CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s
 """
 _QUERY = compile_text(STATEMENT).query("T")
 assert _QUERY is not None
-PROCESSOR = processor_of(_QUERY)
+PROCESSOR, LAYOUT = processor_of(_QUERY), layout_of(_QUERY)
 
 
 class _Asked(RowsView):
@@ -71,7 +72,7 @@ def test_windows_that_start_after_all_records_are_not_asked_for() -> None:
 
 
 def test_windows_leave_with_their_segment() -> None:
-    store = TableStore(MemoryStore(), windowed=True, segmented=PROCESSOR.segmented)
+    store = TableStore(MemoryStore(), windowed=True, segmented=LAYOUT.segmented)
     changes = PROCESSOR.process(
         _payload((b"a", 0, 1), (b"b", 60, 1), (b"a", 70, 1)), NO_TIME, store
     )

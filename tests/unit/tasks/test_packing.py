@@ -15,10 +15,11 @@ from holdfast.runtime.frames import aggregate_frame, row_frame
 from holdfast.runtime.spark_internals import payload
 from holdfast.sql.plan import compile_text
 from holdfast.tasks.packing import Packer, added, from_arrow, packs, unpacked
+from holdfast.tasks.processors.aggregate_state import partial_columns, partial_folds
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions
 from holdfast.types.ingest import IngestOptions, Packing
-from holdfast.types.topology import Query
+from holdfast.types.topology import AggregateStep, Query
 from tests.rows_view import RowsView
 
 DECLARED = """
@@ -184,3 +185,13 @@ def test_keys_in_columns_go_where_each_alone_goes() -> None:
     found = state_partitions(pa.array(keys, pa.binary()).slice(1), 7).tolist()
     assert found == [state_partition(key, 7) for key in keys[1:] if key is not None]
     assert state_partitions(pa.array([None], pa.binary()), 7).tolist() == [42 % 7]
+
+
+@pytest.mark.parametrize("select", [*PACKED_STATEMENTS, *OTHERS])
+def test_how_partials_fold_is_known_without_making_them(select: str) -> None:
+    step = _query(select).step
+    assert isinstance(step, AggregateStep)
+    made = [column.fold for column in partial_columns(step)]
+    known = partial_folds(step)
+    assert known == made or (None in known and None in made)
+    assert (None in made) == ("cost" in select or "COLLECT" in select)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.json as pj
 
 from holdfast.ingest.formats.text import fit_time
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.schema import BIGINT, INTEGER, Base, Column, SqlType
 
 __all__ = ["FastJson", "fast_json", "finished", "is_utf8"]
 
@@ -37,7 +37,7 @@ _NO_NUMBER = re.compile(rb"[\[:,]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
 _LONG = 400  # bytes; a shorter record cannot be nested too deeply
 _OPENERS = 400  # an upper bound of its depth
 _CASE = 0x20  # the bit that a lower-case letter has and its upper-case one has not
-_TOP_ONLY = {Base.TIMESTAMP: pa.int64(), Base.DATE: pa.int32(), Base.TIME: pa.int32()}
+_TOP_ONLY = {Base.TIMESTAMP: BIGINT, Base.DATE: INTEGER, Base.TIME: INTEGER}
 _DIRECT = frozenset(
     {Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL, Base.STRING}
 )
@@ -208,8 +208,9 @@ def _only_spelling(first: str, count: int, joined: bytes) -> str | None:
     return found.pop()[1:-1].decode() if found else first.lower()
 
 
-def _field(column: Column, spelled: dict[str, str], arrow: pa.DataType | None) -> pa.Field:
-    return pa.field(spelled.get(column.name, column.name), arrow or _read_as(column.type, spelled))
+def _field(column: Column, spelled: dict[str, str], as_: SqlType | None) -> pa.Field:
+    kind = _read_as(as_ or column.type, spelled)
+    return pa.field(spelled.get(column.name, column.name), kind)
 
 
 def _read_as(type_: SqlType, spelled: dict[str, str]) -> pa.DataType:

@@ -20,17 +20,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.ingest.formats.json_fast import finished, is_utf8
-from holdfast.types.schema import Base, Column
+from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column
 
 __all__ = ["ShapedJson", "shaped_json"]
 
-Places = npt.NDArray[np.int64]
+Places: TypeAlias = "npt.NDArray[np.int64]"
 
 _FEW = 16  # records; taking the first apart has to pay
 _MOST_BYTES = 2**31 - 1  # of one chunk; offsets into it have four bytes
@@ -41,13 +42,13 @@ _TOKEN = re.compile(
     rb' +|(?P<text>"[^"\\]*")(?P<name> *:)?|(?P<number>-?[0-9][0-9.]*)|[{}\[\],]|true|false|null'
 )
 _READ_AS = {
-    Base.STRING: pa.string(),
-    Base.INTEGER: pa.int32(),
-    Base.BIGINT: pa.int64(),
-    Base.DOUBLE: pa.float64(),
-    Base.TIMESTAMP: pa.int64(),
-    Base.DATE: pa.int32(),
-    Base.TIME: pa.int32(),
+    Base.STRING: STRING,
+    Base.INTEGER: INTEGER,
+    Base.BIGINT: BIGINT,
+    Base.DOUBLE: DOUBLE,
+    Base.TIMESTAMP: BIGINT,
+    Base.DATE: INTEGER,
+    Base.TIME: INTEGER,
 }
 _ZERO, _NINE = ord("0"), 9
 _NO_SLOT, _OTHER = -1, -2
@@ -184,7 +185,7 @@ class ShapedJson:
 
 
 def _column(column: Column, texts: pa.StringArray) -> pa.Array:
-    return finished(texts.cast(_READ_AS[column.type.base]), column.type)
+    return finished(texts.cast(_READ_AS[column.type.base].arrow()), column.type)
 
 
 class _Cutter:

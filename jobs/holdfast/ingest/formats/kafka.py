@@ -7,6 +7,7 @@ big-endian, BYTES are themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +41,7 @@ class KafkaDecoder(Decoder):
         return Decoded((array,), bad)
 
 
-_Decode = Callable[[Payloads], tuple[pa.Array, dict[int, str]]]
+_Decode: TypeAlias = "Callable[[Payloads], tuple[pa.Array, dict[int, str]]]"
 
 
 def _decoder(column: Column) -> _Decode:

@@ -107,6 +107,10 @@ class AggregateFunction(ABC):
             ValueError: the arguments do not fit; the message says what would.
         """
 
+    def folds(self, call: AggregateCall) -> tuple[Fold | None, ...]:
+        """Of each partial how it is made of records without Spark SQL, None where it is not."""
+        return (None,)
+
     @abstractmethod
     def bind(self, call: AggregateCall) -> Aggregate:
         """The aggregate for one call."""

@@ -28,11 +28,10 @@ _ORDERED = (
 
 class _ExtremeCall(Aggregate):
     def __init__(
-        self, call: AggregateCall, folding: Folding, pick: Callable[..., pa.Array]
+        self, call: AggregateCall, fold: Fold | None, name: str, pick: Callable[..., pa.Array]
     ) -> None:
-        self._type, of = call.type.arrow(), call.args[0]
-        fold = Fold(folding, of) if self._type in FOLDED else None
-        self._partials = (Partial(f"{folding.lower()}({of})", self._type, fold),)
+        self._type = call.type.arrow()
+        self._partials = (Partial(f"{name.lower()}({call.args[0]})", self._type, fold),)
         self._pick = pick
 
     @property
@@ -56,26 +55,32 @@ class _ExtremeCall(Aggregate):
 
 class _Extreme(AggregateFunction):
     plain = True
+    folding: Folding
 
     def result_type(self, args: Sequence[SqlType], literals: Sequence[Literal]) -> SqlType:
         if len(args) != 1 or literals or args[0].base not in _ORDERED:
             raise not_accepted(self.name, args, literals)
         return args[0]
 
+    def folds(self, call: AggregateCall) -> tuple[Fold | None]:
+        return (Fold(self.folding, call.args[0]) if call.type.base in FOLDED else None,)
+
 
 class Min(_Extreme):
     """The smallest value that is not null."""
 
     name = "MIN"
+    folding = Folding.MIN
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _ExtremeCall(call, Folding.MIN, pc.min_element_wise)
+        return _ExtremeCall(call, *self.folds(call), self.name, pc.min_element_wise)
 
 
 class Max(_Extreme):
     """The largest value that is not null."""
 
     name = "MAX"
+    folding = Folding.MAX
 
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _ExtremeCall(call, Folding.MAX, pc.max_element_wise)
+        return _ExtremeCall(call, *self.folds(call), self.name, pc.max_element_wise)

@@ -70,16 +70,19 @@ def _exact(
 
 
 class _CountCall(_Added):
-    def __init__(self, call: AggregateCall) -> None:
-        argument = call.args[0] if call.args else "1"
-        super().__init__(_counted(argument))
+    def __init__(self, fold: Fold) -> None:
+        super().__init__(_counted(fold))
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return pc.fill_null(state[0], 0)
 
 
-def _counted(argument: str) -> Partial:
-    return Partial(f"count({argument})", pa.int64(), Fold(Folding.ADD, argument, counts=True))
+def _counting(argument: str) -> Fold:
+    return Fold(Folding.ADD, argument, counts=True)
+
+
+def _counted(fold: Fold) -> Partial:
+    return Partial(f"count({fold.of})", pa.int64(), fold)
 
 
 class Count(AggregateFunction):
@@ -94,14 +97,17 @@ class Count(AggregateFunction):
             raise not_accepted(self.name, args, literals)
         return BIGINT
 
+    def folds(self, call: AggregateCall) -> tuple[Fold]:
+        return (_counting(call.args[0] if call.args else "1"),)
+
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _CountCall(call)
+        return _CountCall(*self.folds(call))
 
 
 class _SumCall(_Added):
     """Sums of whole numbers wrap at their type's bounds, as Java's do; decimals must not."""
 
-    def __init__(self, call: AggregateCall, summed: str, of: str | None = None) -> None:
+    def __init__(self, call: AggregateCall, summed: str, fold: Fold | None = None) -> None:
         self._sql_type = call.type
         self._type = call.type.arrow()
         if call.type.base is Base.DECIMAL:
@@ -109,8 +115,7 @@ class _SumCall(_Added):
             summed = f"CAST({summed} AS DECIMAL(38,{call.type.scale}))"
         else:
             kind = pa.int64() if call.type.base is Base.INTEGER else self._type
-        folds = of is not None and kind in FOLDED
-        super().__init__(Partial(summed, kind, Fold(Folding.ADD, of) if folds and of else None))
+        super().__init__(Partial(summed, kind, fold))
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         total = pc.fill_null(state[0], self._zeros[0])
@@ -151,8 +156,11 @@ class Sum(AggregateFunction):
             raise not_accepted(self.name, args, literals)
         return args[0]
 
+    def folds(self, call: AggregateCall) -> tuple[Fold | None]:
+        return (Fold(Folding.ADD, call.args[0]) if call.type.base in FOLDED else None,)
+
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _SumCall(call, f"sum({call.args[0]})", call.args[0])
+        return _SumCall(call, f"sum({call.args[0]})", *self.folds(call))
 
 
 class SumList(AggregateFunction):
@@ -176,14 +184,11 @@ class SumList(AggregateFunction):
 
 
 class _AvgCall(_Added):
-    def __init__(self, call: AggregateCall) -> None:
-        argument = call.args[0]
-        base = call.arg_types[0].base
-        whole = base in (Base.INTEGER, Base.BIGINT)
-        summed = f"sum(CAST({argument} AS {'BIGINT' if whole else 'DOUBLE'}))"
-        fold = Fold(Folding.ADD, argument) if base is not Base.DECIMAL else None
+    def __init__(self, call: AggregateCall, fold: Fold | None, count: Fold) -> None:
+        whole = call.arg_types[0].base in (Base.INTEGER, Base.BIGINT)
+        summed = f"sum(CAST({call.args[0]} AS {'BIGINT' if whole else 'DOUBLE'}))"
         super().__init__(
-            Partial(summed, pa.int64() if whole else pa.float64(), fold), _counted(argument)
+            Partial(summed, pa.int64() if whole else pa.float64(), fold), _counted(count)
         )
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
@@ -205,5 +210,9 @@ class Avg(AggregateFunction):
             raise not_accepted(self.name, args, literals)
         return DOUBLE
 
+    def folds(self, call: AggregateCall) -> tuple[Fold | None, Fold]:
+        summed = Fold(Folding.ADD, call.args[0]) if call.arg_types[0].base in FOLDED else None
+        return summed, _counting(call.args[0])
+
     def bind(self, call: AggregateCall) -> Aggregate:
-        return _AvgCall(call)
+        return _AvgCall(call, *self.folds(call))

@@ -18,7 +18,7 @@ from holdfast.tasks.aggregates.tallies import Attr, Histogram
 from holdfast.tasks.aggregates.user import registered
 from holdfast.types.topology import AggregateCall
 
-__all__ = ["bind", "lookup", "names"]
+__all__ = ["bind", "function_of", "lookup", "names"]
 
 _BUILT_IN: dict[str, AggregateFunction] = {
     f.name: f
@@ -40,13 +40,22 @@ def names() -> list[str]:
     return sorted({*_BUILT_IN, *registered()})
 
 
+def function_of(call: AggregateCall) -> AggregateFunction:
+    """The function of a planned call.
+
+    Raises:
+        KeyError: it is not registered in this process.
+    """
+    function = lookup(call.function)
+    if function is None:
+        raise KeyError(call.function)
+    return function
+
+
 def bind(call: AggregateCall) -> Aggregate:
     """The aggregate for a planned call.
 
     Raises:
         KeyError: the function is not registered in this process.
     """
-    function = lookup(call.function)
-    if function is None:
-        raise KeyError(call.function)
-    return function.bind(call)
+    return function_of(call).bind(call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from holdfast.types.topology import AggregateCall
 
 __all__ = ["Correlation", "StddevSamp", "StddevSample"]
 
-Numbers = npt.NDArray[Any]
+Numbers: TypeAlias = "npt.NDArray[Any]"
 
 
 def _numbers(array: pa.Array) -> Numbers:

@@ -55,18 +55,6 @@ class AggregateProcessor(Processor):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    @property
-    def windowed(self) -> bool:
-        return self._step.window is not None
-
-    @property
-    def segmented(self) -> bool:
-        return self.windowed
-
-    @property
-    def retention_ms(self) -> int | None:
-        return self._step.window.retention_ms if self._step.window is not None else None
-
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """Merges a payload (partials by key and window) given the stream time before the batch."""
         records = pc.sum(payload[COUNT]).as_py() or 0

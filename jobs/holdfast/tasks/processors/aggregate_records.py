@@ -59,14 +59,6 @@ class RecordAggregateProcessor(Processor):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    @property
-    def windowed(self) -> bool:
-        return self._window is not None
-
-    @property
-    def retention_ms(self) -> int | None:
-        return self._window.retention_ms if self._window is not None else None
-
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """Applies records in arrival order; each sees the stream time that it finds or makes."""
         keyed = in_order(payload, None if self._window is None else WINDOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ from holdfast.types.topology import SEQUENCE, TIMESTAMP
 
 __all__ = ["Groups", "Steps", "in_order", "order_of", "run", "running_time"]
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def in_order(payload: pa.Table, window: str | None) -> pa.Table:

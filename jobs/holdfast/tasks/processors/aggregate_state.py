@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.aggregates.base import Aggregate
-from holdfast.tasks.aggregates.registry import bind
+from holdfast.tasks.aggregates.registry import bind, function_of
 from holdfast.tasks.folds import Fold, Folding, Groups, fold
 from holdfast.tasks.keys import window_keys
 from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.rows import RowCodec
+from holdfast.types.schema import BIGINT, INTEGER
 from holdfast.types.topology import (
     OFFSET,
     PARTITION,
@@ -42,6 +44,7 @@ __all__ = [
     "combined",
     "folded",
     "partial_columns",
+    "partial_folds",
     "payload_schema",
     "pick",
     "state_keys_of",
@@ -49,15 +52,16 @@ __all__ = [
 
 WINDOW, COUNT, ROWTIME = "__window", "__n", "__ts"
 HAS_OLD, HAS_NEW = "HAS_OLD", "HAS_NEW"  # see `ChangesStep`
-Columns = list[pa.Array]
+Columns: TypeAlias = "list[pa.Array]"
 
 # What tells one record of a payload from another, where there is a row for each.
 RECORD_COLUMNS = {
-    PARTITION: pa.int32(),
-    OFFSET: pa.int64(),
-    TIMESTAMP: pa.int64(),
-    SEQUENCE: pa.int64(),
+    PARTITION: INTEGER,
+    OFFSET: BIGINT,
+    TIMESTAMP: BIGINT,
+    SEQUENCE: BIGINT,
 }
+_COUNTS, _NEWEST = Fold(Folding.ADD, "1", counts=True), Fold(Folding.MAX, f"`{TIMESTAMP}`")
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,16 @@ def partial_columns(step: AggregateStep) -> list[PartialColumn]:
     columns = _partials(step.aggregates, "p") + _partials(step.undo, "q")
     if by_record(step):
         return columns
-    counts, newest = Fold(Folding.ADD, "1", counts=True), Fold(Folding.MAX, f"`{TIMESTAMP}`")
-    counted = PartialColumn(COUNT, "count(1)", pa.int64(), counts)
-    latest = PartialColumn(ROWTIME, f"max(`{TIMESTAMP}`)", pa.int64(), newest)
+    counted = PartialColumn(COUNT, "count(1)", pa.int64(), _COUNTS)
+    latest = PartialColumn(ROWTIME, f"max(`{TIMESTAMP}`)", pa.int64(), _NEWEST)
     return [counted, latest, *columns]
+
+
+def partial_folds(step: AggregateStep) -> list[Fold | None]:
+    """The folds of the same, without Arrow."""
+    calls = (*step.aggregates, *step.undo)
+    folds = [fold for call in calls for fold in function_of(call).folds(call)]
+    return folds if by_record(step) else [_COUNTS, _NEWEST, *folds]
 
 
 def _partials(calls: Sequence[AggregateCall], letter: str) -> list[PartialColumn]:
@@ -120,7 +130,7 @@ def payload_schema(step: AggregateStep) -> pa.Schema:
     if step.window is not None and step.window.kind is not WindowKind.SESSION:
         fields.append(pa.field(WINDOW, pa.int64()))
     if by_record(step):
-        fields += [pa.field(name, kind) for name, kind in RECORD_COLUMNS.items()]
+        fields += [pa.field(name, kind.arrow()) for name, kind in RECORD_COLUMNS.items()]
     if step.undo:
         fields += [pa.field(HAS_OLD, pa.bool_()), pa.field(HAS_NEW, pa.bool_())]
     return pa.schema(fields + [pa.field(c.name, c.type) for c in partial_columns(step)])

@@ -72,7 +72,7 @@ class StoreView(Protocol):
         """Keys whose time (last eight bytes) is in `start_ms <= time < end_ms`, oldest first."""
 
     def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
-        """About `limit` keys of segments that lie in it, for a processor that is `segmented`."""
+        """About `limit` keys of segments that lie in it, where they are segmented."""
 
 
 @dataclass(frozen=True)
@@ -114,21 +114,6 @@ class Processor(ABC):
     @abstractmethod
     def schema(self) -> pa.Schema:
         """The columns of a payload."""
-
-    @property
-    @abstractmethod
-    def windowed(self) -> bool:
-        """Whether state keys end in a time (8 bytes, `tasks.keys.window_key`) and so expire."""
-
-    @property
-    def segmented(self) -> bool:
-        """Whether keys that end in a time leave the store a segment at a time."""
-        return False
-
-    @property
-    @abstractmethod
-    def retention_ms(self) -> int | None:
-        """How long after it a state key's time is kept, None for ever."""
 
     @abstractmethod
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:

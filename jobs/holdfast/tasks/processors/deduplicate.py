@@ -44,14 +44,6 @@ class DeduplicateProcessor(RowProcessor):
         self._side = Side(query.step.input)
         self._sink = SinkRecords(query.sink)
 
-    @property
-    def windowed(self) -> bool:
-        return True
-
-    @property
-    def retention_ms(self) -> int | None:
-        return 2 * self._within_ms
-
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         records = Records.read(payload, (self._side,))
         state = Overlay(store)

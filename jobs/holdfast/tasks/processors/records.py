@@ -39,14 +39,6 @@ class RowProcessor(Processor):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    @property
-    def windowed(self) -> bool:
-        return False
-
-    @property
-    def retention_ms(self) -> int | None:
-        return None
-
 
 class Side:
     """One input of a step: its carried columns, and how they are kept as a row."""

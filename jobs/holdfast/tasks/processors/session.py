@@ -46,14 +46,6 @@ class SessionProcessor(Processor):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    @property
-    def windowed(self) -> bool:
-        return True
-
-    @property
-    def retention_ms(self) -> int | None:
-        return self._window.retention_ms
-
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """Applies records in arrival order; each sees the stream time that it finds or makes."""
         keyed = in_order(payload, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from holdfast.types.topology import TIMESTAMP, AggregateStep, Query
 
 __all__ = ["Merged", "SessionBatchProcessor"]
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ what `session_plan` does record by record.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from holdfast.types.topology import TIMESTAMP, Window
 
 __all__ = ["Clusters", "Stored"]
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import heapq
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,9 @@ __all__ = [
     "split_session",
 ]
 
-Times = npt.NDArray[np.int64]
+Times: TypeAlias = "npt.NDArray[np.int64]"
 _BOUNDS = struct.Struct(">Qqq")  # end in the order of bytes, start, end
-_COLUMNS = np.dtype([("place", ">u8"), ("start", ">i8"), ("end", ">i8")])  # the same
+_COLUMNS = [("place", ">u8"), ("start", ">i8"), ("end", ">i8")]  # the same
 _END = struct.Struct(">Q")
 _AFTER = b"\xff" * (_BOUNDS.size + 1)
 
@@ -60,7 +61,7 @@ def split_session(state_key: bytes) -> tuple[bytes, int, int]:
 
 def bounds_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     """Starts and ends in ms, by the sessions' state keys."""
-    bounds = tails(pa.array(state_keys, pa.binary()), _COLUMNS)
+    bounds = tails(pa.array(state_keys, pa.binary()), np.dtype(_COLUMNS))
     return bounds["start"].astype(np.int64), bounds["end"].astype(np.int64)
 
 

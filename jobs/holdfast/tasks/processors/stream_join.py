@@ -66,14 +66,6 @@ class StreamJoinProcessor(RowProcessor):
         self._waiting = Waiting(step) if waits else None
         self._pairs = Pairs(step, query.sink)
 
-    @property
-    def windowed(self) -> bool:
-        return True
-
-    @property
-    def segmented(self) -> bool:
-        return True
-
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         state = Overlay(store)
         clock = Clock(state)

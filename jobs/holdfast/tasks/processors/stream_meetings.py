@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from holdfast.types.topology import TIMESTAMP, TOMBSTONE
 
 __all__ = ["Arrived", "Kept", "Meetings", "Rows", "Stored", "meetings"]
 
-Rows = npt.NDArray[np.int64]
+Rows: TypeAlias = "npt.NDArray[np.int64]"
 _SPAN_MS = 1 << 38  # nine years: so many, for each of millions of keys, can be numbered
 
 

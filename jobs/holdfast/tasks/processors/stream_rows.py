@@ -12,6 +12,7 @@ State, all under state keys that end in eight bytes by which they can be found i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -37,9 +38,10 @@ __all__ = [
 _SIDES = (b"L", b"R")
 _APART = (0, 1 << 61)  # the times of the sides' rows, so that each side's can be found alone
 _EARLIEST = -(1 << 60)
-Times = npt.NDArray[np.int64]
+Times: TypeAlias = "npt.NDArray[np.int64]"
 Reach = tuple[tuple[int, int], tuple[int, int]]
-_TAIL = np.dtype([("time", ">u8"), ("number", ">u8"), ("expires", ">i8")])
+_TAIL = [("time", ">u8"), ("number", ">u8"), ("expires", ">i8")]
+_TAIL_BYTES = 24
 _DAY_MS = 86_400_000  # how late a record may be without GRACE PERIOD, as in ksqlDB
 
 
@@ -84,7 +86,7 @@ def row_keys(side: int, keys: pa.Array, times: Times, numbers: Times) -> list[by
 
 def places_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
     """Times in ms and numbers of rows, by their state keys."""
-    tails = np.frombuffer(b"".join([key[-_TAIL.itemsize :] for key in state_keys]), _TAIL)
+    tails = np.frombuffer(b"".join([key[-_TAIL_BYTES:] for key in state_keys]), _TAIL)
     times = (tails["time"].astype(np.uint64) ^ np.uint64(SIGN)).astype(np.int64)
     return times, tails["number"].astype(np.int64)
 

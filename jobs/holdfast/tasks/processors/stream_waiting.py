@@ -17,10 +17,11 @@ from holdfast.types.topology import JoinKind, JoinStep
 
 __all__ = ["NEVER", "Alone", "Settled", "Waiting"]
 
-NEVER = np.iinfo(np.int64).max
+NEVER = (1 << 63) - 1
 _ORPHAN = b"O"
-_HEAD = np.dtype([("time", ">u8"), ("rank", "u1")])
-_KEY = slice(1 + _HEAD.itemsize, -16)  # behind it: number, no time
+_HEAD = [("time", ">u8"), ("rank", "u1")]
+_HEAD_BYTES = 9
+_KEY = slice(1 + _HEAD_BYTES, -16)  # behind it: number, no time
 
 
 @dataclass(frozen=True)

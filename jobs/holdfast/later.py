@@ -1,0 +1,78 @@
+"""Modules that are loaded when something of them is first used.
+
+Arrow and NumPy are 50 MB, which a process does without that only plans, or only restores.  Python
+3.15 has a statement for it (PEP 810); `importlib.util.LazyLoader` does not do, as any look at such
+a module, also the one of a second `import`, loads it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
+from types import ModuleType
+from typing import Any
+
+__all__ = ["ARROW_AND_NUMPY", "load_later"]
+
+# Packages before their modules.
+ARROW_AND_NUMPY = ("numpy", "numpy.typing", "pyarrow", "pyarrow.compute", "pyarrow.json")
+
+_loading = threading.RLock()
+
+
+def load_later(names: Sequence[str] = ARROW_AND_NUMPY) -> None:
+    """From here on an `import` of these loads nothing; the first use of one does.
+
+    `from … import` is a use.  What has been imported already stays as it is, what is not installed
+    is imported, and fails, as ever.
+
+    Args:
+        names: of packages and modules, a package before those of its modules that are named.
+    """
+    for name in names:
+        package, _, last = name.rpartition(".")
+        if name in sys.modules or (package and not isinstance(sys.modules.get(package), _Later)):
+            continue
+        where = sys.modules[package].__dict__["_later"] if package else None
+        spec = PathFinder.find_spec(name, where.submodule_search_locations if where else None)
+        if spec is None or spec.loader is None:
+            continue
+        module = sys.modules[name] = _Later(name, spec)
+        if package:
+            sys.modules[package].__dict__[last] = module
+
+
+class _Later(ModuleType):
+    """A module without contents until one is asked for."""
+
+    def __init__(self, name: str, spec: ModuleSpec) -> None:
+        super().__init__(name)
+        self.__dict__.update(__spec__=spec, _later=spec, _busy=False)
+
+    def __getattr__(self, name: str) -> Any:
+        with _loading:
+            if isinstance(self, _Later):
+                self._load(name)
+        return getattr(self, name)
+
+    def _load(self, name: str) -> None:
+        facts = self.__dict__
+        if facts["_busy"]:  # by this thread: it is asked while it runs for the first time
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} yet")
+        facts["_busy"] = True
+        spec: ModuleSpec = facts["_later"]
+        try:
+            for key, value in module_from_spec(spec).__dict__.items():
+                facts.setdefault(key, value)
+            facts.update(__loader__=spec.loader, __package__=spec.parent)
+            assert spec.loader is not None
+            spec.loader.exec_module(self)
+        except BaseException:
+            facts["_busy"] = False
+            raise
+        for key in ("_busy", "_later"):
+            facts.pop(key)
+        object.__setattr__(self, "__class__", ModuleType)
