@@ -39,7 +39,7 @@ class StateSettings:
     delete_retention_ms: int = 86_400_000  # changelog topic's delete.retention.ms
     on_changelog_loss: str = "fail"  # fail, rebuild
     acceptable_recovery_lag: int = 10_000  # changelog records
-    restore_batch_records: int = 10_000
+    restore_batch_records: int = 4_000
     rocksdb: RocksDbSettings = field(default_factory=RocksDbSettings)
 
 

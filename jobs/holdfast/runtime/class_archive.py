@@ -1,8 +1,9 @@
 """Archives of the classes that Spark's processes load (JEP 350): they start in half the time.
 
-There is one for each role, in the user's cache folder, for one Java and one PySpark
-(`holdfast.runtime.class_training` makes them, once).  Java looks whether an archive fits;
-one that does not, or is gone, it does without.
+They are in the user's cache folder, for one Java and one PySpark (`holdfast.runtime.class_training`
+makes them, once).  There is one for each role, but one for both of packed jobs: what Java only
+reads of it is in memory once.  With Spark SQL that would cost executors more than it gave.  Java
+looks whether an archive fits; one that does not, or is gone, it does without.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pyspark
 __all__ = ["Role", "archive_folder", "archive_options", "has_archives", "unwanted"]
 
 _SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": neither used nor made
-_FORMAT = 4  # another number makes all archives anew
+_FORMAT = 9  # another number makes all archives anew
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 # Mapped to the address it was made for, an archive's pages are the file's, shared by all who read
 # them.  Newer Javas move it elsewhere by default (JDK-8294323) and so write to each of its pages.
@@ -32,8 +33,14 @@ class Role(StrEnum):
     """The kinds of Spark's processes: each loads classes of its own."""
 
     DRIVER = "driver"
-    PACKED_DRIVER = "packed-driver"  # no Spark SQL: half the classes, half the memory
     EXECUTOR = "executor"
+    PACKED_DRIVER = "packed-driver"  # no Spark SQL: half the classes, half the memory
+    PACKED_EXECUTOR = "packed-executor"
+
+    @property
+    def archive(self) -> str:
+        """The name of its archive's file."""
+        return "packed.jsa" if self.startswith("packed") else f"{self}.jsa"
 
 
 @cache
@@ -55,7 +62,7 @@ def archive_options(role: Role) -> str:
     folder = archive_folder()
     if folder is None or unwanted():
         return ""
-    archive = folder / f"{role}.jsa"
+    archive = folder / role.archive
     return f"-XX:SharedArchiveFile={archive} {_AS_MADE} {_QUIET}" if archive.is_file() else ""
 
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,7 @@ def _train(work: Path) -> None:
 
 def _with_sql(work: Path) -> None:
     """One driver and one executor, through all that a batch does, to their ends."""
-    made = {role: f"-XX:ArchiveClassesAtExit={work / role}.jsa" for role in Role}
-    session = sql_session(spark_context(_settings(work), made.__getitem__))
+    session = sql_session(spark_context(_settings(work), partial(_making, work)))
     session.dataSource.register(_Rows)
     stream = session.readStream.format(_Rows.name()).load().writeStream.foreachBatch(_batch)
     stream.trigger(availableNow=True).start().awaitTermination(int(_END_S))
@@ -105,17 +105,24 @@ def _with_sql(work: Path) -> None:
 
 
 def _packed(work: Path) -> None:
-    """A driver alone: its executors are those that `_with_sql` has made an archive of."""
-    made = {Role.PACKED_DRIVER: f"-XX:ArchiveClassesAtExit={work / Role.PACKED_DRIVER}.jsa"}
-    context = spark_context(_settings(work), lambda role: made.get(role, ""), packed=True)
-    _packed_batch(context)
-    context.stop()
+    """First as a job is, for the driver's classes; then all in its Java, for the executors'."""
+    for master in ("", "local[1]"):
+        made = partial(_making, work)
+        context = spark_context(_settings(work, master), made, packed=True, sql=False)
+        _packed_batch(context)
+        context.stop()
     _end_of_java()
 
 
-def _settings(work: Path) -> Settings:
+def _making(work: Path, role: Role) -> str:
+    """An executor of a packed job makes none: it would write the driver's, and knows less."""
+    made = role is not Role.PACKED_EXECUTOR
+    return f"-XX:ArchiveClassesAtExit={work / role.archive}" if made else ""
+
+
+def _settings(work: Path, master: str = "") -> Settings:
     placement = PlacementSettings(executors=1)
-    return Settings("class-training", home=str(work / "home"), placement=placement)
+    return Settings("class-training", home=str(work / "home"), placement=placement, master=master)
 
 
 def _batch(frame: DataFrame, _batch_id: int) -> None:

@@ -74,7 +74,8 @@ def run(
         admin.wait_ready(30.0)
         topics = {q.id: ensure_topics(admin, settings, q) for q in topology.queries}
         packed = all(map(packs, topology.queries))
-        with _spark(settings, stop, packed=packed) as context:
+        needs_sql = not packed or bool(topology.insertions)
+        with _spark(settings, stop, packed=packed, sql=needs_sql) as context:
             sql = cache(partial(_sql, context, data_source))
             if not packed:
                 sql()
@@ -109,9 +110,11 @@ def _listen(settings: Settings, metrics: Metrics, health: Health, board: Scorebo
 
 
 @contextmanager
-def _spark(settings: Settings, stop: threading.Event, *, packed: bool) -> Iterator[SparkContext]:
+def _spark(
+    settings: Settings, stop: threading.Event, *, packed: bool, sql: bool
+) -> Iterator[SparkContext]:
     no_numpy_to_java()
-    context = spark_context(settings, packed=packed)
+    context = spark_context(settings, packed=packed, sql=sql)
     # After Spark, whose own handlers would otherwise replace these.
     _on_signals(stop)
     try:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.class_archive import Role, archive_options
+from holdfast.runtime.class_path import class_path, launchers_path
 from holdfast.runtime.sockets import remove_dead, socket_folder
 from holdfast.runtime.spark_internals import no_installed_sources
 
@@ -81,7 +82,7 @@ _NO_EXECUTORS = "-Dspark.executor.instances=0"
 # Java would begin with a 64th of the machine's memory and give none of it back.
 _SMALL_HEAP = "-XX:+UseSerialGC -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
 _ROOM_FOR_ROWS = "-Xms48m -XX:MaxNewSize=64m"
-_NO_ROWS = "-Xms32m -XX:MaxNewSize=16m"
+_NO_ROWS = "-Xms28m -XX:MaxNewSize=6m"
 # Spark pools idle Python workers by their environment, and this is the only variable by which
 # Spark SQL's differ from those of RDDs, which keep state.  Where a task may need both, two workers
 # of an executor would else compete for its volume and its stores.  Where nothing goes through
@@ -99,12 +100,14 @@ def spark_context(
     archive: Callable[[Role], str] = archive_options,
     *,
     packed: bool = False,
+    sql: bool = True,
 ) -> SparkContext:
     """Starts (or joins) Spark; locally one JVM for the driver and one for each executor.
 
     Args:
         archive: Java options for the class archive of a role, locally (an image has its own).
         packed: no query has rows go through Spark SQL (`tasks.packing`).
+        sql: something else may, in the driver or in executors: there will be an `sql_session`.
     """
     local = is_local(settings)
     if local:
@@ -121,7 +124,7 @@ def spark_context(
     if packed:
         wait_ms = min(wait_ms, _PACKED_WAIT_MS)
     drivers = archive(Role.PACKED_DRIVER if packed else Role.DRIVER) if local else ""
-    executors = archive(Role.EXECUTOR) if local else ""
+    executors = archive(Role.PACKED_EXECUTOR if packed else Role.EXECUTOR) if local else ""
     chosen = {
         "spark.locality.wait": f"{wait_ms}ms",
         "spark.executor.memory": f"{memory}m",
@@ -138,8 +141,9 @@ def spark_context(
         if (sockets := socket_folder(Path(scratch))) is not None:
             remove_dead(sockets)
             chosen["spark.python.unix.domain.socket.dir"] = str(sockets)
-        for process in ("driver", "executor"):
-            chosen[f"spark.{process}.extraClassPath"] = _class_path()
+        jars = class_path(sql=sql or not packed)
+        chosen["spark.driver.extraClassPath"] = jars if packed else launchers_path()
+        chosen["spark.executor.extraClassPath"] = jars
     return SparkContext.getOrCreate(conf.setAll(list(chosen.items())))
 
 
@@ -186,13 +190,6 @@ def prepare_local(home: Path) -> None:
         if not link.is_symlink():
             link.symlink_to(entry)
     os.environ["SPARK_HOME"] = str(root)
-
-
-def _class_path() -> str:
-    """The one that class archives are good for, whatever the home: as Spark's launcher makes it."""
-    jars = _package() / "jars"
-    first = [str(jar) for jar in jars.glob("slf4j-api-*.jar")]
-    return ":".join([*first, f"{jars}/*"])
 
 
 def _package() -> Path:

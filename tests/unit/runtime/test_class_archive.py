@@ -40,24 +40,23 @@ def _made() -> Path:
     folder = _found()
     folder.mkdir(parents=True)
     for role in Role:
-        (folder / f"{role}.jsa").touch()
+        (folder / role.archive).touch()
     return folder
 
 
 def test_without_an_archive_java_is_told_nothing(cache: Path) -> None:
     assert _found().parent == cache / "holdfast"
     assert not has_archives()
-    assert [archive_options(role) for role in Role] == [""] * 3
+    assert [archive_options(role) for role in Role] == [""] * 4
 
 
-def test_each_role_has_an_archive_of_its_own() -> None:
+def test_each_role_has_an_archive_of_its_own_but_those_of_packed_jobs() -> None:
     folder = _made()
     assert has_archives()
     assert f"-XX:SharedArchiveFile={folder}/driver.jsa " in archive_options(Role.DRIVER)
     assert f"-XX:SharedArchiveFile={folder}/executor.jsa " in archive_options(Role.EXECUTOR)
-    assert f"-XX:SharedArchiveFile={folder}/packed-driver.jsa " in archive_options(
-        Role.PACKED_DRIVER
-    )
+    for role in (Role.PACKED_DRIVER, Role.PACKED_EXECUTOR):
+        assert f"-XX:SharedArchiveFile={folder}/packed.jsa " in archive_options(role)
 
 
 def test_they_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
