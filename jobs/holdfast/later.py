@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from types import ModuleType
@@ -57,6 +58,10 @@ class _Later(ModuleType):
             if isinstance(self, _Later):
                 self._load(name)
         return getattr(self, name)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Whoever unpickles a function that has it among its globals imports it."""
+        return import_module, (self.__name__,)
 
     def _load(self, name: str) -> None:
         facts = self.__dict__

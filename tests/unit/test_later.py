@@ -108,6 +108,18 @@ with ThreadPoolExecutor(8) as pool:
     assert run(code, tmp_path).splitlines() == ["once", "16"]
 
 
+def test_a_function_that_has_it_among_its_globals_can_be_sent(package: Path) -> None:
+    code = """
+from pyspark import cloudpickle
+load_later(["told"])
+import told
+sent = cloudpickle.dumps(lambda: told.TEN)
+print("sent")
+print(cloudpickle.loads(sent)())
+"""
+    assert run(code, package).splitlines() == ["sent", "told", "inner", "10"]
+
+
 def test_what_is_imported_already_or_not_installed_stays_as_it_is(package: Path) -> None:
     code = """
 import told
