@@ -7,6 +7,7 @@ after a crash a batch is written again.  Arguments: as the other programs, and t
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr
@@ -46,6 +48,7 @@ def main(case: Case) -> None:
     given = [f"bootstrap.servers={case.bootstrap}", f"max.offsets.per.trigger={case.batch}"]
     sql = Sql(given=statements(case))
     job = load_job(sql, None, given, str(case.folder), name=case.application)
+    os.environ["SPARK_DIST_CLASSPATH"] = _state_stores_jar()
     session = sql_session(spark_context(job.settings))
     session.dataSource.register(KafkaDataSource)
     for name, value in _STATE.items():
@@ -74,6 +77,12 @@ def main(case: Case) -> None:
     streaming = writer.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint)).start()
     signal.signal(signal.SIGTERM, lambda *_: streaming.stop())
     streaming.awaitTermination()
+
+
+def _state_stores_jar() -> str:
+    """Spark's own RocksDB, which no job of Holdfast has on its class path."""
+    (jar,) = (Path(pyspark.__file__).resolve().parent / "jars").glob("rocksdbjni-*.jar")
+    return str(jar)
 
 
 def _totals(frame: DataFrame, query: Query) -> DataFrame:
