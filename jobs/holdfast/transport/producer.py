@@ -7,9 +7,11 @@ anew: the client cannot say what the broker knows (librdkafka #5423), only `init
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice, repeat
+from itertools import repeat
+from operator import length_hint
 from types import TracebackType
 from typing import Any, Self
 
@@ -114,32 +116,45 @@ class TransactionalProducer:
         same_length(keys, values, partitions, timestamps_ms)
         if not keys:
             return
-        places = repeat(partitions) if isinstance(partitions, int) else partitions
-        at = timestamps_ms or 0  # 0 to the client: the time of sending
-        times = at if isinstance(at, Sequence) else repeat(at)
         highest = partitions if isinstance(partitions, int) else max(partitions)
         self._highest[topic] = max(highest, self._highest.get(topic, 0))
-        records = zip(keys, values, places, times, strict=False)
-        while self._queue(topic, islice(records, _POLL_EVERY)):
+        at = timestamps_ms or 0  # 0 to the client: the time of sending
+        for start in range(0, len(keys), _POLL_EVERY):
+            part = slice(start, start + _POLL_EVERY)
+            some = keys[part]
+            places = [partitions] * len(some) if isinstance(partitions, int) else partitions[part]
+            times = at[part] if isinstance(at, Sequence) else [at] * len(some)
+            self._queue(topic, places, some, values[part], times)
             self._served(lambda: self._client.poll(0), f"sending to {topic}")
         self._check_deliveries()
 
     def _queue(
-        self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, int, int]]
-    ) -> bool:
-        """Queue records, true if there were any; without reports, which cost more than queueing.
+        self,
+        topic: str,
+        partitions: Sequence[int],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        times_ms: Sequence[int],
+    ) -> None:
+        """Queue records without reports, which cost more than queueing.
 
         One that cannot be delivered makes the commit fail, and that says why.
         """
-        produce, place = self._client.produce, None
-        for key, value, place, time_ms in records:
+        behind = iter(values)
+        # Names of arguments would cost a fifth of the call, a loop of Python's a tenth.
+        calls = map(
+            self._client.produce,
+            repeat(topic), behind, keys, partitions, repeat(None), repeat(None), times_ms,
+        )  # fmt: skip
+        while True:
             try:
-                # Names of arguments cost a fifth of the call.
-                produce(topic, value, key, place, None, None, time_ms)
+                deque(calls, maxlen=0)
             except (BufferError, KafkaException) as error:
-                self._make_room(error, topic, place)
-                self._again(topic, value, key, place, time_ms)
-        return place is not None
+                at = len(values) - length_hint(behind) - 1  # the call that failed took its value
+                self._make_room(error, topic, partitions[at])
+                self._again(topic, values[at], keys[at], partitions[at], times_ms[at])
+            else:
+                return
 
     def send_one(
         self,

@@ -110,9 +110,12 @@ def test_more_records_than_the_queue_holds_are_all_sent(
         producer.init()
         producer.begin()
         keys: list[bytes | None] = [b"%d" % n for n in range(25_000)]
-        producer.send(topic, 0, keys, [b"x"] * len(keys))
+        values = [None if n % 7 == 0 else b"value of %d" % n for n in range(25_000)]
+        times = [1_790_000_000_000 + n for n in range(25_000)]
+        producer.send(topic, [0] * len(keys), keys, values, times)
         producer.commit()
-    assert read(client, topic, 0).keys == keys
+    chunk = read(client, topic, 0)
+    assert (chunk.keys, chunk.values, chunk.timestamps) == (keys, values, times)
 
 
 def test_a_zombie_is_fenced_wherever_it_is(
