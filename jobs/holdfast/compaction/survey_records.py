@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.compaction.sampling import Counts, OffsetSpan
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
-from holdfast.state.table_store import window_start_ms
+from holdfast.state.times import window_start_ms
 from holdfast.transport.reader import Chunk, PartitionReader
 
 __all__ = ["Expiry", "RecordReader", "Tail"]

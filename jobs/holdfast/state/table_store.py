@@ -21,7 +21,6 @@ __all__ = [
     "StoreStats",
     "TableStore",
     "read_position",
-    "window_start_ms",
 ]
 
 _DATA = b"d"
@@ -37,6 +36,8 @@ _LAYOUT = b"1"
 _SEGMENTED = b"2"
 _LONG_AGO_MS = -(1 << 62)
 _UNCOUNTED = -1  # a full restore is not finished
+# Of 100,000 keys in one call RocksDB makes 40 MB of notes, in pages that it had to ask for.
+_AT_ONCE = 1_000
 _CHANGED = -2  # it is, but rows have come or gone since somebody counted them
 
 
@@ -64,11 +65,6 @@ class StoreStats:
 
     rows: int
     bytes: int
-
-
-def window_start_ms(state_key: bytes) -> int:
-    """The window start of a windowed state key: its last eight bytes, big-endian, signed."""
-    return int.from_bytes(state_key[-8:], "big", signed=True)
 
 
 class TableStore:
@@ -140,8 +136,12 @@ class TableStore:
         return self._rows if self._rows >= 0 else self._scan_rows()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The row of each state key, None where there is none; as long as `keys`."""
-        return self._store.get_many([_DATA + key for key in keys])
+        """The row of each state key, None where there is none; as long as `keys`.
+
+        Not while another thread writes: rows would be of several moments.
+        """
+        parts = (keys[n : n + _AT_ONCE] for n in range(0, len(keys), _AT_ONCE))
+        return [row for part in parts for row in self._store.get_many([_DATA + k for k in part])]
 
     def read_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], StorePosition | None]:
         """The row of each state key, and the position that all of them are of.

@@ -1,4 +1,4 @@
-"""Times as bytes that are in their order, for keys of the index by time."""
+"""Times in keys: at the end of a state key, and as bytes in their order in the index by time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from holdfast.types.byte_columns import fixed, joined, tails
 
-__all__ = ["SIGN", "by_time", "ordered"]
+__all__ = ["SIGN", "by_time", "ordered", "window_start_ms"]
 
 # Added to a signed time it gives a number whose eight bytes are in the order of times.
 SIGN = 1 << 63
@@ -18,6 +18,11 @@ SIGN = 1 << 63
 def ordered(time_ms: int) -> bytes:
     """Eight bytes whose bytewise order is the order of signed times."""
     return (time_ms + SIGN).to_bytes(8, "big")
+
+
+def window_start_ms(state_key: bytes) -> int:
+    """The window start of a windowed state key: its last eight bytes, big-endian, signed."""
+    return int.from_bytes(state_key[-8:], "big", signed=True)
 
 
 def by_time(prefix: bytes, state_keys: Sequence[bytes]) -> list[bytes]:

@@ -24,7 +24,8 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.restore import restore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.segments import SEGMENT_MS
-from holdfast.state.table_store import StorePosition, TableStore, window_start_ms
+from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.state.times import window_start_ms
 from tests.unit.state.changelog_model import FINGERPRINT, ChangelogModel, marker
 
 TOPIC_ID = "topic-id"

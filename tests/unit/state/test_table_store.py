@@ -10,7 +10,8 @@ from holdfast.errors import InvalidConfig, StoreCorrupted
 from holdfast.state import open_table_store, survey_positions
 from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore
-from holdfast.state.table_store import StorePosition, TableStore, window_start_ms
+from holdfast.state.table_store import StorePosition, TableStore
+from holdfast.state.times import window_start_ms
 from holdfast.state.volume import Volume, claim
 from tests.unit.state.changelog_model import marker
 
@@ -52,6 +53,16 @@ def test_rows_count_position_and_marker_move_together(tmp_path: Path) -> None:
     assert list(table.scan()) == [(b"b", b"2"), (b"c", b"3")]
     assert table.get_many([b"c", b"a"]) == [b"3", None]
     assert (table.rows, table.position, table.marker) == (2, at(6), marker(0))
+    table.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 3_500])
+def test_any_number_of_rows_is_found_in_the_order_of_the_keys(tmp_path: Path, count: int) -> None:
+    table = TableStore(RocksDbStore(tmp_path, RocksDbSettings()), windowed=False)
+    keys = [b"%d" % n for n in reversed(range(count))]
+    held = [key for key in keys if int(key) % 3]
+    table.apply(held, held, created=held, removed=0, position=at(1), marker=None)
+    assert table.get_many(keys) == [key if int(key) % 3 else None for key in keys]
     table.close()
 
 
