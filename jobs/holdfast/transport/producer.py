@@ -7,11 +7,8 @@ anew: the client cannot say what the broker knows (librdkafka #5423), only `init
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import repeat
-from operator import length_hint
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,7 +21,7 @@ from holdfast.transport.errors import (
     silent,
     translate,
 )
-from holdfast.transport.plain import Client, Producer, open_client, place_of, same_length
+from holdfast.transport.plain import Client, Producer, open_client, place_of, refused, same_length
 
 __all__ = ["Producer", "TransactionalProducer"]
 
@@ -124,37 +121,12 @@ class TransactionalProducer:
             some = keys[part]
             places = [partitions] * len(some) if isinstance(partitions, int) else partitions[part]
             times = at[part] if isinstance(at, Sequence) else [at] * len(some)
-            self._queue(topic, places, some, values[part], times)
+            # What cannot be delivered has no report: it makes the commit fail, and that says why.
+            for n, error in refused(self._client, topic, places, some, values[part], times):
+                self._make_room(error, topic, places[n])
+                self._again(topic, values[start + n], some[n], places[n], times[n])
             self._served(lambda: self._client.poll(0), f"sending to {topic}")
         self._check_deliveries()
-
-    def _queue(
-        self,
-        topic: str,
-        partitions: Sequence[int],
-        keys: Sequence[bytes | None],
-        values: Sequence[bytes | None],
-        times_ms: Sequence[int],
-    ) -> None:
-        """Queue records without reports, which cost more than queueing.
-
-        One that cannot be delivered makes the commit fail, and that says why.
-        """
-        behind = iter(values)
-        # Names of arguments would cost a fifth of the call, a loop of Python's a tenth.
-        calls = map(
-            self._client.produce,
-            repeat(topic), behind, keys, partitions, repeat(None), repeat(None), times_ms,
-        )  # fmt: skip
-        while True:
-            try:
-                deque(calls, maxlen=0)
-            except (BufferError, KafkaException) as error:
-                at = len(values) - length_hint(behind) - 1  # the call that failed took its value
-                self._make_room(error, topic, partitions[at])
-                self._again(topic, values[at], keys[at], partitions[at], times_ms[at])
-            else:
-                return
 
     def send_one(
         self,
