@@ -34,10 +34,10 @@ _MARKER_KEY = _META + b"marker"
 _ENTRIES_KEY = _META + b"entries"
 _LAYOUT = b"1"
 _SEGMENTED = b"2"
-_LONG_AGO_MS = -(1 << 62)
-_UNCOUNTED = -1  # a full restore is not finished
 # Of 100,000 keys in one call RocksDB makes 40 MB of notes, in pages that it had to ask for.
 _AT_ONCE = 1_000
+_LONG_AGO_MS = -(1 << 62)
+_UNCOUNTED = -1  # a full restore is not finished
 _CHANGED = -2  # it is, but rows have come or gone since somebody counted them
 
 
