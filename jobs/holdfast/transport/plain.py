@@ -19,7 +19,15 @@ from holdfast.transport.errors import (
     translate,
 )
 
-__all__ = ["Client", "Producer", "open_client", "place_of", "refused", "same_length"]
+__all__ = [
+    "POLL_EVERY",
+    "Client",
+    "Producer",
+    "open_client",
+    "place_of",
+    "refused",
+    "same_length",
+]
 
 _DEFAULTS: dict[str, Any] = {
     "compression.type": "lz4",
@@ -30,7 +38,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 _RETRY_S = 0.1
 _GRACE_S = 10.0
-_POLL_EVERY = 10_000  # records between two looks at delivery reports
+POLL_EVERY = 10_000  # records between two looks at delivery reports
 
 
 def open_client(client: Mapping[str, str], fixed: Mapping[str, Any]) -> Client:
@@ -143,7 +151,7 @@ class Producer:
         """
         place = -1 if partition is None else partition
         self._count, self._topic = self._count + 1, topic
-        if self._count % _POLL_EVERY == 0:
+        if self._count % POLL_EVERY == 0:
             self._served(lambda: self._client.poll(0))
         while True:
             self._check()

@@ -21,14 +21,21 @@ from holdfast.transport.errors import (
     silent,
     translate,
 )
-from holdfast.transport.plain import Client, Producer, open_client, place_of, refused, same_length
+from holdfast.transport.plain import (
+    POLL_EVERY,
+    Client,
+    Producer,
+    open_client,
+    place_of,
+    refused,
+    same_length,
+)
 
 __all__ = ["Producer", "TransactionalProducer"]
 
 _RETRY_S = 0.1
 _ABORT_S = 5.0
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-_POLL_EVERY = 10_000  # records between two looks at delivery reports
 
 
 class TransactionalProducer:
@@ -116,15 +123,15 @@ class TransactionalProducer:
         highest = partitions if isinstance(partitions, int) else max(partitions)
         self._highest[topic] = max(highest, self._highest.get(topic, 0))
         at = timestamps_ms or 0  # 0 to the client: the time of sending
-        for start in range(0, len(keys), _POLL_EVERY):
-            part = slice(start, start + _POLL_EVERY)
-            some = keys[part]
-            places = [partitions] * len(some) if isinstance(partitions, int) else partitions[part]
-            times = at[part] if isinstance(at, Sequence) else [at] * len(some)
+        for start in range(0, len(keys), POLL_EVERY):
+            part = slice(start, start + POLL_EVERY)
+            names, rows = keys[part], values[part]
+            places = [partitions] * len(rows) if isinstance(partitions, int) else partitions[part]
+            times = at[part] if isinstance(at, Sequence) else [at] * len(rows)
             # What cannot be delivered has no report: it makes the commit fail, and that says why.
-            for n, error in refused(self._client, topic, places, some, values[part], times):
+            for n, error in refused(self._client, topic, places, names, rows, times):
                 self._make_room(error, topic, places[n])
-                self._again(topic, values[start + n], some[n], places[n], times[n])
+                self._again(topic, rows[n], names[n], places[n], times[n])
             self._served(lambda: self._client.poll(0), f"sending to {topic}")
         self._check_deliveries()
 
