@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -120,8 +121,18 @@ _mostly_sound = st.one_of(
 )
 
 
-def rows(columns: Sequence[Any]) -> list[tuple[Any, ...]]:
-    return list(zip(*(_plain(c).to_pylist() for c in columns), strict=True))
+def rows(columns: Sequence[Any]) -> list[Any]:
+    found = zip(*(_plain(c).to_pylist() for c in columns), strict=True)
+    return [_equal_to_itself(list(row)) for row in found]
+
+
+def _equal_to_itself(value: Any) -> Any:
+    """With texts for NaNs, which JSON holds as texts, at any depth."""
+    if isinstance(value, list | tuple):
+        return [_equal_to_itself(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _equal_to_itself(each) for name, each in value.items()}
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
 def _plain(column: Any) -> Any:
