@@ -49,7 +49,7 @@ class IngestSettings:
 
     auto_offset_reset: str = "earliest"
     max_offsets_per_trigger: int = 2_000_000
-    batch_target_ms: int = 4_000
+    batch_target_ms: int = 3_000
     trigger_interval_ms: int = 0
     fail_on_data_loss: bool = True
     on_undecodable: str = "dead-letter"  # dead-letter, fail
