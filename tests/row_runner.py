@@ -172,7 +172,11 @@ class RowRunner:
         return pa.table([pa.array(columns[f.name], f.type) for f in schema], schema)
 
     def _apply(
-        self, keys: list[bytes], rows: list[bytes | None], created: list[bytes], removed: int
+        self,
+        keys: Sequence[bytes],
+        rows: Sequence[bytes | None],
+        created: Sequence[bytes],
+        removed: int,
     ) -> None:
         self.store.apply(
             keys,

@@ -8,20 +8,27 @@ commit markers, and with them the progress.  Expired windows leave by tombstone.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
+
+import pyarrow.compute as pc
 
 from holdfast.config.settings import StateSettings
 from holdfast.errors import IncompatibleStatement
 from holdfast.types.ids import OffsetRange
+from holdfast.types.lazy import Lazy
 
 __all__ = [
     "DATA_PREFIX",
     "FORMAT_VERSION",
     "MARKER_KEY",
     "CommitMarker",
+    "StateKeys",
     "changelog_config",
     "data_key",
+    "data_keys",
 ]
 
 DATA_PREFIX = b"\x01"
@@ -34,6 +41,22 @@ _SEGMENT_BYTES = 64 << 20
 def data_key(state_key: bytes) -> bytes:
     """The changelog record key of a row."""
     return DATA_PREFIX + state_key
+
+
+class StateKeys(Lazy[bytes]):
+    """State keys in a BINARY array without nulls, with their data keys."""
+
+    @cached_property
+    def data_keys(self) -> Lazy[bytes]:
+        """Made once: a batch's keys are looked for, sent and written under them."""
+        return Lazy(pc.binary_join_element_wise(DATA_PREFIX, self.array, b""))
+
+
+def data_keys(state_keys: Sequence[bytes]) -> Sequence[bytes]:
+    """`data_key` of each."""
+    if isinstance(state_keys, StateKeys):
+        return state_keys.data_keys
+    return [DATA_PREFIX + key for key in state_keys]
 
 
 @dataclass(frozen=True)

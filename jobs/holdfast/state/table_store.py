@@ -9,7 +9,7 @@ from itertools import chain
 from typing import cast
 
 from holdfast.errors import StoreCorrupted
-from holdfast.state.changelog import CommitMarker
+from holdfast.state.changelog import DATA_PREFIX, CommitMarker, data_keys
 from holdfast.state.segments import Segments
 from holdfast.state.store import Found, KeyValueStore
 from holdfast.state.times import by_time, ordered
@@ -23,8 +23,8 @@ __all__ = [
     "read_position",
 ]
 
-_DATA = b"d"
-_DATA_END = b"e"
+_DATA = DATA_PREFIX
+_DATA_END = bytes([_DATA[0] + 1])
 _INDEX = b"w"
 _META = b"m"
 _LAYOUT_KEY = _META + b"layout"
@@ -32,8 +32,8 @@ POSITION_KEY = _META + b"position"
 _ROWS_KEY = _META + b"rows"
 _MARKER_KEY = _META + b"marker"
 _ENTRIES_KEY = _META + b"entries"
-_LAYOUT = b"1"
-_SEGMENTED = b"2"
+_LAYOUT = b"3"
+_SEGMENTED = b"4"
 # Of 100,000 keys in one call RocksDB makes 40 MB of notes, in pages that it had to ask for.
 _AT_ONCE = 1_000
 _LONG_AGO_MS = -(1 << 62)
@@ -72,7 +72,7 @@ class TableStore:
 
     | key | value |
     |---|---|
-    | `d` + state key | row |
+    | data key, as in the changelog | row |
     | `w` + window start (8 bytes, ordered) + state key | empty; windowed tables only |
     | `w` + … | state keys, see `state.segments`; instead of that, where they are segmented |
     | `m` + name | layout version, position, row count, last commit marker |
@@ -140,15 +140,16 @@ class TableStore:
 
         Not while another thread writes: rows would be of several moments.
         """
-        parts = (keys[n : n + _AT_ONCE] for n in range(0, len(keys), _AT_ONCE))
-        return [row for part in parts for row in self._store.get_many([_DATA + k for k in part])]
+        names = data_keys(keys)
+        parts = (names[n : n + _AT_ONCE] for n in range(0, len(names), _AT_ONCE))
+        return [row for part in parts for row in self._store.get_many(part)]
 
     def read_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], StorePosition | None]:
         """The row of each state key, and the position that all of them are of.
 
         May be called while another thread writes, if the backend is RocksDB.
         """
-        *rows, position = self._store.get_many([*(_DATA + key for key in keys), POSITION_KEY])
+        *rows, position = self._store.get_many([*data_keys(keys), POSITION_KEY])
         return rows, read_position(position)
 
     def read_ranges(
@@ -334,14 +335,14 @@ class TableStore:
             gone = [key for key, value in last.items() if value is None]
             keys = [key for key, value in last.items() if value is not None]
             values = [value for value in last.values() if value is not None]
-        deletes, puts = [_DATA + key for key in gone], facts.to_puts(self._layout)
+        deletes, puts = list(data_keys(gone)), facts.to_puts(self._layout)
         if self._windowed:
             puts += [(key, b"") for key in by_time(_INDEX, indexed)]
             deletes += by_time(_INDEX, gone)
         elif self._segments is not None:
             listed, unlisted = self._segments.changes(indexed, gone, new=facts.rows >= 0)
             puts, deletes = puts + listed, deletes + unlisted
-        rows = zip([_DATA + key for key in keys], cast("Sequence[bytes]", values), strict=True)
+        rows = zip(data_keys(keys), cast("Sequence[bytes]", values), strict=True)
         self._store.write(chain(rows, puts), deletes)
         self._position, self._rows, self._marker = facts.position, facts.rows, facts.marker
 

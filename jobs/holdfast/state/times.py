@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.types.byte_columns import fixed, joined, tails
+from holdfast.types.lazy import as_array
 
 __all__ = ["SIGN", "by_time", "ordered", "window_start_ms"]
 
@@ -30,7 +31,7 @@ def by_time(prefix: bytes, state_keys: Sequence[bytes]) -> list[bytes]:
 
     Neighbours in a store are fastest to write.
     """
-    keys = pa.array(state_keys, pa.binary())
+    keys = as_array(state_keys, pa.binary())
     times = tails(keys, ">u8") ^ np.uint64(SIGN)
     order = np.argsort(times, kind="stable")
     return joined(prefix, fixed(times[order].astype(">u8")), keys.take(pa.array(order)))

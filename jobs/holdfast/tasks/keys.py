@@ -31,6 +31,7 @@ from holdfast.tasks.as_numbers import from_numbers
 from holdfast.tasks.plain_text import delimited_rows
 from holdfast.tasks.values import encode_single, json_objects, text_ready
 from holdfast.types.byte_columns import block, fixed, joined
+from holdfast.types.lazy import as_array
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, KeyExpression, WindowKind
 
@@ -50,6 +51,7 @@ __all__ = [
     "unmeasured",
     "window_key",
     "window_keys",
+    "windowed_array",
 ]
 
 _WINDOW = struct.Struct(">q")
@@ -149,6 +151,11 @@ def window_keys(keys: pa.Array, starts_ms: Sequence[int] | npt.NDArray[np.int64]
     return joined(keys, fixed(np.asarray(starts_ms, ">i8")))
 
 
+def windowed_array(keys: pa.Array, starts_ms: npt.NDArray[np.int64]) -> pa.Array:
+    """The same as an array."""
+    return pc.binary_join_element_wise(keys, fixed(starts_ms.astype(">i8")), b"")
+
+
 def split_window(keys: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
     """(state keys without window, window starts in ms)."""
     return [k[:-8] for k in keys], [_WINDOW.unpack(k[-8:])[0] for k in keys]
@@ -186,7 +193,7 @@ def decode_keys(keys: Sequence[bytes], columns: Sequence[Column]) -> list[pa.Arr
     """The key columns of plain (not windowed) state keys, as Arrow arrays."""
     first = columns[0]
     if len(columns) == 1 and first.type.base is Base.STRING:
-        return [pa.array(keys, pa.binary()).cast(pa.string())]
+        return [as_array(keys, pa.binary()).cast(pa.string())]
     if len(columns) == 1 and first.type.base in _NUMBERS:
         unpack = _NUMBERS[first.type.base].unpack
         return [pa.array([unpack(k)[0] for k in keys], first.type.arrow())]
@@ -251,7 +258,7 @@ def encode_keys(
     if len(columns) == 1 and form is not Format.DELIMITED:
         return encode_single(columns[0], arrays[0], form)
     if form is Format.JSON:
-        encoded = json_objects(columns, arrays)
+        encoded: Sequence[bytes] = json_objects(columns, arrays)
     else:
         ready = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
         encoded = delimited_rows(ready, delimiter)

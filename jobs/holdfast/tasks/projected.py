@@ -46,9 +46,9 @@ class ProjectedRecords:
     """
 
     keys: list[bytes | None]
-    values: list[bytes | None]
-    timestamps: list[int]  # ms
-    rows: list[int]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]  # ms
+    rows: Sequence[int]
     headers: list[Headers] | None = None
 
 
@@ -75,8 +75,8 @@ class Projected:
         values = self._sink.values(arrays)
         headers = _headers(batch[HEADERS])
         if not any(dead) and min(times, default=0) >= 0:
-            return ProjectedRecords(keys, values, times, list(range(len(keys))), headers)
-        rows = [i for i, time in enumerate(times) if time >= 0]
+            return ProjectedRecords(keys, values, times, range(len(keys)), headers)
+        values, rows = list(values), [i for i, time in enumerate(times) if time >= 0]
         return ProjectedRecords(
             [keys[i] for i in rows],
             [None if dead[i] else values[i] for i in rows],

@@ -13,6 +13,8 @@ import decimal
 import struct
 from collections.abc import Sequence
 from functools import cache
+from itertools import repeat
+from operator import is_not
 from typing import Any
 
 import msgpack
@@ -25,6 +27,7 @@ from holdfast.errors import StoreCorrupted
 from holdfast.tasks.as_numbers import as_numbers, from_numbers
 from holdfast.tasks.packed_texts import pack_texts, unpack_texts
 from holdfast.types.byte_columns import fixed
+from holdfast.types.lazy import Lazy
 
 __all__ = ["ROW_VERSION", "RowCodec", "row_time"]
 
@@ -80,7 +83,9 @@ class RowCodec:
         texts = all(self._types[i] == pa.string() for i in self._variable)
         self._only_texts = bool(self._variable) and texts
 
-    def encode(self, rowtime: npt.NDArray[np.int64], columns: Sequence[pa.Array]) -> list[bytes]:
+    def encode(
+        self, rowtime: npt.NDArray[np.int64], columns: Sequence[pa.Array]
+    ) -> Sequence[bytes]:
         """One byte string per row; `rowtime` in ms, `columns` in the order of `types`."""
         rows = np.empty(len(rowtime), self._dtype)
         rows["version"] = ROW_VERSION
@@ -95,7 +100,7 @@ class RowCodec:
             packed = pack_texts(rows, [_whole(columns[i]) for i in self._variable])
             if packed is not None:
                 return packed
-        heads: list[bytes] = fixed(rows).to_pylist()
+        heads: Lazy[bytes] = Lazy(fixed(rows))
         if not self._variable:
             return heads
         tails = zip(*(_plain(columns[i]) for i in self._variable), strict=True)
@@ -109,25 +114,24 @@ class RowCodec:
         Raises:
             StoreCorrupted: a row was written by another version.
         """
-        present = np.fromiter((r is not None for r in rows), np.bool_, len(rows))
-        width = self._dtype.itemsize
-        blank = bytes(width)
-        if self._variable:
-            heads = b"".join(blank if r is None else r[:width] for r in rows)
-        else:
-            heads = b"".join(blank if r is None else r for r in rows)
-        if len(heads) != width * len(rows):
-            raise _wrong_layout(f"{len(heads)} bytes for {len(rows)} rows of {width}")
-        table = np.frombuffer(heads, self._dtype)
-        versions = table["version"][present]
-        if versions.size and (versions != ROW_VERSION).any():
-            raise _wrong_layout(f"row version {int(versions.max())}, expected {ROW_VERSION}")
+        present = np.fromiter(map(is_not, rows, repeat(None)), np.bool_, len(rows))
+        width, there = self._dtype.itemsize, filter(None, rows)
+        heads = b"".join(row[:width] for row in there) if self._variable else b"".join(there)
+        count = int(np.count_nonzero(present))
+        if len(heads) != width * count:
+            raise _wrong_layout(f"{len(heads)} bytes for {count} rows of {width}")
+        found = np.frombuffer(heads, self._dtype)
+        if (found["version"] != ROW_VERSION).any():
+            newest = int(found["version"].max())
+            raise _wrong_layout(f"row version {newest}, expected {ROW_VERSION}")
+        table = np.zeros(len(rows), self._dtype)
+        table[present] = found
         columns: list[pa.Array] = [None] * len(self._types)
         for bit, i in enumerate(self._fixed):
             is_null = ~present | ((table["nulls"] >> np.uint64(bit)) & np.uint64(1)).astype(bool)
             columns[i] = _from_numpy(table[f"c{i}"], is_null, self._types[i])
         self._decode_variable(rows, width, columns)
-        return table["rowtime"].copy(), present, columns
+        return np.ascontiguousarray(table["rowtime"]), present, columns
 
     def _decode_variable(
         self, rows: Sequence[bytes | None], width: int, columns: list[pa.Array]

@@ -53,7 +53,7 @@ class SinkRecords:
             return [None if k is None else session_key(k, start, end) for k, start, end in rows]
         return [None if k is None else window_key(k, start) for k, start, _ in rows]
 
-    def values(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
+    def values(self, arrays: Sequence[pa.Array]) -> Sequence[bytes | None]:
         """Record values from the value columns."""
         sink = self._sink
         return encode_values(
@@ -70,15 +70,15 @@ class SinkRecords:
         values: Sequence[pa.Array],
         tombstones: Sequence[bool],
         times: Sequence[int],
-    ) -> list[int]:
+    ) -> Sequence[int]:
         """Record timestamps in ms; negative: the record has none and is not to be written.
 
         From the TIMESTAMP column, if the sink has one; a tombstone keeps its own of `times`.
         """
         if self._stamped is None:
-            return list(times)
+            return times
         column = [*keys, *values][self._stamped]
-        found, bad = self._times.of(column, times, np.array(tombstones, np.bool_))
+        found, bad = self._times.of(column, list(times), np.array(tombstones, np.bool_))
         found[list(bad)] = -1
         stamps: list[int] = found.tolist()
         return stamps

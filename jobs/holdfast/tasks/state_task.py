@@ -11,12 +11,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import pyarrow as pa
 
 from holdfast.errors import ChangelogLost, OffsetOverlap, StoreAhead
 from holdfast.state import open_table_store
-from holdfast.state.changelog import DATA_PREFIX, FORMAT_VERSION, MARKER_KEY, CommitMarker
+from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker, data_keys
 from holdfast.state.progress import RestoreProgressFile
 from holdfast.state.restore import RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
@@ -278,11 +279,10 @@ class StateTask:
     def _produce(
         self, producer: TransactionalProducer, changes: Changes, expired: list[bytes]
     ) -> None:
-        changelog_keys = [DATA_PREFIX + k for k in changes.keys]
-        producer.send(self._plan.changelog, self._partition, changelog_keys, changes.rows)
+        changelog, at = self._plan.changelog, self._partition
+        producer.send(changelog, at, data_keys(changes.keys), changes.rows)
         if expired:
-            gone = [DATA_PREFIX + k for k in expired]
-            producer.send(self._plan.changelog, self._partition, gone, [None] * len(gone))
+            producer.send(changelog, at, data_keys(expired), [None] * len(expired))
         producer.send(
             self._plan.query.sink.topic,
             self._sink_partitions(changes.sink_keys),
@@ -294,11 +294,10 @@ class StateTask:
     def _sink_partitions(self, keys: Sequence[bytes | None]) -> list[int]:
         """By key; a record without one stays with its state partition, so that order is kept."""
         count = self._plan.sink_partitions
-        keyed = [k for k in keys if k is not None]
-        places = murmur2_partitions(keyed, count)
-        if len(keyed) == len(keys):
-            return places
-        own, found = self._partition % count, iter(places)
+        if None not in keys:
+            return murmur2_partitions(cast("Sequence[bytes]", keys), count)
+        found = iter(murmur2_partitions([k for k in keys if k is not None], count))
+        own = self._partition % count
         return [own if k is None else next(found) for k in keys]
 
     def _marker(self, batch: Batch, changes: Changes) -> CommitMarker:
@@ -339,8 +338,8 @@ class StateTask:
         )
         dead: list[bytes | None] = [None] * len(expired)
         store.apply(
-            changes.keys + expired,
-            changes.rows + dead,
+            [*changes.keys, *expired] if expired else changes.keys,
+            [*changes.rows, *dead] if expired else changes.rows,
             created=changes.created,
             removed=len(expired) + changes.removed,
             position=position,

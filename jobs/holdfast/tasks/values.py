@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.as_numbers import as_numbers
 from holdfast.tasks.plain_text import delimited_rows, kafka_bytes
+from holdfast.types.lazy import Lazy
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format
 
@@ -83,7 +84,7 @@ def encode_values(
     *,
     wrap: bool = True,
     delimiter: str = ",",
-) -> list[bytes | None]:
+) -> Sequence[bytes | None]:
     """One record value per row, in the sink's value format.
 
     Args:
@@ -95,7 +96,7 @@ def encode_values(
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)
     if form is Format.JSON and (wrap or len(columns) > 1):
-        return list(json_objects(columns, arrays))
+        return json_objects(columns, arrays)
     if form is Format.DELIMITED:
         lists = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
         return list(delimited_rows(lists, delimiter))
@@ -113,15 +114,13 @@ def encode_single(column: Column, array: pa.Array, form: Format) -> list[bytes |
     return [None if v is None else orjson.dumps(v) for v in ready]
 
 
-def json_objects(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> list[bytes]:
+def json_objects(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Lazy[bytes]:
     """One JSON object per row; put together in Arrow, ten times as fast as a dict per row."""
     parts: list[pa.Array | str] = []
     for column, array in zip(columns, arrays, strict=True):
         name = orjson.dumps(column.name).decode()
         parts += [f"{',' if parts else '{'}{name}:", _json_texts(array, column.type)]
-    joined = pc.binary_join_element_wise(*parts, "}", "")
-    objects: list[bytes] = joined.cast(pa.binary()).to_pylist()
-    return objects
+    return Lazy(pc.binary_join_element_wise(*parts, "}", "").cast(pa.binary()))
 
 
 def _json_texts(column: pa.Array, kind: SqlType) -> pa.Array:

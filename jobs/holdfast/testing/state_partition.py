@@ -49,8 +49,8 @@ class StatePartition:
         expired = self._expired(changes)
         dead: list[bytes | None] = [None] * len(expired)
         self._store.apply(
-            changes.keys + expired,
-            changes.rows + dead,
+            [*changes.keys, *expired],
+            [*changes.rows, *dead],
             created=changes.created,
             removed=len(expired) + changes.removed,
             position=_NOWHERE,

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from holdfast.types.byte_columns import anywhere
+from holdfast.types.lazy import as_array
 
 __all__ = [
     "PARTITIONER",
@@ -47,8 +51,8 @@ def murmur2_partition(key: bytes | None, partitions: int) -> int:
 def murmur2_partitions(keys: Sequence[bytes], n: int) -> list[int]:
     """`murmur2_partition` of many keys at once, computed in columns per key length."""
     found = np.empty(len(keys), dtype=np.int64)
-    for rows, matrix in _by_length(keys):
-        found[rows] = (_murmur2_columns(matrix) & np.uint32(_POSITIVE)) % n
+    for same in _by_length(as_array(keys, pa.binary())):
+        found[same.rows] = (_murmur2_columns(same) & np.uint32(_POSITIVE)) % n
     partitions: list[int] = found.tolist()
     return partitions
 
@@ -79,29 +83,22 @@ def state_partition(key: bytes, partitions: int) -> int:
 
 def state_partitions(keys: pa.Array, partitions: int) -> npt.NDArray[np.int64]:
     """`state_partition` of many serialized keys (BINARY) at once; a null key hashes to the seed."""
-    hashes = np.full(len(keys), _SPARK_SEED, np.int32)
-    offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1]
-    lengths = np.diff(offsets)
-    data = keys.buffers()[2]
-    bytes_ = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    there = keys.is_valid().to_numpy(zero_copy_only=False)
-    for length in np.unique(lengths[there]).tolist():
-        rows = np.flatnonzero(there & (lengths == length))
-        matrix = bytes_[offsets[rows][:, None] + np.arange(length)]
-        hashes[rows] = _spark_columns(matrix).view(np.int32)
+    hashes = np.empty(len(keys), np.int32)
+    for same in _by_length(keys):
+        hashes[same.rows] = _spark_columns(same).view(np.int32)
+    if keys.null_count:
+        hashes[keys.is_null().to_numpy(zero_copy_only=False)] = _SPARK_SEED
     return hashes.astype(np.int64) % partitions
 
 
-def _spark_columns(matrix: npt.NDArray[np.uint8]) -> _Words:
-    """`spark_hash` of every row of a (keys, key length) byte matrix, unsigned."""
-    count, length = matrix.shape
-    aligned = length & ~3
-    h = np.full(count, _SPARK_SEED, dtype=np.uint32)
-    for word in np.ascontiguousarray(matrix[:, :aligned]).view("<u4").T:
+def _spark_columns(keys: _SameLength) -> _Words:
+    """`spark_hash` of each key, unsigned."""
+    h = np.full(len(keys.rows), _SPARK_SEED, dtype=np.uint32)
+    for word in keys.words():
         h = _murmur3_columns(h, word)
-    for at in range(aligned, length):
-        h = _murmur3_columns(h, matrix[:, at].astype(np.int8).astype(np.uint32))
-    h = h ^ np.uint32(length)
+    for byte in keys.rest():
+        h = _murmur3_columns(h, byte.astype(np.int8).astype(np.uint32))
+    h = h ^ np.uint32(keys.length)
     h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return h ^ (h >> np.uint32(16))
@@ -137,30 +134,50 @@ def _murmur2(key: bytes) -> int:
     return h ^ (h >> 15)
 
 
-def _murmur2_columns(matrix: npt.NDArray[np.uint8]) -> _Words:
-    """`_murmur2` of every row of a (keys, key length) byte matrix; uint32 wraps by itself."""
-    count, length = matrix.shape
-    aligned = length & ~3
+def _murmur2_columns(keys: _SameLength) -> _Words:
+    """`_murmur2` of each key; uint32 wraps by itself."""
     m = np.uint32(_MURMUR2_M)
-    h = np.full(count, _MURMUR2_SEED ^ length, dtype=np.uint32)
-    for word in np.ascontiguousarray(matrix[:, :aligned]).view("<u4").T:
+    h = np.full(len(keys.rows), _MURMUR2_SEED ^ keys.length, dtype=np.uint32)
+    for word in keys.words():
         k = word * m
         h = (h * m) ^ ((k ^ (k >> np.uint32(24))) * m)
-    if aligned < length:
-        for at in range(aligned, length):
-            h = h ^ (matrix[:, at].astype(np.uint32) << np.uint32(8 * (at - aligned)))
+    if keys.length & 3:
+        for nth, byte in enumerate(keys.rest()):
+            h = h ^ (byte.astype(np.uint32) << np.uint32(8 * nth))
         h = h * m
     h = (h ^ (h >> np.uint32(13))) * m
     return h ^ (h >> np.uint32(15))
 
 
-def _by_length(
-    keys: Sequence[bytes],
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]]:
-    """Row numbers and a byte matrix for each key length that occurs."""
-    lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
-    order = np.argsort(lengths, kind="stable")
-    sizes, starts = np.unique(lengths[order], return_index=True)
-    for length, rows in zip(sizes.tolist(), np.split(order, starts[1:]), strict=False):
-        joined = b"".join([keys[row] for row in rows.tolist()])
-        yield rows, np.frombuffer(joined, dtype=np.uint8).reshape(len(rows), length)
+@dataclass(frozen=True)
+class _SameLength:
+    """Keys of one length: their row numbers, and where in `data` each of them starts."""
+
+    data: npt.NDArray[np.uint8]
+    rows: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    length: int
+
+    def words(self) -> Iterator[_Words]:
+        """Four bytes of each key at a time, little endian, as far as they go."""
+        words = anywhere(self.data, "<u4")
+        return (words[self.starts + at] for at in range(0, self.length & ~3, 4))
+
+    def rest(self) -> Iterator[npt.NDArray[np.uint8]]:
+        """The up to three bytes behind them, one at a time."""
+        return (self.data[self.starts + at] for at in range(self.length & ~3, self.length))
+
+
+def _by_length(keys: pa.Array) -> Iterator[_SameLength]:
+    """The keys of each length that occurs in a BINARY array."""
+    if not len(keys):
+        return
+    _, offsets, content = keys.buffers()
+    ends = np.frombuffer(offsets, np.int32)[keys.offset :][: len(keys) + 1].astype(np.int64)
+    data = np.frombuffer(b"" if content is None else content, np.uint8)
+    starts, lengths = ends[:-1], np.diff(ends)
+    short = lengths.max(initial=0) <= np.iinfo(np.uint16).max  # numpy sorts those by radix
+    order = np.argsort(lengths.astype(np.uint16) if short else lengths, kind="stable")
+    sizes, firsts = np.unique(lengths[order], return_index=True)
+    for length, rows in zip(sizes.tolist(), np.split(order, firsts[1:]), strict=False):
+        yield _SameLength(data, rows, starts[rows], length)

@@ -33,6 +33,7 @@ from holdfast.transport.plain import (
 
 __all__ = ["Producer", "TransactionalProducer"]
 
+_PIECE = 2_000  # records whose keys and values are Python's at a time, see `holdfast.types.lazy`
 _RETRY_S = 0.1
 _ABORT_S = 5.0
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
@@ -123,8 +124,8 @@ class TransactionalProducer:
         highest = partitions if isinstance(partitions, int) else max(partitions)
         self._highest[topic] = max(highest, self._highest.get(topic, 0))
         at = timestamps_ms or 0  # 0 to the client: the time of sending
-        for start in range(0, len(keys), POLL_EVERY):
-            part = slice(start, start + POLL_EVERY)
+        for start in range(0, len(keys), _PIECE):
+            part = slice(start, start + _PIECE)
             names, rows = keys[part], values[part]
             places = [partitions] * len(rows) if isinstance(partitions, int) else partitions[part]
             times = at[part] if isinstance(at, Sequence) else [at] * len(rows)
@@ -132,7 +133,8 @@ class TransactionalProducer:
             for n, error in refused(self._client, topic, places, names, rows, times):
                 self._make_room(error, topic, places[n])
                 self._again(topic, rows[n], names[n], places[n], times[n])
-            self._served(lambda: self._client.poll(0), f"sending to {topic}")
+            if start % POLL_EVERY == 0:
+                self._served(lambda: self._client.poll(0), f"sending to {topic}")
         self._check_deliveries()
 
     def send_one(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["Parts", "block", "fixed", "joined", "tails"]
+__all__ = ["Parts", "anywhere", "block", "fixed", "joined", "tails"]
 
 # What stands one behind the other in each row: BINARY arrays, and bytes that all rows have.
 Parts: TypeAlias = "Sequence[pa.Array | bytes]"
@@ -62,6 +62,14 @@ def _side_by_side(blocks: Sequence[bytes | npt.NDArray[np.uint8]]) -> list[bytes
         at += width
     whole: list[bytes] = rows.view(f"V{at}").ravel().tolist()
     return whole
+
+
+def anywhere(data: npt.NDArray[np.uint8], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """What stands at each byte read as that dtype, as a view: one element fewer for each byte
+    that it is wider than one.
+    """
+    kind = np.dtype(dtype)
+    return np.ndarray(max(len(data) - kind.itemsize + 1, 0), kind, data.data, strides=(1,))
 
 
 def tails(values: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:

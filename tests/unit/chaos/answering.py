@@ -47,7 +47,7 @@ def topology(aggregates: str = "COUNT(*) AS n", tail: str = "", window: str = ""
 def encoded(times: Sequence[int], *columns: Sequence[Any] | pa.Array) -> list[bytes]:
     """Rows as the engine writes them."""
     arrays = [pa.array(column) for column in columns]
-    return RowCodec([a.type for a in arrays]).encode(np.array(times, np.int64), arrays)
+    return list(RowCodec([a.type for a in arrays]).encode(np.array(times, np.int64), arrays))
 
 
 def states(tail: str = "", **edges: Any) -> States:

@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import IncompatibleStatement
-from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_key
+from holdfast.state.changelog import MARKER_KEY, CommitMarker, StateKeys, data_key, data_keys
 from holdfast.types.ids import OffsetRange
 from tests.unit.state.changelog_model import marker
 
@@ -52,6 +53,14 @@ def test_a_marker_of_a_newer_version_is_refused_with_both_versions() -> None:
     newer = json.dumps({"format_version": 2, "anything": "else"}).encode()
     with pytest.raises(IncompatibleStatement, match="version 2; this Holdfast knows 1"):
         CommitMarker.from_bytes(newer)
+
+
+def test_data_keys_are_made_once_of_keys_that_are_asked_again() -> None:
+    keys = [b"", b"a", MARKER_KEY]
+    asked = StateKeys(pa.array(keys, pa.binary()))
+    assert list(data_keys(asked)) == data_keys(keys) == [data_key(key) for key in keys]
+    assert data_keys(asked) is data_keys(asked)
+    assert list(asked) == keys
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[]", b"{}", b'{"format_version": 1}'])

@@ -160,10 +160,11 @@ def test_a_wiped_table_is_new() -> None:
     assert (table.position, table.marker, table.rows, list(table.scan())) == (None, None, 0, [])
 
 
-def test_another_layout_is_corrupted() -> None:
+@pytest.mark.parametrize("layout", ["1", "2", "9"])
+def test_an_older_or_unknown_layout_is_corrupted(layout: str) -> None:
     store = MemoryStore()
-    store.write([(b"mlayout", b"3")], [])
-    with pytest.raises(StoreCorrupted, match=r"layout b'3'"):
+    store.write([(b"mlayout", layout.encode())], [])
+    with pytest.raises(StoreCorrupted, match=f"layout b'{layout}'"):
         TableStore(store, windowed=False)
 
 

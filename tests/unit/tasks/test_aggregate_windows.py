@@ -62,7 +62,7 @@ def test_windows_that_start_after_all_records_are_not_asked_for() -> None:
     batch = _payload((b"a", 10, 3), (b"a", 20, 1), (b"b", 10, 1))
     changes = PROCESSOR.process(batch, first.stream_time_ms, view)
     assert view.asked == (_key(b"a", 10), _key(b"b", 10))
-    assert changes.created == [_key(b"a", 20), _key(b"b", 10)]
+    assert list(changes.created) == [_key(b"a", 20), _key(b"b", 10)]
     values = dict(zip(changes.sink_keys, changes.sink_values, strict=True))
     assert values == {
         _key(b"a", 10): b'{"N":5}',

@@ -22,7 +22,8 @@ def _sink(columns: list[Column], form: Format, **more: Any) -> SinkRecords:
 
 
 def _values(type_: SqlType, values: list[Any], form: Format, **more: Any) -> list[bytes | None]:
-    return _sink([Column("V", type_)], form, **more).values([pa.array(values, type_.arrow())])
+    made = _sink([Column("V", type_)], form, **more).values([pa.array(values, type_.arrow())])
+    return list(made)
 
 
 def test_a_single_value_stands_alone_and_null_is_no_record_value() -> None:
@@ -50,7 +51,7 @@ def test_times_beyond_pythons_own_are_written_inside_others_too() -> None:
     kind = SqlType(Base.ARRAY, element=SqlType(Base.STRUCT, fields=parts))
     plain = pa.list_(pa.struct([("AT", pa.int64()), ("DAY", pa.int32())]))
     array = pa.array([[{"AT": 10**18 + 1999, "DAY": -(10**7)}]], plain).cast(kind.arrow())
-    found = _sink([Column("V", kind)], Format.JSON).values([array])
+    found = list(_sink([Column("V", kind)], Format.JSON).values([array]))
     assert found == [b'{"V":[{"AT":1000000000000001,"DAY":-10000000}]}']
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.types.byte_columns import fixed, joined, tails
+from holdfast.types.byte_columns import anywhere, fixed, joined, tails
 
 _numbers = st.integers(-(1 << 63), (1 << 63) - 1)
 _rows = st.lists(st.tuples(st.binary(max_size=12), _numbers), max_size=30)
@@ -34,6 +34,12 @@ def test_tails_are_the_last_bytes_also_of_a_slice(rows: list[tuple[bytes, int]],
     values = [name + n.to_bytes(8, "big", signed=True) for name, n in rows]
     found = tails(pa.array(values, pa.binary())[at:], ">i8")
     assert found.tolist() == [n for _, n in rows[at:]]
+
+
+@given(st.binary(max_size=12))
+def test_a_number_is_read_from_any_byte_on(data: bytes) -> None:
+    found = anywhere(np.frombuffer(data, np.uint8), ">u4").tolist()
+    assert found == [int.from_bytes(data[n : n + 4]) for n in range(len(data) - 3)]
 
 
 def test_records_of_several_numbers_are_their_bytes() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.tasks.keys import (
     decode_keys,
@@ -18,6 +19,7 @@ from holdfast.tasks.keys import (
 )
 from holdfast.tasks.outputs import Expressions
 from holdfast.tasks.sink_records import SinkRecords
+from holdfast.types.lazy import as_array, taken
 from holdfast.types.topology import AggregateStep, Query, WindowKind
 
 __all__ = ["Frame", "Results", "SinkRows"]
@@ -27,10 +29,10 @@ __all__ = ["Frame", "Results", "SinkRows"]
 class SinkRows:
     """Records of the sink, in order; `rows` is the row of the frame that each was made of."""
 
-    keys: list[bytes] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)
+    keys: Sequence[bytes] = ()
+    values: Sequence[bytes | None] = ()
+    timestamps: Sequence[int] = ()
+    rows: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Frame:
     `windowed`: state keys with their windows, where they are at hand.
     """
 
-    keys: list[bytes]
+    keys: Sequence[bytes]
     starts: Sequence[int] | None = None
     ends: Sequence[int] | None = None
     windowed: Sequence[bytes] | None = None
@@ -49,12 +51,11 @@ class Frame:
         return len(self.keys)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Frame:
-        at = rows.tolist()
         return Frame(
-            [self.keys[i] for i in at],
-            None if self.starts is None else [self.starts[i] for i in at],
-            None if self.ends is None else [self.ends[i] for i in at],
-            None if self.windowed is None else [self.windowed[i] for i in at],
+            taken(self.keys, rows),
+            None if self.starts is None else taken(self.starts, rows),
+            None if self.ends is None else taken(self.ends, rows),
+            None if self.windowed is None else taken(self.windowed, rows),
         )
 
 
@@ -102,21 +103,24 @@ class Results:
         encoded = self._records.values(values)
         tombstones = [False] * len(frame)
         for i in dead:
-            encoded[i], tombstones[i] = None, True
+            tombstones[i] = True
+        if dead:
+            pairs = zip(encoded, tombstones, strict=True)
+            encoded = [None if gone else value for value, gone in pairs]
         arrays = [named[k.column.name] for k in self._step.keys] if named else []
         times = self._records.times(arrays, values, tombstones, timestamps)
-        rows = SinkRows(keys, encoded, times, list(range(len(keys))))
-        return rows if min(times) >= 0 else _timed(rows)
+        rows = SinkRows(keys, encoded, times, range(len(keys)))
+        return rows if pc.min(as_array(times, pa.int64())).as_py() >= 0 else _timed(rows)
 
-    def _keys(self, frame: Frame, named: dict[str, pa.Array]) -> list[bytes]:
+    def _keys(self, frame: Frame, named: dict[str, pa.Array]) -> Sequence[bytes]:
         if self._keeps_keys and frame.windowed is not None:
-            return list(frame.windowed)
+            return frame.windowed
         plain = frame.keys if self._keeps_keys else self._encoded(frame, named)
         if frame.starts is None or frame.ends is None or self._step.window is None:
             return plain
         if self._step.window.kind is WindowKind.SESSION:
             return session_keys(plain, frame.starts, frame.ends)
-        return window_keys(pa.array(plain, pa.binary()), frame.starts)
+        return window_keys(as_array(plain, pa.binary()), frame.starts)
 
     def _encoded(self, frame: Frame, named: dict[str, pa.Array]) -> list[bytes]:
         sink = self._sink
@@ -129,16 +133,12 @@ class Results:
         arrays = decode_keys(frame.keys, columns)
         named = {c.name: a for c, a in zip(columns, arrays, strict=True)}
         if frame.starts is not None:
-            named["WINDOWSTART"] = pa.array(frame.starts, pa.int64())
-            named["WINDOWEND"] = pa.array(frame.ends, pa.int64())
+            named["WINDOWSTART"] = as_array(frame.starts, pa.int64())
+            named["WINDOWEND"] = as_array(frame.ends or (), pa.int64())
         return named
 
 
 def _timed(rows: SinkRows) -> SinkRows:
-    kept = [i for i, time in enumerate(rows.timestamps) if time >= 0]
-    return SinkRows(
-        [rows.keys[i] for i in kept],
-        [rows.values[i] for i in kept],
-        [rows.timestamps[i] for i in kept],
-        kept,
-    )
+    kept = np.flatnonzero(as_array(rows.timestamps, pa.int64()).to_numpy() >= 0)
+    columns = (rows.keys, rows.values, rows.timestamps, rows.rows)
+    return SinkRows(*(taken(column, kept) for column in columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.aggregate_state import HAS_NEW, HAS_OLD, Columns, StateColumns, pick
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
+from holdfast.types.lazy import as_array
 from holdfast.types.topology import SEQUENCE, TIMESTAMP
 
 __all__ = ["Groups", "Steps", "in_order", "order_of", "run", "running_time"]
@@ -61,9 +63,9 @@ class Groups:
     counts: Rows
 
     @staticmethod
-    def by(keys: list[bytes]) -> Groups:
+    def by(keys: Sequence[bytes]) -> Groups:
         """From the state key of each record."""
-        encoded = pa.array(keys, pa.binary()).dictionary_encode()
+        encoded = as_array(keys, pa.binary()).dictionary_encode()
         of = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         return Groups.of_numbers(of, encoded.dictionary.to_pylist())
 

@@ -11,10 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.state.changelog import StateKeys
 from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind, function_of
 from holdfast.tasks.folds import Fold, Folding, Groups, fold
-from holdfast.tasks.keys import window_keys
+from holdfast.tasks.keys import windowed_array
 from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.rows import RowCodec
 from holdfast.types.schema import BIGINT, INTEGER
@@ -136,12 +137,12 @@ def payload_schema(step: AggregateStep) -> pa.Schema:
     return pa.schema(fields + [pa.field(c.name, c.type) for c in partial_columns(step)])
 
 
-def state_keys_of(step: AggregateStep, payload: pa.Table) -> list[bytes]:
+def state_keys_of(step: AggregateStep, payload: pa.Table) -> StateKeys:
     """Row by row the state key, with its window where there are windows."""
+    keys = chunk(payload[KEY])
     if step.window is None:
-        keys: list[bytes] = payload[KEY].to_pylist()
-        return keys
-    return window_keys(chunk(payload[KEY]), payload[WINDOW].to_numpy())
+        return StateKeys(keys)
+    return StateKeys(windowed_array(keys, payload[WINDOW].to_numpy()))
 
 
 class StateColumns:

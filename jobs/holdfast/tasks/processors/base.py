@@ -93,12 +93,12 @@ class Changes:
         records: input records.
     """
 
-    keys: list[bytes]
-    rows: list[bytes | None]
-    created: list[bytes]
+    keys: Sequence[bytes]
+    rows: Sequence[bytes | None]
+    created: Sequence[bytes]
     sink_keys: Sequence[bytes | None]
-    sink_values: list[bytes | None]
-    sink_timestamps: list[int]
+    sink_values: Sequence[bytes | None]
+    sink_timestamps: Sequence[int]
     stream_time_ms: int
     records: int
     dropped_null_key: int = 0

@@ -51,7 +51,7 @@ class Side:
     def encode(self, payload: pa.Table, at: npt.NDArray[np.int64]) -> list[bytes]:
         """The rows of a payload at these places."""
         arrays = [one_array(payload[c.name].take(at)) for c in self.columns]
-        return self._codec.encode(payload[TIMESTAMP].to_numpy()[at], arrays)
+        return list(self._codec.encode(payload[TIMESTAMP].to_numpy()[at], arrays))
 
     def decode(self, rows: Sequence[bytes | None]) -> dict[str, pa.Array]:
         """The columns of rows by name; nulls where there is no row."""
@@ -204,8 +204,8 @@ def sink_rows(
     if len(keys) > width:
         starts, ends = (a.to_pylist() for a in keys[width:])
         encoded = sink.windowed(encoded, starts, ends)
-    payloads = sink.values(values)
-    stamps = sink.times(keys[:width], values, tombstones, times)
+    payloads = list(sink.values(values))
+    stamps = list(sink.times(keys[:width], values, tombstones, times))
     emitted = Emitted(
         encoded,
         [None if gone else v for gone, v in zip(tombstones, payloads, strict=True)]
