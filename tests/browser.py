@@ -167,11 +167,16 @@ class Page:
         return int(self.run(f"document.querySelectorAll({json.dumps(selector)}).length"))
 
     def click(self, selector: str) -> None:
-        """As a mouse does, in the middle of the element."""
+        """As a mouse does, in the middle of the element, once it keeps its place."""
         place = self.run(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
-            "return [b.x + b.width / 2, b.y + b.height / 2] })()"
+            f"(async () => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center'});"
+            "const look = () => { const b = e.getBoundingClientRect();"
+            "return [b.x + b.width / 2, b.y + b.height / 2] };"
+            "let before = [], now = look();"
+            "while (before.join() !== now.join()) {"
+            "await new Promise((r) => setTimeout(r, 50)); before = now; now = look() }"
+            "return now })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.call(

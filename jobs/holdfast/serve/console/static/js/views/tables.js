@@ -14,11 +14,14 @@ export default async function tables(root, [name], { signal, every }) {
   const head = el("div", { class: "title" }, el("h1", {}, "Tables & queries"));
   const tiles = el("dl", { class: "tiles" });
   const list = el("div", { class: "panel" });
-  fill(root, head, tiles, topology(graph), list);
+  const steps = topology(graph);
+  fill(root, head, el("p", { class: "loading" }, "Loading…"));
   every(async () => {
     const [told, series] = await Promise.all([get("overview", signal), get("activity", signal)]);
     show(tiles, ...summary(told, series));
     show(list, relations(told));
+    // All at once: tiles that came after the topology would push it away under a click.
+    if (!steps.isConnected) fill(root, head, tiles, steps, list);
   });
 }
 
