@@ -3,6 +3,9 @@
 Arrow and NumPy are 50 MB, which a process does without that only plans, or only restores.  Python
 3.15 has a statement for it (PEP 810); `importlib.util.LazyLoader` does not do, as any look at such
 a module, also the one of a second `import`, loads it.
+
+Where pandas is installed, Arrow's first array of Python values would load it, 35 MB more, to see
+whether these are a pandas Series.  Here Arrow finds none, until `to_pandas` or the like is called.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from types import ModuleType
@@ -81,3 +85,25 @@ class _Later(ModuleType):
         for key in ("_busy", "_later"):
             facts.pop(key)
         object.__setattr__(self, "__class__", ModuleType)
+        if self.__name__ == "pyarrow":
+            _without_pandas(self)
+
+
+def _without_pandas(arrow: ModuleType) -> None:
+    """Arrow looks for pandas once, unless it is told to use it: now, when it finds none."""
+    if "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        arrow.array([0])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+class _NoPandas(MetaPathFinder):
+    """Says of pandas that it is not installed."""
+
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("not to be loaded yet", name=name)

@@ -108,6 +108,30 @@ with ThreadPoolExecutor(8) as pool:
     assert run(code, tmp_path).splitlines() == ["once", "16"]
 
 
+def test_arrow_does_not_load_pandas_to_see_whether_values_are_its_series() -> None:
+    code = """
+import importlib.util
+load_later()
+import pyarrow as pa
+pa.array([1, 2]), pa.array(["x"] * 3).to_pylist()
+print(importlib.util.find_spec("pandas") is not None, "pandas" in sys.modules)
+print(pa.array([1, None]).to_pandas().sum())
+import pandas as pd
+print(pa.array(pd.Series([1.0, float("nan")])).null_count)
+"""
+    assert run(code).splitlines() == ["True False", "1.0", "1"]
+
+
+def test_pandas_that_was_loaded_before_arrow_is_known_to_it() -> None:
+    code = """
+load_later()
+import pandas as pd
+import pyarrow as pa
+print(pa.array(pd.Series([1.0, float("nan")])).null_count)
+"""
+    assert run(code).splitlines() == ["1"]
+
+
 def test_a_function_that_has_it_among_its_globals_can_be_sent(package: Path) -> None:
     code = """
 from pyspark import cloudpickle
