@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -15,6 +17,12 @@ __all__ = ["Process"]
 
 _LINES_KEPT = 80  # as many as Kubernetes keeps of a failed container
 _GRACE_S, _LOOK_EVERY_S = 30.0, 0.1
+# What a shell without job control starts in the background ignores interrupts, all that it starts
+# does so as well, and a shell among that cannot take it back.
+_INTERRUPTIBLE = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
+    " os.execvp(sys.argv[1], sys.argv[1:])"
+)
 
 
 class Process:
@@ -30,7 +38,7 @@ class Process:
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._process = subprocess.Popen(
-            command,
+            [*_prefix(), *command],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -93,3 +101,10 @@ class Process:
             for each in (process, *process.children(recursive=True)):
                 with suppress(psutil.NoSuchProcess):
                     each.kill()
+
+
+def _prefix() -> list[str]:
+    """Lets a command be interrupted where Airflow itself is not to be."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        return []
+    return [sys.executable, "-c", _INTERRUPTIBLE]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -95,6 +96,15 @@ def _ends(pid: int) -> bool:
     return not _alive(pid)
 
 
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["", "in_background"])
+def airflow_at_interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What Airflow does when it is interrupted; nothing if a script started it with `&`."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("airflow_at_interrupts")
 def test_a_killed_task_interrupts_its_command_and_waits_for_it(
     stand_in: StandIn, params: dict[str, Any], task: Any, tmp_path: Path
 ) -> None:
