@@ -80,15 +80,14 @@ _NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
 # Given as a system property: spark-submit would refuse a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
 # Java would begin with a 64th of the machine's memory and give none of it back.
-_ROOM_FOR_ROWS = (
-    "-XX:+UseSerialGC -Xms48m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-)
+_SMALL_HEAP = "-XX:+UseSerialGC"
+_ROOM_FOR_ROWS = "-Xms48m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
 # Without rows a JVM is mostly threads that wait: Spark has a hundred in each of its pools for
 # cleaning up after batches.  Java keeps 80 KB of each one's stack ready for native code, 40 of
 # which it can do without; netty takes buffers 4 MB at a time, of which messages need little; and
 # what is called 200 to 400 times need not be compiled.
 _NO_ROWS = (
-    "-XX:+UseSerialGC -Xms28m -XX:MaxNewSize=6m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+    "-Xms28m -XX:MaxNewSize=6m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     " -XX:StackShadowPages=10 -XX:CompileThresholdScaling=2 -Dio.netty.allocator.maxOrder=5"
 )
 # Spark pools idle Python workers by their environment, and this is the only variable by which
@@ -164,8 +163,8 @@ def sql_session(context: SparkContext) -> SparkSession:
 
 def _java_options(packed: bool, *more: str) -> str:
     log4j = files("holdfast.runtime") / "log4j2.properties"
-    memory = _NO_ROWS if packed else _ROOM_FOR_ROWS
-    return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", memory, *filter(None, more)])
+    heap = f"{_SMALL_HEAP} {_NO_ROWS if packed else _ROOM_FOR_ROWS}"
+    return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", heap, *filter(None, more)])
 
 
 def is_local(settings: Settings) -> bool:

@@ -30,10 +30,10 @@ from holdfast.transport.plain import (
     refused,
     same_length,
 )
+from holdfast.types.lazy import PIECE
 
 __all__ = ["Producer", "TransactionalProducer"]
 
-_PIECE = 2_000  # records whose keys and values are Python's at a time, see `holdfast.types.lazy`
 _RETRY_S = 0.1
 _ABORT_S = 5.0
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
@@ -124,8 +124,8 @@ class TransactionalProducer:
         highest = partitions if isinstance(partitions, int) else max(partitions)
         self._highest[topic] = max(highest, self._highest.get(topic, 0))
         at = timestamps_ms or 0  # 0 to the client: the time of sending
-        for start in range(0, len(keys), _PIECE):
-            part = slice(start, start + _PIECE)
+        for start in range(0, len(keys), PIECE):
+            part = slice(start, start + PIECE)
             names, rows = keys[part], values[part]
             places = [partitions] * len(rows) if isinstance(partitions, int) else partitions[part]
             times = at[part] if isinstance(at, Sequence) else [at] * len(rows)

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Lazy", "as_array", "taken"]
+__all__ = ["PIECE", "Lazy", "as_array", "taken"]
 
 T = TypeVar("T")
-_PIECE = 2_000  # values: 200 kB of them, more or less
+PIECE = 2_000  # values: 200 kB of them, more or less
 
 
 class Lazy(Sequence[T]):
@@ -46,8 +46,8 @@ class Lazy(Sequence[T]):
         return self._values(start, max(end - start, 0))
 
     def __iter__(self) -> Iterator[T]:
-        starts = range(0, len(self), _PIECE)
-        return chain.from_iterable(self._values(start, _PIECE) for start in starts)
+        starts = range(0, len(self), PIECE)
+        return chain.from_iterable(self._values(start, PIECE) for start in starts)
 
     def __contains__(self, value: object) -> bool:
         return self.array.null_count > 0 if value is None else value in list(self)

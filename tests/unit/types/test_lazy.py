@@ -15,7 +15,7 @@ ENDS = st.none() | st.integers(-12, 12)
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy, "_PIECE", 3)
+    monkeypatch.setattr(lazy, "PIECE", 3)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
