@@ -187,3 +187,19 @@ print([name for name in ARROW_AND_NUMPY if type(sys.modules[name]) is type(sys)]
 print([name for name in ("pandas", "pyarrow.lib", "numpy._core") if name in sys.modules])
 """
     assert run(code).splitlines() == ["True ['__timestamp', '__tombstone'] True", "[]", "[]"]
+
+
+@pytest.mark.parametrize(
+    ("imports", "without"),
+    [
+        # What the tasks of packed batches are unpickled from.
+        (
+            "holdfast.runtime.packed_batch, holdfast.tasks.state_task, holdfast.ingest.reading",
+            "pydantic",
+        ),
+        ("holdfast.cli.run, holdfast.runtime.job", "cryptography"),
+    ],
+)
+def test_who_does_not_need_a_large_library_does_not_load_it(imports: str, without: str) -> None:
+    code = f"import {imports}\nprint([name for name in sys.modules if name == {without!r}])"
+    assert run(code).splitlines() == ["[]"]

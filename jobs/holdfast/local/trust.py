@@ -1,7 +1,8 @@
 """Lets Java trust what the rest of the machine trusts.
 
 Behind a proxy with its own certificate authority Python, pip and curl follow SSL_CERT_FILE;
-Java looks only into its own trust store, and downloads nothing.
+Java looks only into its own trust store, and downloads nothing.  The library that writes such a
+store is loaded when one is to be written: every command imports this module.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
-from cryptography.hazmat.primitives.serialization.pkcs12 import (
-    PKCS12Certificate,
-    serialize_java_truststore,
-)
-from cryptography.x509 import Certificate, load_der_x509_certificate
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 __all__ = ["trust_options"]
 
@@ -34,6 +32,13 @@ def trust_options(environment: Mapping[str, str], work: Path) -> list[str]:
     bundle = environment.get(_VARIABLE, "")
     if not bundle or not Path(bundle).is_file():
         return []
+
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+    from cryptography.hazmat.primitives.serialization.pkcs12 import (
+        PKCS12Certificate,
+        serialize_java_truststore,
+    )
+
     store = work / "trust.p12"
     entries = [PKCS12Certificate(c, str(n).encode()) for n, c in enumerate(_certificates(bundle))]
     store.write_bytes(
@@ -48,6 +53,8 @@ def trust_options(environment: Mapping[str, str], work: Path) -> list[str]:
 
 def _certificates(bundle: str) -> list[Certificate]:
     """The certificates OpenSSL reads from the file; any it cannot read are left out."""
+    from cryptography.x509 import load_der_x509_certificate
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(bundle)
     found = []

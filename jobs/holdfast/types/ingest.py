@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING
 
 from holdfast.types.ids import Place
 from holdfast.types.topology import Query, Source
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 __all__ = [
     "DATA_SOURCE",
@@ -84,12 +86,19 @@ class IngestOptions:
 
     def to_spark(self) -> dict[str, str]:
         """The options to give to `DataStreamReader.options`."""
-        return {_OPTION: TypeAdapter(IngestOptions).dump_json(self).decode()}
+        return {_OPTION: _adapter().dump_json(self).decode()}
 
     @staticmethod
     def from_spark(options: Mapping[str, str]) -> IngestOptions:
         """The inverse of `to_spark`."""
-        return TypeAdapter(IngestOptions).validate_json(options[_OPTION])
+        return _adapter().validate_json(options[_OPTION])
+
+
+def _adapter() -> TypeAdapter[IngestOptions]:
+    """Pydantic is 6 MB, which the workers of packed jobs do without: nothing becomes JSON there."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(IngestOptions)
 
 
 def side_prefix(side: int) -> str:
