@@ -19,7 +19,7 @@ from holdfast.errors import ChangelogLost, OffsetOverlap, StoreAhead
 from holdfast.state import open_table_store
 from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker, data_keys
 from holdfast.state.progress import RestoreProgressFile
-from holdfast.state.restore import RestoreProgress, RestoreReport, restore
+from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
@@ -168,7 +168,7 @@ class StateTask:
 
     def _restore(self, store: TableStore, tombstones_kept_ms: int) -> RestoreReport:
         reader = PartitionReader(
-            self._plan.settings.client(), self._plan.changelog, self._partition
+            READ_AHEAD | self._plan.settings.client(), self._plan.changelog, self._partition
         )
         try:
             try:
