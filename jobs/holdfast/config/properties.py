@@ -219,7 +219,7 @@ def _rocksdb() -> tuple[Property, ...]:
             "rocksdb.memtable.bytes",
             at("memtable_bytes"),
             values.whole(64 << 10, 64 * _GIB),
-            "one memtable; a full one is written to disk",
+            "one memtable at most, less with many stores; a full one is written to disk",
         ),
         Property(
             "rocksdb.compression",

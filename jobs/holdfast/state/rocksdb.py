@@ -9,13 +9,14 @@ from __future__ import annotations
 import shutil
 import threading
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice, starmap
 from pathlib import Path
 from typing import cast
+from weakref import WeakSet
 
 from rocksdict import (
     AccessType,
@@ -54,9 +55,11 @@ _OPEN_FILES_MAX = 256  # per store
 _LOG_BYTES_MAX = 4 << 20
 # While rows come in bulk: what a processor's cache holds is written to in two thirds of the time.
 _BULK_MEMTABLE_BYTES = 4 << 20
+_MEMTABLE_BYTES_MIN = 64 << 10  # RocksDB's own
 # Of a memtable, 16 bits a key: looking for keys that a store has not is a fifth faster by it.
 _MEMTABLE_FILTER = 0.02
 _sharing = threading.Lock()
+_owners: defaultdict[RocksDbSettings, WeakSet[RocksDbStore]] = defaultdict(WeakSet)
 
 
 class RocksDbStore:
@@ -104,7 +107,7 @@ class RocksDbStore:
         self._write_by(self._settings.memtable_bytes, logged=True)
 
     def _write_by(self, memtable_bytes: int, *, logged: bool) -> None:
-        memtable = min(memtable_bytes, self._settings.memtable_bytes)
+        memtable = min(memtable_bytes, _memtable_bytes(self._settings))
         options = WriteOptions()
         # The stubs have a method where there is a property, below a method without its argument.
         options.disable_wal = not logged  # type: ignore[method-assign, assignment]
@@ -156,6 +159,8 @@ class RocksDbStore:
 
     def close(self) -> None:
         db, self._db = self._db, None
+        with _sharing:
+            _owners[self._settings].discard(self)
         if db is not None:
             with _border(self._path):
                 db.close()
@@ -164,6 +169,8 @@ class RocksDbStore:
         self._path.mkdir(parents=True, exist_ok=True)
         with _border(self._path):
             self._db = _rdict(self._path, self._settings, AccessType.read_write())
+        with _sharing:
+            _owners[self._settings].add(self)
 
     def _living(self) -> Rdict:
         if self._db is None:
@@ -271,6 +278,17 @@ def _shared_write_buffers(settings: RocksDbSettings) -> WriteBufferManager:
     return WriteBufferManager(settings.write_buffer_bytes, allow_stall=False)
 
 
+def _memtable_bytes(settings: RocksDbSettings) -> int:
+    """The size of one: what is configured, or the store's share of the budget where that is less.
+
+    With its first row a memtable takes an eighth of its size, 1 MB at most.  Where that alone is
+    more than all of them may have, RocksDB would flush at every write.
+    """
+    with _sharing:
+        share = settings.write_buffer_bytes // max(1, len(_owners[settings]))
+    return min(settings.memtable_bytes, max(share, _MEMTABLE_BYTES_MIN))
+
+
 def _options(settings: RocksDbSettings) -> Options:
     if settings.compression not in _COMPRESSIONS:
         raise InvalidConfig(
@@ -282,7 +300,7 @@ def _options(settings: RocksDbSettings) -> Options:
     with _sharing:  # stores are opened side by side
         options.set_block_based_table_factory(_table_options(settings))
         options.set_write_buffer_manager(_shared_write_buffers(settings))
-    options.set_write_buffer_size(settings.memtable_bytes)
+    options.set_write_buffer_size(_memtable_bytes(settings))
     options.set_memtable_whole_key_filtering(True)
     options.set_memtable_prefix_bloom_ratio(_MEMTABLE_FILTER)
     options.set_compression_type(_COMPRESSIONS[settings.compression]())

@@ -65,6 +65,28 @@ def test_a_second_handle_is_told_that_the_store_is_locked(tmp_path: Path) -> Non
     RocksDbStore(tmp_path / "s", SETTINGS).close()
 
 
+def test_many_stores_of_one_process_keep_few_rows_in_memory(tmp_path: Path) -> None:
+    few = RocksDbSettings(write_buffer_bytes=4 << 20)
+    stores = [RocksDbStore(tmp_path / str(n), few) for n in range(32)]
+    for n in range(20):
+        for store in stores:
+            store.write([(b"%d" % n, b"row")], [])
+    written = [path.name for path in tmp_path.glob("*/*.sst")]
+    for store in stores:
+        store.close()
+    assert written == [], "each first row took so much of the budget that every write was flushed"
+
+
+def test_a_store_alone_has_the_memtable_that_is_configured(tmp_path: Path) -> None:
+    settings = RocksDbSettings(memtable_bytes=3 << 20)
+    for _ in range(40):
+        RocksDbStore(tmp_path / "before", settings).close()
+    store = RocksDbStore(tmp_path / "alone", settings)
+    options = max((tmp_path / "alone").glob("OPTIONS-*")).read_text()
+    store.close()
+    assert "write_buffer_size=3145728\n" in options.replace("db_write_buffer_size", "")
+
+
 def test_another_process_is_told_the_same_until_it_ends(tmp_path: Path) -> None:
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, str(tmp_path / "s")], stdout=subprocess.PIPE, text=True
