@@ -19,10 +19,10 @@ import logging
 from collections.abc import Sequence
 
 from holdfast.errors import TopicMissing, UndecodableRecord
-from holdfast.ingest.readers import admin
 from holdfast.ingest.records import BadRecord
 from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
 from holdfast.transport.producer import TransactionalProducer
+from holdfast.transport.shared import shared_admin
 from holdfast.types.ingest import IngestOptions
 
 __all__ = ["DeadLetters", "undecodable"]
@@ -102,7 +102,7 @@ class DeadLetters:
         name = f"{options.transactional_id_prefix}-dead-letter-{place}"
         producer = self._producer = TransactionalProducer(options.kafka, name)
         producer.init()  # before the marker is read: nobody else can write one any more
-        admin(options.kafka).await_ended(options.progress_topic, self._home, _ENDED_S)
+        shared_admin(options.kafka).await_ended(options.progress_topic, self._home, _ENDED_S)
         self._last = progress_of(
             options.kafka,
             options.progress_topic,
@@ -114,7 +114,7 @@ class DeadLetters:
         return producer
 
     def _partitions(self, topic: str) -> int:
-        found = admin(self._options.kafka).describe(topic)
+        found = shared_admin(self._options.kafka).describe(topic)
         if found is None:
             raise TopicMissing(
                 f"The topic {topic} does not exist; undecodable records cannot be set aside.",

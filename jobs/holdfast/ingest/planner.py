@@ -123,9 +123,9 @@ def check_all(begin: Mapping[Place, int], bounds: _Bounds) -> None:
 
 
 def _admin(options: IngestOptions) -> Admin:
-    from holdfast.ingest.readers import admin
+    from holdfast.transport.shared import shared_admin
 
-    return admin(options.kafka)
+    return shared_admin(options.kafka)
 
 
 def _topics(options: IngestOptions) -> list[str]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
 
-__all__ = ["admin", "reader"]
+__all__ = ["reader"]
 
 _READERS_MAX = 16
-_ADMINS_MAX = 4
 
 _Client = tuple[tuple[str, str], ...]
 _readers: OrderedDict[tuple[_Client, str, str, int, bool], PartitionReader] = OrderedDict()
-_admins: OrderedDict[_Client, Admin] = OrderedDict()
 
 
 def reader(
@@ -32,18 +29,6 @@ def reader(
     _readers.move_to_end(key)
     while len(_readers) > _READERS_MAX:
         _readers.popitem(last=False)[1].close()
-    return found
-
-
-def admin(client: Mapping[str, str]) -> Admin:
-    """This process's admin client of a cluster."""
-    key = _identity(client)
-    found = _admins.get(key)
-    if found is None:
-        found = _admins[key] = Admin(client)
-    _admins.move_to_end(key)
-    while len(_admins) > _ADMINS_MAX:
-        _admins.popitem(last=False)
     return found
 
 

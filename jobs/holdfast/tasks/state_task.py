@@ -33,6 +33,7 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
+from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import OffsetRange, state_transactional_id
 
 __all__ = ["StateTask", "covered", "expiring"]
@@ -135,7 +136,7 @@ class StateTask:
             settings.client(), transactional_id, settings.transaction_timeout_ms
         )
         self._producer.init()
-        admin = Admin(settings.client())
+        admin = shared_admin(settings.client())
         admin.await_ended(plan.changelog, self._partition, _ENDED_S)
         self._store = open_table_store(
             settings.state,

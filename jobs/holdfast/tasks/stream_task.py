@@ -17,9 +17,9 @@ from holdfast.state.source_progress import Of, SourceProgress, home_partition, p
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
 from holdfast.tasks.projected import Projected
 from holdfast.tasks.steps import Step, reached
-from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
+from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import stream_transactional_id
 
 __all__ = ["StreamTask"]
@@ -56,7 +56,8 @@ class StreamTask:
         self._producer.init()
         # Dead letters of the same source topic partition are committed there, too.
         others_s = settings.transaction_timeout_ms / 1000
-        Admin(settings.client()).await_ended(plan.progress, self._home, others_s + _ENDED_S)
+        admin = shared_admin(settings.client())
+        admin.await_ended(plan.progress, self._home, others_s + _ENDED_S)
         self._last = progress_of(
             settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, self._partition
         )

@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from threading import Timer
 
 import pytest
 
@@ -193,6 +194,35 @@ def test_a_stalled_broker_leaves_the_outcome_unknown_and_close_does_not_hang(
     finally:
         os.kill(kafka.pid, signal.SIGCONT)
     opened("stalled", 20_000)
+
+
+def test_taking_a_transactional_id_outlasts_a_broker_that_answers_late(
+    client: dict[str, str], kafka: BrokerStatus, topic: str
+) -> None:
+    with TransactionalProducer(client, "tx-late") as producer:
+        os.kill(kafka.pid, signal.SIGSTOP)
+        goes_on = Timer(1.0, os.kill, (kafka.pid, signal.SIGCONT))  # after several tries
+        goes_on.start()
+        try:
+            producer.init()
+        finally:
+            goes_on.join()
+        producer.begin()
+        producer.send(topic, 0, [b"k"], [b"v"])
+        producer.commit()
+    assert read(client, topic, 0).values == [b"v"]
+
+
+def test_a_broker_that_answers_nothing_is_told_after_the_timeout(
+    client: dict[str, str], kafka: BrokerStatus
+) -> None:
+    with TransactionalProducer(client, "tx-never", 2_000) as producer:
+        os.kill(kafka.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(KafkaUnavailable, match="taking its transactional id"):
+                producer.init()
+        finally:
+            os.kill(kafka.pid, signal.SIGCONT)
 
 
 def test_records_that_cannot_be_delivered_before_the_commit_abort_it(

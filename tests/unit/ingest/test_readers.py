@@ -21,7 +21,3 @@ def test_the_longest_unused_reader_makes_room() -> None:
         readers.reader(CLIENT, "q", "many", partition)
         assert readers.reader(CLIENT, "q", "kept", 0) is kept
     assert readers.reader(CLIENT, "q", "old", 0) is not old
-
-
-def test_the_admin_client_is_kept() -> None:
-    assert readers.admin(CLIENT) is readers.admin(dict(CLIENT))
