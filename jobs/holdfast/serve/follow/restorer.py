@@ -10,7 +10,7 @@ from holdfast.config.settings import StateSettings
 from holdfast.errors import IncompatibleStatement, StoreAhead
 from holdfast.serve.follow.standby import Standby
 from holdfast.serve.tables import StoredTable
-from holdfast.state.restore import RestoreProgress, restore
+from holdfast.state.restore import READ_AHEAD, RestoreProgress, restore
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
 
@@ -29,7 +29,7 @@ class Restorer:
     """Knows the cluster; safe to share between threads."""
 
     def __init__(self, client: Mapping[str, str], settings: StateSettings, admin: Admin) -> None:
-        self._client = dict(client)
+        self._client = READ_AHEAD | dict(client)
         self._settings = settings
         self._admin = admin
 
