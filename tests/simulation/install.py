@@ -45,6 +45,7 @@ def install(
         "TransactionalProducer": bound.producer,
         "PartitionReader": bound.reader,
         "Admin": bound.admin,
+        "shared_admin": bound.admin,
         "executors": spark.executors,
         "located": spark.located,
         "on_owners": spark.on_owners,
