@@ -8,8 +8,8 @@ it what was asked on it meanwhile; that is asked again one to three seconds late
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 
 from holdfast.transport.admin import Admin
 
@@ -17,7 +17,6 @@ __all__ = ["shared_admin"]
 
 _ADMINS_MAX = 4
 
-_admins: OrderedDict[tuple[tuple[str, str], ...], Admin] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -27,12 +26,10 @@ def shared_admin(client: Mapping[str, str]) -> Admin:
     Raises:
         InvalidConfig: the client refuses a property.
     """
-    key = tuple(sorted(client.items()))
     with _lock:  # state partitions are opened side by side
-        found = _admins.get(key)
-        if found is None:
-            found = _admins[key] = Admin(client)
-        _admins.move_to_end(key)
-        while len(_admins) > _ADMINS_MAX:
-            _admins.popitem(last=False)
-        return found
+        return _admin(tuple(sorted(client.items())))
+
+
+@lru_cache(_ADMINS_MAX)
+def _admin(client: tuple[tuple[str, str], ...]) -> Admin:
+    return Admin(dict(client))
