@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "jobs" / "holdfast"
-LINES_PER_FILE = 400
+# 400 is the habit; a whole that is cut in two only to be short is worse than a file of 600.
+LINES_PER_FILE = 600
 LINES_PER_FUNCTION = 60
 
 _SOURCES = sorted(PACKAGE.rglob("*.py"))
