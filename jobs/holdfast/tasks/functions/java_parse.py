@@ -1,20 +1,47 @@
-"""Text to dates and times by Java's patterns, as ksqlDB's functions read them."""
+"""Text to dates and times by Java's patterns: for functions, and for event time in text columns.
+
+The rules are those of Java's DateTimeFormatter with its smart resolver (a 30th of February is the
+month's last day, 24:00 the next day's start, a weekday must be the date's), and of ksqlDB's
+StringToTimestampParser: case is ignored, and what the text leaves out is as in 1970-01-01T00:00.
+Years lie between 1 and 9999.  Golden values that Java made are in `tests/unit/tasks`.
+"""
 
 from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 
-from holdfast.tasks.functions.java_pattern import CLOCK, DATE, MONTHS, WEEKDAYS, Piece, pieces, zone
+from holdfast.errors import Unsupported
+from holdfast.tasks.functions.java_pattern import (
+    CLOCK,
+    DATE,
+    EPOCH,
+    MONTHS,
+    WEEKDAYS,
+    Piece,
+    pieces,
+    regions,
+    zone,
+)
 
-__all__ = ["clock", "only_clock", "parse_fields", "parse_lenient_day", "resolve"]
+__all__ = [
+    "clock",
+    "only_clock",
+    "parse_fields",
+    "parse_lenient_day",
+    "resolve",
+    "timestamp_parser",
+]
 
 _DIGITS = {"d", "D", "H", "k", "K", "h", "m", "s", "n", "A", "N"}
-_LIMITS = {"H": 23, "k": 24, "K": 11, "h": 12, "m": 59, "s": 59, "d": 31, "D": 366, "M": 12}
-_LEAST = {"k": 1, "h": 1, "d": 1, "D": 1, "M": 1}
+_LIMITS = {
+    "H": 24, "k": 24, "K": 11, "h": 12, "m": 59, "s": 59, "n": 999_999_999,
+    "A": 86_399_999, "N": 86_399_999_999_999, "d": 31, "D": 366, "M": 12,
+}  # fmt: skip
+_LEAST = {"d": 1, "D": 1, "M": 1}
 # What Java reads as the zone of a place; an offset alone would miss its summer time.
 _PLACES = {
     "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "MST": "America/Denver",
@@ -23,6 +50,29 @@ _PLACES = {
     "WET": "Europe/Lisbon", "CET": "Europe/Paris", "CEST": "Europe/Paris", "EET": "Europe/Athens",
     "MSK": "Europe/Moscow", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "AEST": "Australia/Sydney",
 }  # fmt: skip
+
+
+def timestamp_parser(pattern: str) -> Callable[[str], int]:
+    """A function from text to ms since the epoch, UTC where the text names no zone.
+
+    The function raises `ValueError` for a text that is no moment by the pattern.
+
+    Raises:
+        Unsupported: the pattern is wrong, or uses a letter that is not understood.
+    """
+    try:
+        _matcher(pattern, lenient=False)
+    except ValueError as error:
+        raise Unsupported(
+            f"The timestamp format {pattern} cannot be used: {error}.",
+            action="use y, M, d, D, Q, E, G, H, k, h, K, a, m, s, S, n, A, N, X, x, Z, O, z, VV, "
+            "'text' and [optional] parts.",
+        ) from error
+
+    def parse(text: str) -> int:
+        return (resolve(parse_fields(text, pattern), UTC) - EPOCH) // timedelta(milliseconds=1)
+
+    return parse
 
 
 def parse_fields(text: str, pattern: str) -> dict[str, str]:
@@ -36,9 +86,11 @@ def parse_fields(text: str, pattern: str) -> dict[str, str]:
         raise ValueError(f"{text[:40]!r} does not match {pattern}")
     fields = _fields(found)
     for letter, most in _LIMITS.items():
-        text = fields.get(letter, "")
-        if text.isdigit() and not _LEAST.get(letter, 0) <= int(text) <= most:
-            raise ValueError(f"{letter} is {text}")
+        number = fields.get(letter, "")
+        if number.isdigit() and not _LEAST.get(letter, 0) <= int(number) <= most:
+            raise ValueError(f"{text[:40]!r} is no moment in time: {letter} is {number}")
+    if clock(fields) > timedelta(days=1):
+        raise ValueError(f"{text[:40]!r} is no moment in time: it is after 24:00")
     return fields
 
 
@@ -50,8 +102,12 @@ def _fields(found: re.Match[str]) -> dict[str, str]:
 def _matcher(pattern: str, *, lenient: bool) -> re.Pattern[str]:
     parts = pieces(pattern)
     out: list[str] = []
+    optional = 0
     for index, piece in enumerate(parts):
         if piece.letter in ("[", "]"):
+            optional += 1 if piece.letter == "[" else -1
+            if optional < 0:
+                raise ValueError("a ] has no [ before it")
             out.append("(?:" if piece.letter == "[" else ")?")
         elif not piece.letter:
             out.append(re.escape(piece.text))
@@ -59,7 +115,8 @@ def _matcher(pattern: str, *, lenient: bool) -> re.Pattern[str]:
             before = _numeric(parts, index - 1)
             beside = before or _numeric(parts, index + 1)
             out.append(_group(piece, index, lenient=lenient, beside=beside))
-    return re.compile("".join(out), re.IGNORECASE)
+    # Java ends optional parts that are still open where the pattern ends.
+    return re.compile("".join([*out, ")?" * optional]), re.IGNORECASE)
 
 
 def _numeric(parts: tuple[Piece, ...], index: int) -> bool:
@@ -100,12 +157,17 @@ def _names(names: tuple[str, ...], *, both: bool, short: bool) -> str:
 def _other(letter: str, count: int, *, lenient: bool) -> str:
     if letter == "E":
         return _names(WEEKDAYS, both=lenient, short=count < 4)
+    if letter == "O" or (letter == "Z" and count == 4):
+        return r"GMT(?:[+-]\d{1,2}(?::\d{2})?)?"
     if letter in "XxZ":
         colon = ":?" if lenient else ":" if count in (3, 5) else ""
         optional = "?" if count == 1 else ""
+        seconds = rf"(?:{colon}\d{{2}})?" if count > 3 else ""
         zero = "" if letter == "x" or (letter == "Z" and count < 5) else "|Z"
-        return rf"[+-]\d{{2}}(?:{colon}\d{{2}}){optional}{zero}"
-    known = {"a": "AM|PM", "G": "AD|BC", "Q": r"Q?[1-4]", "O": r"GMT(?:[+-]\d{1,2}(?::\d{2})?)?"}
+        return rf"[+-]\d{{2}}(?:{colon}\d{{2}}{seconds}){optional}{zero}"
+    if letter in "Qq" and count > 2:
+        return r"Q[1-4]" if count == 3 else r"(?:1st|2nd|3rd|4th) quarter"
+    known = {"a": "AM|PM", "G": "AD|BC", "Q": r"\d+", "q": r"\d+"}
     return known.get(letter, r"[A-Za-z][A-Za-z0-9_+/:-]*|[+-]\d{2}:?\d{2}")
 
 
@@ -113,11 +175,11 @@ def resolve(fields: Mapping[str, str], default: tzinfo) -> datetime:
     """The moment that the fields say; what they leave out is 1970-01-01T00:00.
 
     A day after the month's last is the last, as in Java.
+
+    Raises:
+        ValueError: there is no such moment, or its year is not from 1 to 9999.
     """
-    year = int(fields["y"]) if "y" in fields else 1970
-    if "yy" in fields:
-        year = 2000 + int(fields["yy"])
-    month = _month(fields)
+    year, month = _year(fields), _month(fields)
     if "D" in fields:
         day = datetime(year, 1, 1, tzinfo=UTC) + timedelta(days=int(fields["D"]) - 1)
         if day.year != year:
@@ -125,12 +187,24 @@ def resolve(fields: Mapping[str, str], default: tzinfo) -> datetime:
         year, month, number = day.year, day.month, day.day
     else:
         number = min(int(fields.get("d", 1)), calendar.monthrange(year, month)[1])
-    place = _place(fields) or default
-    return datetime(year, month, number, tzinfo=place) + clock(fields)
+    day = datetime(year, month, number, tzinfo=_place(fields) or default)
+    dated = {"y", "yy"} & fields.keys() and ({"M", "d"} <= fields.keys() or "D" in fields)
+    if dated and "E" in fields and WEEKDAYS[day.weekday()][:3].lower() != fields["E"][:3].lower():
+        raise ValueError(f"{day:%Y-%m-%d} is no {fields['E']}")
+    time = clock(fields)
+    return day + (time if dated else time % timedelta(days=1))
+
+
+def _year(fields: Mapping[str, str]) -> int:
+    if fields.get("G", "").upper().startswith("B"):
+        raise ValueError("a year before the year 1")
+    if "yy" in fields:
+        return 2000 + int(fields["yy"])
+    return int(fields.get("y", 1970))
 
 
 def clock(fields: Mapping[str, str]) -> timedelta:
-    """The time of the day that the fields say."""
+    """The time of the day that the fields say; 24:00 is a whole day."""
     if "A" in fields or "N" in fields:
         return timedelta(
             microseconds=int(fields.get("N", 0)) // 1000 + 1000 * int(fields.get("A", 0))
@@ -163,7 +237,9 @@ def _place(fields: Mapping[str, str]) -> tzinfo | None:
     text = next((fields[z] for z in "XxZOVz" if z in fields), None)
     if text is None:
         return None
-    return zone(_PLACES.get(text.upper(), text.upper() if len(text) <= 3 else text))
+    # A text names regions in any case; offsets and short names are written in capitals.
+    name = regions().get(text.lower(), text.upper()) if "/" in text else text.upper()
+    return zone(_PLACES.get(name, name))
 
 
 def parse_lenient_day(text: str, pattern: str, this_year: int) -> int:

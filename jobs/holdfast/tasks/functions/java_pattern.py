@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 __all__ = [
     "CLOCK",
@@ -25,6 +25,7 @@ __all__ = [
     "Piece",
     "format_moment",
     "pieces",
+    "regions",
     "zone",
 ]
 
@@ -37,6 +38,7 @@ MONTHS = (
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|.", re.DOTALL)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_FURTHEST = timedelta(hours=18)
 _NAMED_OFFSETS = ("Z", "UTC", "GMT", "UT")
 
 
@@ -87,11 +89,19 @@ def zone(name: str) -> tzinfo:
     if offset:
         sign, hours, minutes, seconds = offset.groups()
         size = timedelta(hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0))
+        if size > _FURTHEST:
+            raise ValueError(f"the offset {name} is beyond 18 hours")
         return timezone(-size if sign == "-" else size)
     try:
         return ZoneInfo(name)
     except (KeyError, OSError) as error:
         raise ValueError(f"no time zone {name}") from error
+
+
+@lru_cache(maxsize=1)
+def regions() -> dict[str, str]:
+    """Names of time zones by their names in small letters."""
+    return {name.lower(): name for name in available_timezones()}
 
 
 def format_moment(moment: datetime, pattern: str, letters: str, zone_name: str = "") -> str:

@@ -44,7 +44,7 @@ def _parse_time(text: str, pattern: str) -> int:
     fields = parse_fields(text, pattern)
     if not only_clock(fields):
         raise ValueError("it says a date, or no time")
-    return clock(fields) // _MS
+    return clock(fields) % timedelta(days=1) // _MS
 
 
 def _string_to_date(text: str, pattern: str) -> int:
