@@ -209,7 +209,8 @@ class _Planner:
             grouped = (self._script.excerpt(n).upper() for n in self._select.group_by)
             return self._before.translate(node).sql if text in grouped else None
         literal = isinstance(node, exp.Literal | exp.Boolean)
-        if not literal and not could_be_key(node, self._context.functions):
+        functions = self._context.functions
+        if not literal and not could_be_key(node, functions, windowed=self._bounds):
             return None
         return self._before.translate(node).sql
 

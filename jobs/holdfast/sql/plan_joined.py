@@ -156,7 +156,7 @@ class PlainJoin:
         key = Column(JOIN_KEY, self._key_type)
         outputs = references(fields)
         query_id = numbered()
-        shape = Shape.of([key], [o.column for o in outputs], self.relation.source, None)
+        shape = Shape.of_rows([key], [o.column for o in outputs], self.relation.source)
         sink = internal_sink(query_id, self.kind, shape)
         same = dict.fromkeys((*self.equal.viable, *self.relation.keys), JOIN_KEY)
         relation = stored(self.relation, sink.as_source(), same)

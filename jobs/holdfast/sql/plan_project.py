@@ -193,7 +193,9 @@ def same_text(
             node = node.this
         literal = isinstance(node, exp.Literal | exp.Boolean)
         copied = call_name(node) == "AS_VALUE"
-        if copied is not copy or not (copied or literal or could_be_key(node, context.functions)):
+        if copied is not copy or not (
+            copied or literal or could_be_key(node, context.functions, windowed=False)
+        ):
             return False
         return before.translate(node).sql == wanted
 

@@ -31,7 +31,6 @@ from holdfast.types.topology import (
     Source,
     Step,
     TableStep,
-    Window,
 )
 
 __all__ = ["plain_keys", "plan_select"]
@@ -148,7 +147,7 @@ class _Planner:
     def _joined_sink(
         self, kind: str, keys: Sequence[Column], values: Sequence[Column], relation: Relation
     ) -> Sink:
-        return self._sink(kind, keys, values, relation, None)
+        return self._sink(kind, Shape.of_rows(keys, values, relation.source))
 
     def over(self, relation: Relation) -> tuple[Query, ...]:
         """Over the rows of one topic."""
@@ -159,10 +158,8 @@ class _Planner:
     def _aggregate(self, relation: Relation) -> tuple[Query, ...]:
         step = plan_aggregate(self._context, self._select, relation)
         filter_ = self._filter(relation)
-        sink = self._sink(
-            "TABLE", [k.column for k in step.keys], [o.column for o in step.outputs],
-            relation, step.window,
-        )  # fmt: skip
+        keys, values = [k.column for k in step.keys], [o.column for o in step.outputs]
+        sink = self._sink("TABLE", Shape.of_groups(keys, values, step.window))
         if relation.source.kind == "STREAM":
             return (self._query(relation.source, filter_, step, sink),)
         changes, step = table_aggregate(self._context, self._target, relation, step, filter_)
@@ -174,7 +171,8 @@ class _Planner:
         kind = relation.source.kind
         self._check_table(kind, step)
         keys = plain_keys([k.column for k in step.keys])
-        sink = self._sink(kind, keys, [o.column for o in step.outputs], relation, None)
+        values = [o.column for o in step.outputs]
+        sink = self._sink(kind, Shape.of_rows(keys, values, relation.source))
         rows = Input(relation.source, step.keys, step.outputs, filter_)
         if self._target.options.deduplicate_ms is not None:
             return self._query(relation.source, None, self._deduplicated(rows), sink)
@@ -211,19 +209,13 @@ class _Planner:
         with naming("WHERE"):
             return before.condition(self._select.where)
 
-    def _sink(
-        self,
-        kind: str,
-        keys: Sequence[Column],
-        values: Sequence[Column],
-        relation: Relation,
-        window: Window | None,
-    ) -> Sink:
+    def _sink(self, kind: str, shape: Shape) -> Sink:
         self._check_kind(kind)
         target = self._target
         if target.existing is not None:
-            return fitted(self._context.script, target.at, target.existing, keys, values)
-        shape = Shape.of(keys, values, relation.source, window)
+            return fitted(
+                self._context.script, target.at, target.existing, shape.keys, shape.values
+            )
         return make_sink(self._context.script, target, kind, shape, self._source)
 
     def _check_kind(self, kind: str) -> None:

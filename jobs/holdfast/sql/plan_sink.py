@@ -42,13 +42,16 @@ class Shape:
     window_size_ms: int = 0
 
     @staticmethod
-    def of(
-        keys: Sequence[Column], values: Sequence[Column], source: Source, window: Window | None
-    ) -> Shape:
-        """Of an aggregate in `window`, or of what keeps the windows of its source."""
-        if window is not None:
-            size = 0 if window.kind is WindowKind.SESSION else window.size_ms
-            return Shape(tuple(keys), tuple(values), window.kind, size)
+    def of_groups(keys: Sequence[Column], values: Sequence[Column], window: Window | None) -> Shape:
+        """The shape of an aggregate: its keys have the windows of its own WINDOW clause, if any."""
+        if window is None:
+            return Shape(tuple(keys), tuple(values))
+        size = 0 if window.kind is WindowKind.SESSION else window.size_ms
+        return Shape(tuple(keys), tuple(values), window.kind, size)
+
+    @staticmethod
+    def of_rows(keys: Sequence[Column], values: Sequence[Column], source: Source) -> Shape:
+        """The shape of a query that keeps its source's rows, and so the windows of their keys."""
         return Shape(tuple(keys), tuple(values), source.window, source.window_size_ms)
 
 

@@ -220,7 +220,9 @@ class AggregateScope(Scope):
 
     def key(self, node: exp.Expr) -> Typed | None:
         """The key column, when the expression is a grouping expression."""
-        if isinstance(node, exp.Paren) or not could_be_key(node, self._functions):
+        if isinstance(node, exp.Paren) or not could_be_key(
+            node, self._functions, windowed=self._windowed
+        ):
             return None
         found = self._keys.get(self._before.translate(node).sql)
         if found is None:
@@ -304,13 +306,17 @@ class AggregateScope(Scope):
         return typed[:columns], tuple(t.constant[0] for t in typed[columns:])
 
 
-def could_be_key(node: exp.Expr, functions: Functions) -> bool:
-    """Whether the expression can be evaluated before the aggregation."""
+def could_be_key(node: exp.Expr, functions: Functions, *, windowed: bool) -> bool:
+    """Whether the expression can be evaluated before the aggregation.
+
+    `windowed`: the query makes windows of its own, whose bounds are known only after it; without,
+    WINDOWSTART and WINDOWEND are columns of the source.
+    """
     if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or not _whole(node):
         return False
     if call_name(node) == "AS_VALUE":  # asks for a copy in the value
         return False
-    return not functions.aggregates_in(node) and not _names_window(node)
+    return not functions.aggregates_in(node) and not (windowed and _names_window(node))
 
 
 def _whole(node: exp.Expr) -> bool:
