@@ -29,6 +29,7 @@ __all__ = [
     "NotOwner",
     "OffsetOverlap",
     "Overloaded",
+    "PlanAgain",
     "PositionLost",
     "PreconditionsChanged",
     "QueryTimedOut",
@@ -138,6 +139,14 @@ class QueryTimedOut(Retriable):
     """A pull query took longer than its caller allows: ask for less, or allow more time."""
 
 
+class PlanAgain(HoldfastError):
+    """A batch does not fit what is committed: read the commit markers and plan it again."""
+
+
+class OffsetOverlap(PlanAgain):
+    """A batch overlaps a commit marker only in part, or does not know all that the marker has."""
+
+
 class StoreCorrupted(HoldfastError):
     """The local store cannot be read or belongs to something else: wipe it and restore."""
 
@@ -188,10 +197,6 @@ class DataLoss(Refused):
 
 class ChangelogLost(Refused):
     """Stores hold rows but their changelog is gone."""
-
-
-class OffsetOverlap(Refused):
-    """A batch overlaps a commit marker only in part."""
 
 
 class HangingTransaction(Refused):

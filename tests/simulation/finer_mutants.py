@@ -47,7 +47,7 @@ def _half_restore(patch: pytest.MonkeyPatch) -> None:
 
 def _level_left_out(patch: pytest.MonkeyPatch) -> None:
     def ahead(*args: Any, **facts: Any) -> StartPoint:
-        return replace(start_point(*args, **facts), level=None)
+        return replace(start_point(*args, **facts), levels=())
 
     patch.setattr(query_run, "start_point", ahead)
 

@@ -18,6 +18,7 @@ from holdfast.runtime import cluster, micro_batch, query_run
 from holdfast.state import backends, segments
 from holdfast.tasks import state_task, steps, worker
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.transport import shared
 from holdfast.types.steps import Step
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import clients
@@ -59,6 +60,7 @@ def install(
                 patch.setattr(module, attribute, fake)
         if getattr(module, "time", None) is time:
             patch.setattr(module, "time", clock)
+    patch.setattr(shared, "shared_admin", bound.admin)  # planners import it when they ask
     _stores(patch, kafka, disk)
     for name in ("_state_tasks", "_stream_tasks", "_volume", "_processes"):
         patch.setattr(worker, name, getattr(worker, name))  # the fake Spark changes them

@@ -159,22 +159,32 @@ def _check_state(
     """The commit markers there are, all of them this statement's."""
     changelog = next(plan for plan in plans if plan.role is Role.CHANGELOG)
     sources = [plan for plan in plans if plan.role is Role.SOURCE]
+    # The group first: a job that runs may commit meanwhile, and its markers are never behind it.
+    progress = _progress(admin, settings, query, sources)
     markers: list[CommitMarker | None] = []
     if changelog.existing is not None:
         markers = last_markers(settings.client(), changelog.name, changelog.partitions)
     for marker in markers:
         check_marker(marker, query, settings.state.partitions)
+    rebuild = settings.state.on_changelog_loss == "rebuild"
+    initial = _initial(admin, settings, sources)
+    start = start_point(query.id, markers, initial, progress, rebuild=rebuild)
     known = [m for m in markers if m is not None]
-    if not known:
-        progress = _progress(admin, settings, query, sources)
-        rebuild = settings.state.on_changelog_loss == "rebuild"
-        start_point(query.id, markers, {}, progress, rebuild=rebuild)
     if known and settings.ingest.fail_on_data_loss:
-        furthest = max(known, key=lambda m: sum(m.source.end_places().values()))
-        by_name = {source.name: source for source in sources}
-        for part in furthest.source.parts:
-            check_available(part.topic, part.ends(), _bounds(admin, by_name[part.topic]))
+        for source in sources:
+            ends = {p: at for (topic, p), at in start.offsets.items() if topic == source.name}
+            check_available(source.name, ends, _bounds(admin, source))
     return known
+
+
+def _initial(admin: Admin, settings: Settings, sources: Iterable[TopicPlan]) -> dict[Place, int]:
+    """Where the query would begin."""
+    latest = settings.ingest.auto_offset_reset == "latest"
+    return {
+        (source.name, p): end if latest else start
+        for source in sources
+        for p, (start, end) in _bounds(admin, source).items()
+    }
 
 
 def _progress(
@@ -189,6 +199,7 @@ def _progress(
 def _check_stream(admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]) -> None:
     by_role = {plan.role: plan for plan in plans}
     progress, source = by_role[Role.PROGRESS], by_role[Role.SOURCE]
+    group = _progress(admin, settings, query, [source])
     done: dict[Place, int] = {}
     if progress.existing is not None:
         place = (settings.client(), progress.name, progress.existing.partitions)
@@ -196,9 +207,8 @@ def _check_stream(admin: Admin, settings: Settings, query: Query, plans: list[To
         done = {(source.name, m.partition): m.offset for m in markers if m is not None}
     if source.existing is None:
         return
-    group = _progress(admin, settings, query, [source])
     rebuild = settings.state.on_changelog_loss == "rebuild"
-    stream_start(query.id, done, {}, group, rebuild=rebuild)
+    stream_start(query.id, done, _initial(admin, settings, [source]), group, rebuild=rebuild)
     if settings.ingest.fail_on_data_loss:
         offsets = {p: offset for (_, p), offset in done.items()}
         check_available(source.name, offsets, _bounds(admin, source))

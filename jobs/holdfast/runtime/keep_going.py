@@ -3,6 +3,9 @@
 Within a batch, state tasks are tried again by the batch itself.  What ends a stream is its
 source: Spark asks it for offsets and for records, and knows no error that passes.  A driver that
 ended with it would lose its executors and half a minute more.
+
+A stream whose batch did not fit the commit markers is started again from them, too: another driver
+was there (ADR 37).  If it stays there, one of the two has to give up.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from holdfast.errors import HoldfastError, Retriable
+from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.runtime.failures import from_spark
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun
@@ -43,6 +46,7 @@ class KeepGoing:
         self._health = health
         self._limit_s = retry_timeout_s
         self._failing: dict[str, tuple[int, float]] = {}  # query id -> its next batch, since when
+        self._planned_again: dict[str, tuple[float, float]] = {}  # query id -> first and last time
 
     def check(self) -> None:
         """Starts again what has ended and may go on.
@@ -57,7 +61,8 @@ class KeepGoing:
             cause = from_spark(run_.query.id, error)
             # A batch raises a Holdfast error itself only when its own retries are used up.
             given_up = error is run_.failure and isinstance(error, HoldfastError)
-            if given_up or not isinstance(cause, Retriable):
+            again = isinstance(cause, PlanAgain) or (isinstance(cause, Retriable) and not given_up)
+            if not again or (isinstance(cause, PlanAgain) and self._not_alone(run_)):
                 raise cause from error
             self._start_again(run_, cause)
 
@@ -69,12 +74,20 @@ class KeepGoing:
             self._health.phase(f"starting the stream of {run_.query.id} again")
             try:
                 run_.prepare()
-            except Retriable as still:
+            except (PlanAgain, Retriable) as still:
                 cause = still
             else:
                 start_streams([run_], self._stop)
                 self._health.serving()
                 return
+
+    def _not_alone(self, run_: QueryRun) -> bool:
+        """Has it been planned again, now and then, for longer than the limit?"""
+        now = time.monotonic()
+        first, last = self._planned_again.get(run_.query.id, (now, now))
+        first = now if now - last > self._limit_s else first
+        self._planned_again[run_.query.id] = (first, now)
+        return now - first > self._limit_s
 
     def _too_long(self, run_: QueryRun) -> bool:
         now = time.monotonic()

@@ -79,13 +79,13 @@ def _logged(checkpoint: Path, batch_id: int) -> dict[Place, int]:
 def run_stateful(
     frame: DataFrame, plan: QueryPlan, batch: Batch, cluster: Cluster
 ) -> list[TaskReport]:
-    """Applies a batch to all state partitions of a stateful query, exactly once.
+    """Applies a batch to its state partitions of a stateful query, exactly once.
 
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
     """
     shuffled = payload(_state_frame(frame, plan.query, plan.state_partitions))
-    return until_done(plan, cluster, partial(_attempt, shuffled, plan, batch))
+    return until_done(plan, cluster, partial(_attempt, shuffled, plan, batch), batch)
 
 
 def rehearse(frame: DataFrame, plan: QueryPlan) -> None:
@@ -137,16 +137,24 @@ def until_done(
     plan: QueryPlan,
     cluster: Cluster,
     attempt: Callable[[Sequence[int], Homes], list[Answer]],
+    batch: Batch | None = None,
 ) -> list[TaskReport]:
-    """Attempts the state partitions that are not done yet, until all are.
+    """Attempts the state partitions that are not done yet, until all (of the batch) are.
+
+    Trying again is safe: a state task takes a batch only where its commit marker stands exactly at
+    the start of the batch, in every place.
 
     Raises:
+        PlanAgain: the batch does not fit what is committed.
         HoldfastError: the answer of one that no retry can cure, or retries ran out.
     """
+    wanted: Sequence[int] = range(plan.state_partitions)
+    if batch is not None and batch.state_partitions is not None:
+        wanted = sorted(batch.state_partitions)
     done: dict[int, TaskReport] = {}
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
     for wait_s in _backoff():
-        pending = [p for p in range(plan.state_partitions) if p not in done]
+        pending = [p for p in wanted if p not in done]
         answers = _placed_attempt(plan, cluster, attempt, pending)
         reports = [a for a in answers if isinstance(a, TaskReport)]
         done.update({r.partition: r for r in reports})

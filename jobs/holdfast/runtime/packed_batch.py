@@ -49,7 +49,7 @@ class PackedRead:
 def run_packed(
     context: SparkContext, read: PackedRead, plan: QueryPlan, batch: Batch, cluster: Cluster
 ) -> list[TaskReport]:
-    """Applies a batch to all state partitions of a query whose batches are packed, exactly once.
+    """Applies a batch to its state partitions of a query whose batches are packed, exactly once.
 
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
@@ -69,7 +69,7 @@ def run_packed(
         work = partial(_process_packed, plan=plan, batch=batch, groups=volumes)
         return on_owners(cut.blobs, locations, work, sorted(groups))
 
-    return until_done(plan, cluster, attempt)
+    return until_done(plan, cluster, attempt, batch)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,12 +16,13 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.config.settings import Settings
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, PlanAgain
 from holdfast.ingest.planner import Planner
 from holdfast.ingest.ranges import kafka_ranges
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.health import Health
 from holdfast.runtime.inputs import Inputs
+from holdfast.runtime.levelling import pieces
 from holdfast.runtime.micro_batch import (
     offsets_of_batch,
     open_stores,
@@ -30,7 +31,7 @@ from holdfast.runtime.micro_batch import (
     run_stateful,
 )
 from holdfast.runtime.packed_batch import PackedRead, run_packed
-from holdfast.runtime.start import StartPoint, start_point, stream_start
+from holdfast.runtime.start import Level, StartPoint, start_point, stream_start
 from holdfast.runtime.streams import PlannedStream, SparkStream, Stream
 from holdfast.runtime.topics import QueryTopics
 from holdfast.runtime.turn import Turn
@@ -45,6 +46,7 @@ from holdfast.types.topology import Query
 __all__ = ["QueryRun", "Services"]
 
 _LOG = logging.getLogger(__name__)
+_PLAN_AGAIN_S = 1.0
 
 
 @dataclass
@@ -104,6 +106,8 @@ class QueryRun:
                 settings, query, topics.sink.partitions, progress.name, progress.partitions
             )
         self._shown: dict[Place, int] = {}
+        self._marked: frozenset[Place] = frozenset()  # places that commit markers name
+        self._known: dict[int, TaskReport] = {}  # the last of each state partition
         self._hold = threading.Event()
         self._in_hand = threading.Lock()  # held by the batch in hand
 
@@ -144,10 +148,27 @@ class QueryRun:
     # -- start -------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Opens all stores (or fences all stream producers) and brings partitions level."""
-        start = self._prepare_stateful() if self._plan is not None else self._prepare_stateless()
+        """Opens all stores (or fences all stream producers) and brings partitions level.
+
+        Another driver that commits meanwhile moves the markers: they are read again.
+
+        Raises:
+            PlanAgain: they have not come to rest for `retry.timeout.ms`.
+        """
+        deadline = time.monotonic() + self._settings.retry_timeout_ms / 1000
+        while True:
+            try:
+                start = self._prepare_stateful() if self._plan else self._prepare_stateless()
+            except PlanAgain as error:
+                if time.monotonic() > deadline:
+                    raise
+                _LOG.warning("%s: reading the commit markers again: %s", self.query.id, error.fact)
+                time.sleep(_PLAN_AGAIN_S)
+            else:
+                break
         self.done = start.offsets
         self.batch_id = start.batch_id
+        self._marked = start.marked
 
     def _prepare_stateful(self) -> StartPoint:
         plan, services = self._plan, self._services
@@ -160,15 +181,23 @@ class QueryRun:
             self._group_offsets(),
             rebuild=self._settings.state.on_changelog_loss == "rebuild",
         )
-        batch_id = start.batch_id - 1
         empty = OffsetRange.over(self.source_topics, start.offsets, start.offsets)
-        services.on_reports(self.query, Batch(batch_id, empty), reports, 0.0)
-        if start.level is not None:
-            _LOG.info("%s: bringing lagging state partitions level", self.query.id)
-            frame = None if self.packed else self._bounded(start.level)
-            known = start.level.start_places().keys()
-            self._run(frame, Batch(batch_id, start.level), known, self._hold.is_set)
+        services.on_reports(self.query, Batch(start.batch_id - 1, empty), reports, 0.0)
+        self._known = {r.partition: r for r in reports}
+        for level in start.levels:
+            self._level(level, start.batch_id - 1)
         return start
+
+    def _level(self, level: Level, batch_id: int) -> None:
+        """Brings some state partitions as far as the furthest are."""
+        which = ", ".join(map(str, sorted(level.state_partitions)))
+        _LOG.info("%s: bringing state partitions %s level", self.query.id, which)
+        beginners = level.beginners
+        for source in pieces(level, Planner(self._all)):
+            frame = None if self.packed else self._bounded(source)
+            batch = Batch(batch_id, source, level.state_partitions, beginners)
+            self._run(frame, batch, source.start_places().keys(), self._hold.is_set)
+            beginners = frozenset()
 
     def _prepare_stateless(self) -> StartPoint:
         plan, settings, topic = self._stream_plan, self._settings, self.query.source.topic
@@ -241,7 +270,7 @@ class QueryRun:
             return None if start == end else OffsetRange.over(topics, start, end)
 
         def work(source: OffsetRange, stopped: Callable[[], bool]) -> None:
-            self._guarded(None, Batch(self.batch_id, source), stopped)
+            self._guarded(None, self._batch(self.batch_id, source), stopped)
 
         interval_s = self._services.settings.ingest.trigger_interval_ms / 1000
         return PlannedStream(self.query.id, plan, work, interval_s)
@@ -257,7 +286,8 @@ class QueryRun:
         def on_batch(batch_frame: DataFrame, spark_batch_id: int) -> None:
             source = offsets_of_batch(self._checkpoint, spark_batch_id, self.source_topics, initial)
             # Spark ends a stream only after its batch: what is on hold has not been started again.
-            self._guarded(batch_frame, Batch(first + spark_batch_id, source), self._hold.is_set)
+            batch = self._batch(first + spark_batch_id, source)
+            self._guarded(batch_frame, batch, self._hold.is_set)
 
         return SparkStream(
             frame.writeStream.queryName(self.query.id)
@@ -266,6 +296,10 @@ class QueryRun:
             .trigger(processingTime=f"{settings.ingest.trigger_interval_ms} milliseconds")
             .start()
         )
+
+    def _batch(self, batch_id: int, source: OffsetRange) -> Batch:
+        """A batch for all state partitions: they all have a commit marker, or none has."""
+        return Batch(batch_id, source, beginners=frozenset() if self._marked else None)
 
     def _guarded(self, frame: DataFrame | None, batch: Batch, unwanted: Callable[[], bool]) -> None:
         # py4j turns an exception into text on its way to Spark; the first one is kept here.
@@ -297,10 +331,31 @@ class QueryRun:
             if not ours or unwanted():
                 return  # of Spark's stream it counts as done; its checkpoint is scratch (ADR 2)
             reports = self._reports(frame, batch, known)
-            self.done = {**self.done, **batch.source.end_places()}
-            self.batch_id = batch.batch_id + 1
+            self._known |= {r.partition: r for r in reports}
+            if batch.state_partitions is None:
+                self.done = {**self.done, **batch.source.end_places()}
+                self.batch_id = batch.batch_id + 1
+                self._marked |= self._marked_by(batch)
+            else:
+                reports = self._with_others(reports)
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
+
+    def _marked_by(self, batch: Batch) -> set[Place]:
+        """The places that the commit markers of a batch name."""
+        ends = batch.source.end_places()
+        if self.stateful:
+            return set(ends)
+        starts = batch.source.start_places()
+        return {place for place, end in ends.items() if starts.get(place, 0) < end}
+
+    def _with_others(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
+        """Reports of all state partitions: who was level already did nothing."""
+        new = {r.partition: r for r in reports}
+        return [
+            new.get(p) or TaskReport(p, r.where, r.marker, True, False, r.rows, r.bytes, r.position)
+            for p, r in sorted(self._known.items())
+        ]
 
     def _reports(
         self, frame: DataFrame | None, batch: Batch, known: AbstractSet[Place]
@@ -320,12 +375,15 @@ class QueryRun:
     def show_progress(self) -> bool:
         """Commits the group's offsets for lag tools; nothing is decided from them.
 
-        Not part of a batch, which would have to wait for it.  One thread only may call it.
+        A place is shown once commit markers name it, so that a start can tell from the group
+        whether markers were lost.  Not part of a batch, which would have to wait for it.  One
+        thread only may call it.
 
         Returns:
             Whether the group's offsets are those of the last batch now.
         """
-        done = self.done
+        marked = self._marked  # read first: what is done grows
+        done = {place: offset for place, offset in self.done.items() if place in marked}
         if done == self._shown:
             return True
         try:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from holdfast.errors import HoldfastError, Retriable
+from holdfast.errors import HoldfastError, PlanAgain, Retriable
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun
 from holdfast.runtime.scoreboard import Scoreboard
@@ -111,7 +111,7 @@ class Steering:
         try:
             run_.prepare()
             start_streams([run_], self._stop)
-        except Retriable as error:
+        except (PlanAgain, Retriable) as error:
             _LOG.warning("%s does not go on yet: %s", run_.query.id, error.fact)
             run_.hold()
             return False

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from holdfast.config.settings import StateSettings
 from holdfast.errors import IncompatibleStatement
-from holdfast.types.ids import OffsetRange
+from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.lazy import Lazy
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "changelog_config",
     "data_key",
     "data_keys",
+    "origin_after",
 ]
 
 DATA_PREFIX = b"\x01"
@@ -69,12 +70,15 @@ class CommitMarker:
         partitioner: how keys were spread over the P state partitions.
         fingerprint: of the statement whose state the rows are.
         canonical: the text behind the fingerprint, to tell what differs.
-        source: the source offsets this transaction took in.
+        source: the source offsets this transaction took in; places that its batch did not have
+            stand still at their end.
         stream_time_ms: the highest event time seen, in ms since the epoch.
         batch_id: Spark's, for people; nothing is decided from it.
         records: input records this state partition took in, all transactions together.
         dropped_late: those of them whose window had closed, per window.
         dropped_null_key: those of them without a key.
+        origin: (topic, topic partition, offset) where each place was begun; empty in markers of a
+            version that did not write it.
     """
 
     format_version: int
@@ -91,13 +95,20 @@ class CommitMarker:
     records: int = 0
     dropped_late: int = 0
     dropped_null_key: int = 0
+    origin: tuple[tuple[str, int, int], ...] = ()
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
         fields = asdict(self)
         if not self.source.others:  # as it was before a query could have several topics
             del fields["source"]["others"]
+        if not self.origin:
+            del fields["origin"]
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+    def origins(self) -> dict[Place, int]:
+        """Where each place was begun, as far as it was written down."""
+        return {(topic, p): at for topic, p, at in self.origin}
 
     @staticmethod
     def from_bytes(data: bytes) -> CommitMarker:
@@ -111,6 +122,8 @@ class CommitMarker:
             version = fields["format_version"]
             if version == FORMAT_VERSION:
                 fields["source"] = _offset_range(fields["source"])
+                origin = fields.get("origin", ())
+                fields["origin"] = tuple((str(t), int(p), int(at)) for t, p, at in origin)
                 return CommitMarker(**fields)
         except (ValueError, KeyError, TypeError) as error:
             raise IncompatibleStatement(
@@ -123,6 +136,15 @@ class CommitMarker:
             cause="the table was last written by a newer Holdfast.",
             action="run that version, or rebuild the table under a new application.id.",
         )
+
+
+def origin_after(last: CommitMarker | None, batch: OffsetRange) -> tuple[tuple[str, int, int], ...]:
+    """The `origin` of the marker after `last`: a place that is new begins with the batch."""
+    begun = batch.start_places()
+    if last is not None:
+        begun = {p: at for p, at in begun.items() if p not in last.source.end_places()}
+        begun |= last.origins()
+    return tuple(sorted((topic, p, at) for (topic, p), at in begun.items()))
 
 
 def changelog_config(settings: StateSettings) -> dict[str, str]:

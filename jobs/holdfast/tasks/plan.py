@@ -41,10 +41,17 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch: its id and the source offsets it covers."""
+    """One micro-batch: its id and the source offsets it covers.
+
+    Attributes:
+        state_partitions: those that it is for; None: all.
+        beginners: state partitions that need not have a commit marker; None: any.
+    """
 
     batch_id: int
     source: OffsetRange
+    state_partitions: frozenset[int] | None = None
+    beginners: frozenset[int] | None = None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,13 @@ import pyarrow as pa
 
 from holdfast.errors import ChangelogLost, OffsetOverlap, StoreAhead
 from holdfast.state import open_table_store
-from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker, data_keys
+from holdfast.state.changelog import (
+    FORMAT_VERSION,
+    MARKER_KEY,
+    CommitMarker,
+    data_keys,
+    origin_after,
+)
 from holdfast.state.progress import RestoreProgressFile
 from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
@@ -64,24 +70,29 @@ def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool
     """Step 1: was this batch committed already?
 
     Raises:
-        OffsetOverlap: the marker ends inside the batch, or the batch starts beyond it.
+        OffsetOverlap: the marker ends inside the batch, the batch starts beyond it, or the batch
+            was planned without a topic partition that the marker has.
     """
     if marker is None:
         return False
     done, starts, ends = marker.source.end_places(), batch.start_places(), batch.end_places()
-    if all(done.get(p, starts.get(p, 0)) >= end for p, end in ends.items()):
+    unknown = {p: at for p, at in done.items() if p not in ends}
+    if not unknown and all(p in done and done[p] >= end for p, end in ends.items()):
         return True
-    wrong = {p: done[p] for p in ends if p in done and done[p] != starts.get(p, 0)}
-    if not wrong:
+    wrong = {p: at for p, at in done.items() if p in ends and at != starts.get(p, 0)}
+    if not wrong and not unknown:
         return False
-    parts = ", ".join(
+    parts = [
         f"{p[0]} partition {p[1]}: batch {starts.get(p, 0)}..{ends[p]}, committed up to {at}"
         for p, at in sorted(wrong.items())
-    )
+    ] + [
+        f"{p[0]} partition {p[1]}: not in the batch, committed up to {at}"
+        for p, at in sorted(unknown.items())
+    ]
     raise OffsetOverlap(
-        f"A batch overlaps what {where} has committed ({parts}).",
+        f"A batch overlaps what {where} has committed ({', '.join(parts)}).",
         cause="two jobs run under one application.id, or the changelog was replaced",
-        action="stop the other job; start this one again: it goes on from the commit markers",
+        action="stop the other job; this one plans again from the commit markers",
     )
 
 
@@ -227,12 +238,13 @@ class StateTask:
         """Applies one batch exactly once.  On any error the caller must close this task.
 
         Raises:
-            OffsetOverlap: see `covered`.
+            OffsetOverlap: see `covered`; or there is no commit marker although others have one.
             Fenced: a newer owner exists.
             CommitUnknown: the outcome of the commit is unknown.
         """
         producer, store = self._opened()
         query_id = self._plan.query.id
+        self._check_begun(batch)
         if covered(self.marker, batch.source, self._name):
             return self._report(skipped=True)
         reached(Step.CHECKED, query_id, self._partition)
@@ -267,6 +279,16 @@ class StateTask:
             commit_seconds=commit_seconds,
             put_seconds=timer.lap(),
         )
+
+    def _check_begun(self, batch: Batch) -> None:
+        """A partition whose changelog was lost while the job ran must not begin in the middle."""
+        begins = batch.beginners is None or self._partition in batch.beginners
+        if self.marker is None and not begins:
+            raise OffsetOverlap(
+                f"{self._name} has no commit marker, the query has come to batch {batch.batch_id}.",
+                cause="its changelog partition was emptied while the job ran",
+                action="none: the commit markers of all state partitions are compared",
+            )
 
     def _stream_time(self) -> int:
         return self.marker.stream_time_ms if self.marker is not None else NO_TIME
@@ -312,13 +334,14 @@ class StateTask:
             partitioner=PARTITIONER,
             fingerprint=plan.query.fingerprint(),
             canonical=plan.query.canonical(),
-            source=batch.source,
+            source=batch.source.after(last.source if last else None),
             stream_time_ms=changes.stream_time_ms,
             batch_id=batch.batch_id,
             # Counted here, the counts are as exactly-once as the rows.
             records=changes.records + (last.records if last else 0),
             dropped_late=changes.dropped_late + (last.dropped_late if last else 0),
             dropped_null_key=changes.dropped_null_key + (last.dropped_null_key if last else 0),
+            origin=origin_after(last, batch.source),
         )
 
     def _apply(

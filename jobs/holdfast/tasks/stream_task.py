@@ -110,8 +110,7 @@ class StreamTask:
             f"A batch of {self._topic} partition {self._partition} covers offsets {start}..{end}, "
             f"the last commit marker of {self._plan.query.id} is at {done}.",
             cause="two jobs run under one application.id, or the progress topic was replaced",
-            action="stop the other job and start this one again: it goes on from the commit "
-            "markers",
+            action="stop the other job; this one plans again from the commit markers",
         )
 
     def _produce(self, producer: TransactionalProducer, payload: Sequence[bytes]) -> int:

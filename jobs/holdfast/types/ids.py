@@ -115,6 +115,21 @@ class OffsetRange:
         """One range per topic."""
         return (OffsetRange(self.topic, self.start, self.end), *self.others)
 
+    def after(self, last: OffsetRange | None) -> OffsetRange:
+        """This range and, standing still at their end, the places of `last` that it lacks.
+
+        Progress is merged: a batch that was planned before a topic partition was made says nothing
+        of it, and takes nothing back.
+        """
+        if last is None:
+            return self
+        starts, ends = self.start_places(), self.end_places()
+        kept = {place: end for place, end in last.end_places().items() if place not in ends}
+        if not kept:
+            return self
+        topics = [part.topic for part in (*self.parts, *last.parts)]
+        return OffsetRange.over(topics, starts | kept, ends | kept)
+
     def starts(self) -> dict[int, int]:
         """Of `topic` by topic partition, without the others."""
         return dict(self.start)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, cast
 
 import pytest
 
-from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
+from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable, OffsetOverlap
 from holdfast.runtime import keep_going
 from holdfast.runtime.health import Health
 from holdfast.runtime.keep_going import KeepGoing
@@ -77,6 +78,27 @@ def test_a_source_that_does_not_answer_is_asked_again(told: BaseException) -> No
 def test_a_source_that_does_not_answer_for_too_long_ends_the_job() -> None:
     with pytest.raises(KafkaUnavailable):
         _check(_Run(planning=_AWAY), limit_s=-1.0)
+
+
+@pytest.mark.parametrize("of_spark", [False, True])
+def test_a_batch_that_does_not_fit_the_markers_is_planned_again(of_spark: bool) -> None:
+    overlap = OffsetOverlap("another driver has committed")
+    run_ = _Run(planning=overlap) if of_spark else _Run(batch=overlap)
+    _check(run_)
+    assert (run_.prepared, run_.started) == (1, 1)
+
+
+def test_of_two_drivers_that_both_stay_one_gives_up() -> None:
+    run_ = _Run()
+    runs = cast("Any", [run_])
+    keep_going = KeepGoing(runs, threading.Event(), Health(["ctas_t"], 60.0), 0.0)
+    run_.failure = OffsetOverlap("another driver has committed")
+    keep_going.check()
+    run_.batch_id += 1  # a batch of its own does not settle it
+    run_.failure = OffsetOverlap("another driver has committed")
+    keep_going._planned_again["ctas_t"] = (time.monotonic() - 1.0, time.monotonic() + 1.0)
+    with pytest.raises(OffsetOverlap):
+        keep_going.check()
 
 
 @pytest.mark.parametrize(
