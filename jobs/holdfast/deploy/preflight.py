@@ -162,8 +162,14 @@ def _check_state(
     markers: list[CommitMarker | None] = []
     if changelog.existing is not None:
         markers = last_markers(settings.client(), changelog.name, changelog.partitions)
-    for marker in markers:
-        check_marker(marker, query, settings.state.partitions)
+    for p, marker in enumerate(markers):
+        check_marker(
+            marker,
+            query,
+            settings.state.partitions,
+            application_id=settings.application_id,
+            state_partition=p,
+        )
     known = [m for m in markers if m is not None]
     if not known:
         progress = _progress(admin, settings, query, sources)
