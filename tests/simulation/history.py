@@ -52,21 +52,22 @@ def query(sink_topic: str) -> Query:
     return Query("ctas_t", "", SOURCE, None, step, sink)
 
 
-def plan_of(bootstrap: str, application_id: str, root: Path) -> QueryPlan:
+def plan_of(bootstrap: str, application_id: str, root: Path, partitions: int = 1) -> QueryPlan:
     """The plan, with its topics made when they are missing."""
     settings = Settings(
         application_id,
         bootstrap,
         transaction_timeout_ms=10_000,
-        state=replace(StateSettings(), partitions=1, dir=str(root), restore_batch_records=5),
+        state=replace(
+            StateSettings(), partitions=partitions, dir=str(root), restore_batch_records=5
+        ),
     )
     admin = Admin(settings.client())
     sink_topic = f"{application_id}-sink"
     admin.ensure_topic(sink_topic, 1, -1, {})
     planned = query(sink_topic)
-    changelog = admin.ensure_topic(
-        changelog_topic(application_id, planned.id), 1, -1, changelog_config(settings.state)
-    )
+    name = changelog_topic(application_id, planned.id)
+    changelog = admin.ensure_topic(name, partitions, -1, changelog_config(settings.state))
     return QueryPlan(settings, planned, changelog.name, changelog.topic_id, 1, str(root))
 
 

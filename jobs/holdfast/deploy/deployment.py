@@ -13,6 +13,7 @@ from urllib.request import urlopen
 import orjson
 
 from holdfast.errors import HoldfastError, Refused, told_parts
+from holdfast.types.status import JobState
 
 __all__ = ["Deployment", "DeploymentState", "await_ready", "driver_facts", "fetch_status"]
 
@@ -91,8 +92,10 @@ def driver_facts(told: Mapping[str, Any] | None) -> dict[str, Any]:
     if told is None:
         return {"reason": "the driver does not answer yet"}
     ready = bool(told.get("ready"))
+    # One that has started may well not be ready: it commits late, and says what it waits for.
+    started = ready or told.get("state") == JobState.RUNNING
     return {
-        "state": DeploymentState.RUNNING if ready else DeploymentState.STARTING,
+        "state": DeploymentState.RUNNING if started else DeploymentState.STARTING,
         "ready": ready,
         "caught_up": bool(told.get("caught_up")),
         "lag": told.get("lag"),

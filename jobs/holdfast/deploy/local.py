@@ -73,7 +73,9 @@ class LocalDeployment:
 
     def status(self) -> Deployment:
         """The deployment as it is now."""
-        record, revision = self._process.record, self._revisions.current
+        record = self._process.record
+        # A first revision that is being deployed is there already: it may be refused, or die.
+        revision = self._revisions.current or self._revisions.pending()
         if not revision and not self._process.runs:
             last = f"; the last attempt: {record.reason}" if record and record.reason else ""
             return Deployment(self._name, TARGET, reason=f"it is not deployed{last}")
@@ -255,6 +257,8 @@ class LocalDeployment:
 
 
 def _gave_up(seen: Deployment) -> bool:
+    if seen.state is DeploymentState.STOPPED and seen.details:
+        return True  # its supervisor has ended, and nobody will start it again
     starts = seen.details.get("starts", 0)
-    died = seen.state in (DeploymentState.RESTARTING, DeploymentState.STOPPED)
+    died = seen.state is DeploymentState.RESTARTING
     return died and isinstance(starts, int) and starts >= _DEATHS_MAX

@@ -164,8 +164,14 @@ def _check_state(
     markers: list[CommitMarker | None] = []
     if changelog.existing is not None:
         markers = last_markers(settings.client(), changelog.name, changelog.partitions)
-    for marker in markers:
-        check_marker(marker, query, settings.state.partitions)
+    for p, marker in enumerate(markers):
+        check_marker(
+            marker,
+            query,
+            settings.state.partitions,
+            application_id=settings.application_id,
+            state_partition=p,
+        )
     rebuild = settings.state.on_changelog_loss == "rebuild"
     initial = _initial(admin, settings, sources)
     start = start_point(query.id, markers, initial, progress, rebuild=rebuild)

@@ -119,8 +119,14 @@ def _committed_state(query: Query, settings: Settings) -> int:
     partitions = settings.state.partitions
     changelog = changelog_topic(settings.application_id, query.id)
     markers = last_markers(settings.client(), changelog, partitions)
-    for marker in markers:
-        check_marker(marker, query, partitions)
+    for p, marker in enumerate(markers):
+        check_marker(
+            marker,
+            query,
+            partitions,
+            application_id=settings.application_id,
+            state_partition=p,
+        )
     missing = [p for p, marker in enumerate(markers) if marker is None]
     if missing:
         raise HoldfastError(

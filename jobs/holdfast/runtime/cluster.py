@@ -11,7 +11,7 @@ from functools import partial
 from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
-from holdfast.errors import ExecutorsMissing
+from holdfast.errors import ExecutorsMissing, HoldfastError
 from holdfast.runtime.placement import assign
 from holdfast.runtime.spark_internals import Executor, executors, located, on_state_workers
 from holdfast.tasks.plan import StoreSurvey, TaskReport, Whereabouts
@@ -40,6 +40,7 @@ class Cluster:
         self._executors: dict[int, Executor] = {}  # by volume
         self._assignments: dict[str, dict[int, int]] = {}  # query id -> partition -> volume
         self._stale = True
+        self._waits_for: dict[str, str] = {}  # by query id
 
     def invalidate(self) -> None:
         """The next `placement` asks the executors again."""
@@ -85,6 +86,19 @@ class Cluster:
                 known = self._surveys.get(report.where.volume)
                 if known is not None:
                     known.positions[(query_id, report.partition)] = report.position
+
+    def waits(self, query_id: str, errors: Sequence[HoldfastError]) -> None:
+        """Remembers why a batch of the query is going to be tried again; without errors it is not.
+
+        Every state partition tells its own error; the first one stands for all.
+        """
+        with self._lock:
+            self._waits_for[query_id] = errors[0].fact if errors else ""
+
+    def waits_for(self, query_id: str) -> str:
+        """Why the batch in hand of a query is being tried again; empty: it is not."""
+        with self._lock:
+            return self._waits_for.get(query_id, "")
 
     def _refresh(self, query_id: str | None) -> None:
         alive = executors(self._context)

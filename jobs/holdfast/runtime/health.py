@@ -2,17 +2,21 @@
 
     starting Spark → restoring … → starting the streams → serving → stopping
 
-Only a serving job is ready.  A job is alive as long as its queries advance: a batch was finished,
-a trigger found nothing new, a query waits for its turn, or the broker is away (starting the
-driver again would not bring it back).  A restore takes as long as it takes.
+Only a serving job is ready, and only while its queries commit what there is to commit: one that
+has not for far longer than it usually takes is not ready, and says what it waits for.  A query
+with nothing to read stays ready.  A job is alive as long as its queries advance: a batch was
+finished, a trigger found nothing new, a query waits for its turn, or the broker is away (starting
+the driver again would not bring it back).  A restore takes as long as it takes.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from statistics import median
 
 from holdfast.types.ids import Place
 
@@ -21,6 +25,11 @@ __all__ = ["Health", "Level"]
 _SLACK_S = 60.0
 # A steady producer is always a batch ahead: level with what was there so long ago is level.
 _LEVEL_S = 15.0
+# A commit is late when it takes so many times as long as most do, but never before `_LATE_MIN_S`;
+# and after `task.timeout.ms` at the latest.
+_LATE_FACTOR = 10
+_LATE_MIN_S = 60.0
+_PACES, _PACES_MIN = 21, 5  # commits that the usual time is taken of
 _MAIN_LOOP = "the driver's main loop"
 
 
@@ -30,6 +39,40 @@ class Level:
 
     lag: int
     caught_up: bool
+
+
+@dataclass
+class _Pace:
+    """How long a query takes to commit what there is.
+
+    Attributes:
+        done: what it had committed when it was looked at last.
+        since: from when on there was something to commit; None: there is nothing.
+        took_s: the last commits, each from when there was something.
+        waits_for: why its batch is being tried again; empty: it is not.
+    """
+
+    done: Mapping[Place, int]
+    since: float | None = None
+    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=_PACES))
+    waits_for: str = ""
+
+    def move(self, now: float, done: Mapping[Place, int], *, behind: bool) -> None:
+        """It was looked at: it has committed so far, and is behind or not."""
+        if done != self.done:
+            if self.since is not None:
+                self.took_s.append(now - self.since)
+            self.done, self.since = done, None
+        if not behind:
+            self.since = None
+        elif self.since is None:
+            self.since = now
+
+    def late_after_s(self, timeout_s: float) -> float:
+        """How long it may take until it counts as late."""
+        if len(self.took_s) >= _PACES_MIN:
+            timeout_s = min(timeout_s, _LATE_FACTOR * median(self.took_s))
+        return max(_LATE_MIN_S, timeout_s)
 
 
 class Health:
@@ -48,12 +91,14 @@ class Health:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._query_ids = tuple(query_ids)
+        self._timeout_s = retry_timeout_s
         self._limit_s = retry_timeout_s + _SLACK_S
         self._clock = clock
         self._lock = threading.Lock()
         self._phase = "starting Spark"
         self._signs: dict[str, float] = {}
         self._levels: dict[str, Level] = {}
+        self._paces: dict[str, _Pace] = {}
         self._ends: dict[str, list[tuple[float, Mapping[Place, int]]]] = {}
 
     def phase(self, text: str) -> None:
@@ -65,6 +110,7 @@ class Health:
         """Stores are restored and streams started: ready, and from now on queries must advance."""
         with self._lock:
             self._phase = ""
+            self._paces = {}
             self._signs = dict.fromkeys((*self._query_ids, _MAIN_LOOP), self._clock())
 
     def beat(self, query_id: str) -> None:
@@ -81,8 +127,24 @@ class Health:
         for query_id in self._query_ids:
             self.beat(query_id)
 
-    def observe(self, query_id: str, done: Mapping[Place, int], ends: Mapping[Place, int]) -> Level:
-        """Compares what a query has committed with its topic; offsets by topic partition."""
+    def rest(self, query_id: str) -> None:
+        """The query was told to commit nothing for now."""
+        self.beat(query_id)
+        with self._lock:
+            self._paces.pop(query_id, None)
+
+    def observe(
+        self,
+        query_id: str,
+        done: Mapping[Place, int],
+        ends: Mapping[Place, int],
+        waits_for: str = "",
+    ) -> Level:
+        """Compares what a query has committed with its topic; offsets by topic partition.
+
+        Args:
+            waits_for: why its batch is being tried again; empty: it is not.
+        """
         now = self._clock()
         with self._lock:
             seen = [*self._ends.get(query_id, []), (now, ends)]
@@ -92,6 +154,9 @@ class Health:
             self._ends[query_id] = seen
             level = Level(_behind(done, ends), _behind(done, seen[0][1]) == 0)
             self._levels[query_id] = level
+            pace = self._paces.setdefault(query_id, _Pace(done))
+            pace.waits_for = waits_for
+            pace.move(now, done, behind=level.lag > 0)
             return level
 
     def level(self, query_id: str) -> Level | None:
@@ -102,7 +167,20 @@ class Health:
     def why_not_ready(self) -> str:
         """Empty when the job is ready."""
         with self._lock:
-            return self._phase
+            if self._phase:
+                return self._phase
+            now = self._clock()
+            late = [self._why_late(name, pace, now) for name, pace in sorted(self._paces.items())]
+        return "; ".join(filter(None, late))
+
+    def _why_late(self, query_id: str, pace: _Pace, now: float) -> str:
+        since_s = now - pace.since if pace.since is not None else 0.0
+        if since_s <= pace.late_after_s(self._timeout_s):
+            return ""
+        told = f"{query_id} has committed nothing for {since_s:.0f} s"
+        if query_id in self._levels:
+            told += f" and is {self._levels[query_id].lag} offsets behind"
+        return told + (f"; it waits for: {pace.waits_for}" if pace.waits_for else "")
 
     def why_not_live(self) -> str:
         """Empty when the job lives; a job that is not serving yet, or stops, does."""

@@ -160,6 +160,7 @@ def until_done(
         done.update({r.partition: r for r in reports})
         cluster.observe(plan.query.id, reports)
         errors = [a for a in answers if isinstance(a, HoldfastError)]
+        cluster.waits(plan.query.id, errors)
         if not errors:
             return [done[p] for p in sorted(done)]
         _raise_if_final(plan.query.id, errors, deadline)
@@ -260,6 +261,7 @@ def run_project(
         answers: list[Answer] = on_owners(projected, preferred, work, pending)
         done.update({a.partition: a for a in answers if isinstance(a, TaskReport)})
         errors = [a for a in answers if isinstance(a, HoldfastError)]
+        cluster.waits(plan.query.id, errors)
         if not errors:
             return list(done.values())
         _raise_if_final(plan.query.id, errors, deadline)

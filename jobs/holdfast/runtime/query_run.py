@@ -120,6 +120,11 @@ class QueryRun:
         """Whether its rows pass Spark SQL by."""
         return self._inputs.packed
 
+    @property
+    def waits_for(self) -> str:
+        """Why the batch in hand is being tried again; empty: it is not."""
+        return self._services.cluster.waits_for(self.query.id)
+
     # -- order to hold ------------------------------------------------------------------------
 
     @property

@@ -47,7 +47,9 @@ class Watch:
             return
         self._next = time.monotonic() + _EVERY_S
         for run_ in runs:
-            if run_.held or (run_.streaming is not None and run_.streaming.idle):
+            if run_.held:
+                self._health.rest(run_.query.id)
+            elif run_.streaming is not None and run_.streaming.idle:
                 self._health.beat(run_.query.id)
         with suppress(HoldfastError):  # numbers keep their last value
             self._ask(runs)
@@ -58,7 +60,9 @@ class Watch:
                 if run_.held and not run_.done:
                     continue  # since the start: nobody has asked how far it is
                 ends = self.ends(run_.source_topics)
-                level = self._health.observe(run_.query.id, dict(run_.done), ends)
+                level = self._health.observe(run_.query.id, dict(run_.done), ends, run_.waits_for)
+                if run_.held:
+                    self._health.rest(run_.query.id)
                 self._metrics.lag(run_.query, level.lag)
             if self._letters is not None:
                 self._metrics.dead_letters(self._letters.count())

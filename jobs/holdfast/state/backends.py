@@ -9,7 +9,7 @@ from holdfast.errors import InvalidConfig, StoreCorrupted
 from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore, peek
 from holdfast.state.store import KeyValueStore
-from holdfast.state.table_store import POSITION_KEY, TableStore, read_position
+from holdfast.state.table_store import POSITION_KEY, TableStore, read_position, store_name
 from holdfast.state.volume import Volume
 
 __all__ = ["open_table_store", "survey_positions"]
@@ -29,7 +29,8 @@ def open_table_store(
 ) -> TableStore:
     """Open the store of one state partition, empty when there is none.
 
-    Files that cannot be read are removed: the changelog holds everything they held.
+    Files that cannot be read, or that hold another store's rows, are removed: the changelog holds
+    everything they should hold.
 
     Args:
         volume: where durable backends keep files; may be None for the memory backend.
@@ -39,11 +40,12 @@ def open_table_store(
         VolumeFull: no space to open it.
         InvalidConfig: unknown backend, or no volume for a durable one.
     """
+    name = store_name(application_id, query_id, state_partition)
 
     def opened() -> TableStore:
         store = _backend(settings, volume, application_id, query_id, state_partition)
         try:
-            return TableStore(store, windowed=windowed, segmented=segmented)
+            return TableStore(store, windowed=windowed, segmented=segmented, name=name)
         except BaseException:
             store.close()
             raise
@@ -61,7 +63,7 @@ def open_table_store(
 def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int], int]:
     """The changelog offset each store of an application has reached, without opening it.
 
-    Stores that hold nothing yet, or cannot be read, are left out.
+    Stores that hold nothing yet, cannot be read or hold another store's rows are left out.
 
     Returns:
         Next offset to replay, by (query id, state partition).
@@ -76,7 +78,8 @@ def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int
         except StoreCorrupted as error:
             _LOG.warning("A store is not counted: %s", error)
             continue
-        if position is not None:
+        name = store_name(application, query_id, partition)
+        if position is not None and position.store in ("", name):
             found[(query_id, partition)] = position.offset
     return found
 

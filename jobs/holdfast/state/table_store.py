@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import cast
 
@@ -21,6 +21,7 @@ __all__ = [
     "StoreStats",
     "TableStore",
     "read_position",
+    "store_name",
 ]
 
 _DATA = DATA_PREFIX
@@ -51,12 +52,15 @@ class StorePosition:
         written_ms: when the store was last level with the changelog, in wall-clock ms: a
             tombstone that was already gone by then cannot have been missed.
         fingerprint: of the statement whose rows these are.
+        store: whose rows these are, see `store_name`; the store itself writes it.  Empty in a
+            position that was written before stores did.
     """
 
     topic_id: str
     offset: int
     written_ms: int
     fingerprint: str
+    store: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,18 @@ class TableStore:
     rows, index, count and position of the same moment.
     """
 
-    def __init__(self, store: KeyValueStore, *, windowed: bool, segmented: bool = False) -> None:
+    def __init__(
+        self, store: KeyValueStore, *, windowed: bool, segmented: bool = False, name: str = ""
+    ) -> None:
         """Take over an open store.
 
         Args:
             windowed: state keys end in a time, and are found by it.
             segmented: a segment of them at a time, see `in_segments`.
+            name: whose rows it must hold, see `store_name`; empty: anybody's.
 
         Raises:
-            StoreCorrupted: its layout is not ours.
+            StoreCorrupted: its layout is not ours, or its rows belong to another store.
             IncompatibleStatement: its marker was written by a newer Holdfast.
         """
         self._store = store
@@ -106,9 +113,12 @@ class TableStore:
                 cause="it was written by another version.",
                 action="wipe it; it is restored from the changelog.",
             )
+        self._name = name
         self._position = read_position(position)
         self._rows = _rows_of(rows)
         self._marker = _marker_of(marker)
+        if name and self._position is not None:
+            _check_name(name, self._position, self._marker)
 
     @property
     def durable(self) -> bool:
@@ -195,7 +205,7 @@ class TableStore:
                 cause="the store does not hold what its count says.",
                 action="wipe it; it is restored from the changelog.",
             )
-        self._write(keys, values, created, _Facts(position, rows, marker or self._marker))
+        self._write(keys, values, created, self._facts(position, rows, marker))
 
     def replay(
         self,
@@ -215,7 +225,7 @@ class TableStore:
         """
         if self._rows < 0 or (keys and not count):
             rows = _CHANGED if self.counted else _UNCOUNTED
-            self._replace(keys, values, _Facts(position, rows, marker or self._marker))
+            self._replace(keys, values, self._facts(position, rows, marker))
             return
         created, removed = [], 0
         for key, new, old in zip(keys, values, self.get_many(keys), strict=True):
@@ -253,7 +263,7 @@ class TableStore:
         Raises:
             VolumeFull: nothing was written.
         """
-        self._replace(keys, values, _Facts(position, _UNCOUNTED, marker or self._marker))
+        self._replace(keys, values, self._facts(position, _UNCOUNTED, marker))
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         """State keys of windows that start before `before_start_ms`, oldest first.
@@ -312,6 +322,9 @@ class TableStore:
 
     def close(self) -> None:
         self._store.close()
+
+    def _facts(self, position: StorePosition, rows: int, marker: CommitMarker | None) -> _Facts:
+        return _Facts(replace(position, store=self._name), rows, marker or self._marker)
 
     def _replace(
         self, keys: Sequence[bytes], values: Sequence[bytes | None], facts: _Facts
@@ -375,6 +388,30 @@ def _rows_bytes(rows: int) -> bytes:
 
 def _rows_of(data: bytes | None) -> int:
     return 0 if data is None else int.from_bytes(data, "big", signed=True)
+
+
+def store_name(application_id: str, query_id: str, state_partition: int) -> str:
+    """Whose rows a store holds: the name that it keeps beside them."""
+    return f"{application_id}/{query_id}/{state_partition}"
+
+
+def _check_name(name: str, position: StorePosition, marker: CommitMarker | None) -> None:
+    """Compares whose rows a store holds with whose it must hold.
+
+    A store from before there were names is judged by its last commit marker.  One that has none
+    either was never level: nothing is lost by restoring it again.
+    """
+    found = position.store
+    if not found and marker is not None:
+        found = store_name(marker.application_id, marker.query_id, marker.state_partition)
+    if found == name or (not found and not position.offset):
+        return
+    raise StoreCorrupted(
+        f"The store in the place of {name} holds rows of {found or 'an unknown state partition'}, "
+        f"up to changelog offset {position.offset}.",
+        cause="a volume or a backup was put back in another place.",
+        action="nothing: it is restored from the changelog of its place.",
+    )
 
 
 def read_position(data: bytes | None) -> StorePosition | None:

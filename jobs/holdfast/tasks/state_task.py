@@ -162,7 +162,13 @@ class StateTask:
         with _RESTORING:
             report = self._restore(self._store, kept_ms)
         self.marker = self._store.marker
-        check_marker(self.marker, plan.query, plan.state_partitions)
+        check_marker(
+            self.marker,
+            plan.query,
+            plan.state_partitions,
+            application_id=settings.application_id,
+            state_partition=self._partition,
+        )
         reached(Step.OPENED, plan.query.id, self._partition)
         return self._report(
             opened=True,

@@ -28,6 +28,7 @@ __all__ = [
     "client_config",
     "kafka_error",
     "known_offset",
+    "needs_new_client",
     "refused_properties",
     "silent",
     "translate",
@@ -67,6 +68,19 @@ SETTLING = _OTHER_METADATA | frozenset(
         KafkaError.NOT_COORDINATOR,
     }
 )
+# What a client answers, or is answered, because of what it remembers: a coordinator that is gone
+# (librdkafka #5511), a topic that was not there when it was asked for before, the epoch that a
+# leader had before its broker was restarted, which it sends along for a quarter of an hour.  Asked
+# again it fails again; a new client remembers nothing.
+_REMEMBERED = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._NOENT,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+_RENEW_EVERY = 10
 _FENCED = frozenset(
     {
         KafkaError._FATAL,  # what every call answers after a first fatal error
@@ -179,6 +193,16 @@ def known_offset(offset: int) -> int:
     if offset == OFFSET_INVALID:
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no broker has told the offset"))
     return offset
+
+
+def needs_new_client(code: int, failures: int) -> bool:
+    """Whether a question that failed so is better asked again with a client that is new.
+
+    Args:
+        failures: how often it has failed.  Whatever else a client remembers wrongly, from time to
+            time it is tried without that memory.
+    """
+    return code in _REMEMBERED or (code in SETTLING and failures % _RENEW_EVERY == 0)
 
 
 def translate(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from holdfast.transport.errors import (
     SETTLING,
     client_config,
     kafka_error,
+    needs_new_client,
     refused_properties,
     translate,
 )
@@ -37,6 +40,7 @@ class PatientClient:
         self.properties = dict(properties)
         self.timeout_s = timeout_s
         self.attempt_s = min(_ATTEMPT_S, timeout_s)
+        self._lock = threading.Lock()
         self.client = self._connected()
 
     def ask(
@@ -54,18 +58,24 @@ class PatientClient:
             KafkaUnavailable, TopicMissing, Refused: the last answer.
         """
         deadline = time.monotonic() + (timeout_s or self.timeout_s)
-        while True:
+        for failures in count(1):
+            asked = self.client
             try:
                 return attempt()
             except KafkaException as error:
                 code = kafka_error(error).code()
-                if code in (KafkaError._TIMED_OUT, KafkaError._NOENT):
-                    # A client may stay with a coordinator that is gone (librdkafka #5511), or with
-                    # its memory of a topic that was not there when it was asked for before.
-                    self.client = self._connected()
+                if needs_new_client(code, failures):
+                    self._renew(asked)
                 if code not in SETTLING or time.monotonic() >= deadline:
                     raise translate(error, doing, self.properties, acl) from error
                 time.sleep(_RETRY_S)
+        raise AssertionError("counting has no end")
+
+    def _renew(self, old: AdminClient) -> None:
+        """Replace a client; one that another thread has replaced meanwhile stays."""
+        with self._lock:
+            if self.client is old:
+                self.client = self._connected()
 
     def _connected(self) -> AdminClient:
         try:

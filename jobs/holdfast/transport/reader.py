@@ -14,12 +14,20 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
-from holdfast.transport.errors import SETTLING, client_config, kafka_error, silent, translate
+from holdfast.transport.errors import (
+    SETTLING,
+    client_config,
+    kafka_error,
+    needs_new_client,
+    silent,
+    translate,
+)
 
 __all__ = ["READ_COMMITTED", "Chunk", "PartitionReader", "consume", "in_columns"]
 
@@ -153,15 +161,17 @@ class PartitionReader:
             KafkaUnavailable: no answer in time.
         """
         deadline = time.monotonic() + self._timeout_s
-        while True:
+        for failures in count(1):
             try:
-                found = self._ask_bounds()
+                return self._ask_bounds()
             except KafkaException as error:
-                if kafka_error(error).code() not in SETTLING or time.monotonic() >= deadline:
+                code = kafka_error(error).code()
+                if needs_new_client(code, failures):
+                    self.close()
+                if code not in SETTLING or time.monotonic() >= deadline:
                     raise self._translate(kafka_error(error)) from error
                 time.sleep(_RETRY_S)
-            else:
-                return found
+        raise AssertionError("counting has no end")
 
     def _ask_bounds(self) -> tuple[int, int]:
         place, limit_s = (

@@ -29,6 +29,9 @@ class _Answers:
             raise KafkaException(answer)
         return answer
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 def _reader(
     monkeypatch: pytest.MonkeyPatch, *answers: Any, then: Any = _NO_LEADER
