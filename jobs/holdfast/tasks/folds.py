@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.tasks.doubles import of_ranks, ranks
 from holdfast.types.schema import Base
 
 __all__ = ["FOLDED", "Fold", "Folding", "Groups", "first_rows", "fold", "grouped", "of_record"]
@@ -86,7 +87,7 @@ def of_record(fold_: Fold, argument: pa.Array | None, kind: pa.DataType, rows: i
 def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
     """One partial per group; null where all of the group's are.
 
-    Whole numbers wrap and a NaN is the largest number, as in Spark.
+    Whole numbers wrap; the smallest and the largest are those of `Double.compare`.
     """
     if groups.single:
         return partials
@@ -109,14 +110,15 @@ def _folded(
         found = np.zeros(count, values.dtype)
         np.add.at(found, codes, values)
         return found
-    found = np.full(count, _neutral(folding, values.dtype), values.dtype)
-    with np.errstate(invalid="ignore"):
-        (np.fmin if folding is Folding.MIN else np.maximum).at(found, codes, values)
+    if values.dtype.kind == "f":
+        return of_ranks(_extremes(folding, ranks(values), codes, count))
+    return _extremes(folding, values, codes, count)
+
+
+def _extremes(
+    folding: Folding, values: npt.NDArray[Any], codes: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[Any]:
+    limits, least = np.iinfo(values.dtype), folding is Folding.MIN
+    found = np.full(count, limits.max if least else limits.min, values.dtype)
+    (np.minimum if least else np.maximum).at(found, codes, values)
     return found
-
-
-def _neutral(folding: Folding, kind: np.dtype[Any]) -> Any:
-    if kind.kind == "f":
-        return np.nan if folding is Folding.MIN else -np.inf
-    limits = np.iinfo(kind)
-    return limits.max if folding is Folding.MIN else limits.min

@@ -40,7 +40,8 @@ def kafka_bytes(value: Any, base: Base) -> bytes | None:
     if value is None or isinstance(value, bytes):
         return value
     if base in _PACKED:
-        return struct.pack(_PACKED[base], value)
+        # Java writes one NaN, whichever it has.
+        return struct.pack(_PACKED[base], math.nan if value != value else value)  # noqa: PLR0124
     return str(value).encode()
 
 

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from holdfast.errors import StoreCorrupted
 from holdfast.tasks.as_numbers import as_numbers, from_numbers
+from holdfast.tasks.doubles import canonical, is_double
 from holdfast.tasks.packed_texts import pack_texts, unpack_texts
 from holdfast.types.byte_columns import fixed
 from holdfast.types.lazy import Lazy
@@ -170,10 +171,12 @@ def _to_numpy(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]
     column = _whole(column)
     storage = _stored_as().get(column.type)
     plain = column.cast(storage) if storage is not None else column
-    if column.null_count == 0:
-        return plain.to_numpy(zero_copy_only=False), None
-    is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
-    return pc.fill_null(plain, 0).to_numpy(zero_copy_only=False), is_null
+    is_null = None
+    if column.null_count:
+        is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
+        plain = pc.fill_null(plain, 0)
+    values = plain.to_numpy(zero_copy_only=False)
+    return canonical(values) if is_double(column.type) else values, is_null
 
 
 def _from_numpy(

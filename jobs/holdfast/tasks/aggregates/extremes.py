@@ -1,4 +1,4 @@
-"""MIN and MAX."""
+"""MIN and MAX; of doubles by `Double.compare`, as ksqlDB's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from holdfast.tasks.aggregates.base import (
     Partial,
     not_accepted,
 )
+from holdfast.tasks.doubles import is_double, of_ranks, ranks_of
 from holdfast.tasks.folds import FOLDED, Fold, Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
@@ -31,7 +32,9 @@ class _ExtremeCall(Aggregate):
         self, call: AggregateCall, fold: Fold | None, name: str, pick: Callable[..., pa.Array]
     ) -> None:
         self._type = call.type.arrow()
-        self._partials = (Partial(f"{name.lower()}({call.args[0]})", self._type, fold),)
+        double = call.type.base is Base.DOUBLE
+        spark = (_double_sql if double else _plain_sql)(name.lower(), call.args[0])
+        self._partials = (Partial(spark, self._type, fold),)
         self._pick = pick
 
     @property
@@ -43,6 +46,10 @@ class _ExtremeCall(Aggregate):
         return (self._type,)
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        if is_double(self._type):
+            found = self._pick(ranks_of(old[0]), ranks_of(partial[0]), skip_nulls=True)
+            doubles = of_ranks(found.fill_null(0).to_numpy(zero_copy_only=False))
+            return (pc.if_else(found.is_valid(), pa.array(doubles), None),)
         if not pa.types.is_timestamp(self._type):
             return (self._pick(old[0], partial[0], skip_nulls=True),)
         # Arrow does not compare times that have a zone.
@@ -51,6 +58,19 @@ class _ExtremeCall(Aggregate):
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         return state[0]
+
+
+def _plain_sql(function: str, argument: str) -> str:
+    return f"{function}({argument})"
+
+
+def _double_sql(function: str, argument: str) -> str:
+    """Spark puts a NaN above all, but takes -0.0 and 0.0 for one: their texts differ."""
+    extreme = f"{function}({argument})"
+    above = f"CAST({argument} AS STRING) = '0.0'"
+    positive = f"{function}(CASE WHEN ({argument}) = 0D THEN {above} END)"
+    zero = f"CASE WHEN {positive} THEN 0D ELSE CAST('-0.0' AS DOUBLE) END"
+    return f"CASE WHEN {extreme} = 0D THEN {zero} ELSE {extreme} END"
 
 
 class _Extreme(AggregateFunction):

@@ -17,6 +17,7 @@ from holdfast.tasks.aggregates.base import (
     not_accepted,
     ordered_list,
 )
+from holdfast.tasks.doubles import has_double, rank
 from holdfast.types.schema import BIGINT, Base, Column, SqlType
 from holdfast.types.topology import AggregateCall
 
@@ -68,7 +69,9 @@ class ListAggregate(Aggregate):
 
 
 def hashable(value: Any) -> Any:
-    """A stand-in for an element that can be a member of a set; equal where the elements are."""
+    """A stand-in for an element that can be a member of a set; equal where Java's elements are."""
+    if isinstance(value, float):
+        return rank(value)
     if isinstance(value, list):
         pairs = all(isinstance(v, tuple) for v in value)  # a map, whose entries have no order
         return frozenset(map(hashable, value)) if value and pairs else tuple(map(hashable, value))
@@ -146,7 +149,9 @@ class CollectSet(_Collect):
 class _CountDistinctCall(ListAggregate):
     def __init__(self, call: AggregateCall) -> None:
         argument, kind = call.args[0], call.arg_types[0]
-        collected = "collect_list" if has_map(kind) else "collect_set"
+        # Spark knows no equal maps; to it no NaN equals another, and -0.0 equals 0.0.
+        listed = has_map(kind) or has_double(kind.arrow())
+        collected = "collect_list" if listed else "collect_set"
         super().__init__(f"{collected}({argument})", kind)
 
     def kept(self, old: list[Any], new: list[Any]) -> list[Any]:
@@ -194,7 +199,8 @@ class _TopKCall(ListAggregate):
         return sorted(both, key=self._rank, reverse=True)[: self._count]
 
     def _rank(self, value: Any) -> Any:
-        return value[_SORTED] if self._struct else value
+        first = value[_SORTED] if self._struct else value
+        return rank(first) if isinstance(first, float) else first
 
 
 _SORTED = "sort_col"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import FunctionFailed
 from holdfast.tasks.aggregates.base import (
     Aggregate,
     AggregateFunction,
@@ -53,20 +53,8 @@ class _Added(Aggregate):
     ) -> tuple[pa.Array, ...]:
         columns = zip(first, second, self._zeros, strict=True)
         return tuple(
-            _exact(operation, pc.fill_null(a, zero), pc.fill_null(b, zero))
-            for a, b, zero in columns
+            operation(pc.fill_null(a, zero), pc.fill_null(b, zero)) for a, b, zero in columns
         )
-
-
-def _exact(
-    operation: Callable[[pa.Array, pa.Array], pa.Array], first: pa.Array, second: pa.Array
-) -> pa.Array:
-    """Of the type of both: Arrow wants room for one more digit of decimals."""
-    kind = first.type
-    if not pa.types.is_decimal(kind):
-        return operation(first, second)
-    wide = pa.decimal256(kind.precision, kind.scale)
-    return operation(first.cast(wide), second.cast(wide)).cast(kind)
 
 
 class _CountCall(_Added):
@@ -105,37 +93,79 @@ class Count(AggregateFunction):
 
 
 class _SumCall(_Added):
-    """Sums of whole numbers wrap at their type's bounds, as Java's do; decimals must not."""
+    """Sums of whole numbers wrap at their type's bounds, as Java's do."""
 
     def __init__(self, call: AggregateCall, summed: str, fold: Fold | None = None) -> None:
-        self._sql_type = call.type
-        self._type = call.type.arrow()
-        if call.type.base is Base.DECIMAL:
-            kind: pa.DataType = pa.decimal128(38, call.type.scale)
-            summed = f"CAST({summed} AS DECIMAL(38,{call.type.scale}))"
-        else:
-            kind = pa.int64() if call.type.base is Base.INTEGER else self._type
-        super().__init__(Partial(summed, kind, fold))
+        self._whole = call.type.base is Base.INTEGER
+        super().__init__(Partial(summed, pa.int64() if self._whole else call.type.arrow(), fold))
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         total = pc.fill_null(state[0], self._zeros[0])
-        if self._sql_type.base is Base.INTEGER:
-            return _wrapped(total)
-        if self._sql_type.base is Base.DECIMAL:
-            self._refuse_overflow(total)
-        return total.cast(self._type)
+        return _wrapped(total) if self._whole else total
 
-    def _refuse_overflow(self, total: pa.Array) -> None:
-        kind = self._sql_type
-        digits = kind.precision - kind.scale
-        least = pc.min_max(pc.abs(total))["max"].as_py()
-        if least is not None and least >= 10**digits:
-            raise FunctionFailed(
-                f"Numeric field overflow: a SUM of precision {kind.precision} and scale "
-                f"{kind.scale} must be less than 10^{digits}, and is {least}.",
-                cause="a SUM of DECIMAL has the type of its argument",
-                action="sum a wider type: SUM(CAST(x AS DECIMAL(38, s)))",
-            )
+
+class _DecimalSumCall(Aggregate):
+    """State: the exact sum, far wider than a DECIMAL; a sum that its type cannot hold is NULL.
+
+    Nothing is checked before the result: whether a sum on the way fits would depend on how
+    records are cut into batches.
+    """
+
+    def __init__(self, call: AggregateCall) -> None:
+        kind, argument = call.type, call.args[0]
+        self._type = kind.arrow()
+        self._state = pa.decimal256(_STATE_DIGITS, kind.scale)
+        self._zero = pa.scalar(0, pa.int64()).cast(self._state)
+        self._bound = pa.scalar(Decimal(10) ** (kind.precision - kind.scale), self._state)
+        self._listed = kind.precision > _SPARK_SUMS
+        if self._listed:
+            self._partial = Partial(f"collect_list({argument})", pa.list_(self._type))
+        else:
+            wide = f"CAST(sum({argument}) AS DECIMAL(38,{kind.scale}))"
+            self._partial = Partial(wide, pa.decimal128(38, kind.scale))
+
+    @property
+    def partials(self) -> tuple[Partial, ...]:
+        return (self._partial,)
+
+    @property
+    def state(self) -> tuple[pa.DataType, ...]:
+        return (self._state,)
+
+    def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return (self._each(pc.add, old[0], self._summed(partial[0])),)
+
+    def combine(
+        self, first: Sequence[pa.Array], second: Sequence[pa.Array]
+    ) -> tuple[pa.Array, ...]:
+        return (self._each(pc.add, first[0], second[0]),)
+
+    def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
+        return (self._each(pc.subtract, state[0], self._summed(partial[0])),)
+
+    def finish(self, state: Sequence[pa.Array]) -> pa.Array:
+        total = pc.fill_null(state[0], self._zero)
+        fits = pc.less(pc.abs(total), self._bound)
+        return pc.if_else(fits, total, pa.scalar(None, self._state)).cast(self._type)
+
+    def _each(
+        self, operation: Callable[[pa.Array, pa.Array], pa.Array], first: pa.Array, other: pa.Array
+    ) -> pa.Array:
+        whole = operation(pc.fill_null(first, self._zero), pc.fill_null(other, self._zero))
+        return whole.cast(self._state)  # Arrow gives the result one more digit
+
+    def _summed(self, partial: pa.Array) -> pa.Array:
+        if not self._listed:
+            return partial.cast(self._state)
+        values = partial.flatten().cast(self._state)
+        table = pa.table({"row": pc.list_parent_indices(partial), "value": values})
+        sums = table.group_by("row").aggregate([("value", "sum")])
+        at = pc.index_in(pa.array(range(len(partial))), sums["row"].combine_chunks())
+        return sums["value_sum"].cast(self._state).combine_chunks().take(at)
+
+
+_STATE_DIGITS = 75  # one less than Arrow has, for its additions: 10^37 of the largest values
+_SPARK_SUMS = 28  # digits up to which Spark's sum, of ten more, holds that of a batch
 
 
 def _wrapped(total: pa.Array) -> pa.Array:
@@ -145,7 +175,10 @@ def _wrapped(total: pa.Array) -> pa.Array:
 
 
 class Sum(AggregateFunction):
-    """SUM ignores nulls, is 0 when all were null, and has its argument's type, as in ksqlDB."""
+    """SUM ignores nulls, is 0 when all were null, and has its argument's type, as in ksqlDB.
+
+    A sum of decimals that does not fit is NULL, where ksqlDB's query fails.
+    """
 
     name = "SUM"
     undoable = True
@@ -160,6 +193,8 @@ class Sum(AggregateFunction):
         return (Fold(Folding.ADD, call.args[0]) if call.type.base in FOLDED else None,)
 
     def bind(self, call: AggregateCall) -> Aggregate:
+        if call.type.base is Base.DECIMAL:
+            return _DecimalSumCall(call)
         return _SumCall(call, f"sum({call.args[0]})", *self.folds(call))
 
 

@@ -61,25 +61,25 @@ class _MomentsCall(Aggregate):
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         (n, total, squares), (m, more, others) = map(_arrays, (old, partial))
         with np.errstate(all="ignore"):
-            delta = (more * (n + 1) - (total + more)).astype(np.float64)
+            delta = _delta(more, n, total)
             one = delta * delta / ((n + 1) * n)
             inner = total / n - more / m
             many = n * m * inner * inner / (n + m)
-        added = np.where((n == 0) | (m == 0), 0.0, np.where(m == 1, one, many))
-        return self._columns(n + m, total + more, added + squares + others)
+            added = np.where((n == 0) | (m == 0), 0.0, np.where(m == 1, one, many))
+            return self._columns(n + m, total + more, added + squares + others)
 
     def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         (n, total, squares), (m, gone, _) = map(_arrays, (state, partial))
         left = n - 1
         with np.errstate(all="ignore"):
-            delta = (gone * (n + 1) - (total + gone)).astype(np.float64)
+            delta = _delta(gone, n, total)
             lost = np.where(left > 0, delta * delta / (left * (left + 1)), 0.0)
-        there = m > 0
-        return self._columns(
-            np.where(there, left, n),
-            np.where(there, total - gone, total),
-            np.where(there, squares - lost, squares),
-        )
+            there = m > 0
+            return self._columns(
+                np.where(there, left, n),
+                np.where(there, total - gone, total),
+                np.where(there, squares - lost, squares),
+            )
 
     def _columns(self, count: Numbers, total: Numbers, squares: Numbers) -> tuple[pa.Array, ...]:
         return pa.array(count, pa.int64()), pa.array(total, self._sum), pa.array(squares)
@@ -89,6 +89,21 @@ class _MomentsCall(Aggregate):
         with np.errstate(all="ignore"):
             variance = np.where(count < 2, 0.0, squares / (count - 1))
             return pa.array(np.sqrt(variance) if self._root else variance)
+
+
+def _delta(value: Numbers, count: Numbers, total: Numbers) -> Numbers:
+    """How far `count` values are below as many of `value`, as ksqlDB has it, where it can."""
+    if total.dtype.kind == "f":
+        return value * (count + 1) - (total + value)
+    there = np.maximum(count, 1)
+    mean, rest = total // there, total % there
+    away = value.astype(np.float64) - mean
+    wide = away * count - rest
+    exact = (value - mean) * count - rest
+    return np.where(np.abs(away) * there < _EXACT, exact.astype(np.float64), wide)
+
+
+_EXACT = float(1 << 61)  # below it no whole number overflows
 
 
 def _arrays(columns: Sequence[pa.Array]) -> list[Numbers]:
@@ -142,11 +157,13 @@ class _CorrelationCall(Aggregate):
 
     def merge(self, old: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         pairs = zip(_arrays(old), _arrays(partial), strict=True)
-        return tuple(pa.array(a + b) for a, b in pairs)
+        with np.errstate(all="ignore"):
+            return tuple(pa.array(a + b) for a, b in pairs)
 
     def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
         pairs = zip(_arrays(state), _arrays(partial), strict=True)
-        return tuple(pa.array(a - b) for a, b in pairs)
+        with np.errstate(all="ignore"):
+            return tuple(pa.array(a - b) for a, b in pairs)
 
     def finish(self, state: Sequence[pa.Array]) -> pa.Array:
         x, y, xx, yy, xy, n = _arrays(state)

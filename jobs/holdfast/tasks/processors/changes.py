@@ -64,7 +64,7 @@ class ChangesProcessor(RowProcessor):
         )
 
     def _emitted(self, changes: list[_Change]) -> Emitted:
-        """Groups are compared in columns; then each change is one record, or one per group."""
+        """Groups are compared as record keys; then each change is one record, or one per group."""
         old, new = (
             self._groups_of([c.old for c in changes]),
             self._groups_of([c.new for c in changes]),
@@ -90,16 +90,20 @@ class ChangesProcessor(RowProcessor):
             ([p.time for p in parts], [p.cause for p in parts]),
         )
 
-    def _groups_of(self, rows: list[bytes | None]) -> list[tuple[object, ...] | None]:
-        """Each row's group; None where there is no row, or no group for want of a part."""
+    def _groups_of(self, rows: list[bytes | None]) -> list[bytes | None]:
+        """Each row's group, as the sink's key; None where there is no row, or a part is null.
+
+        The aggregate keeps groups by these bytes, so nothing else may say whether two are one:
+        to `==` a NaN is not itself, and 0.0 is -0.0.
+        """
         named = self._side.decode(rows)
-        parts = zip(*(named[c.name].to_pylist() for c in self._groups), strict=True)
-        return [None if any(v is None for v in group) else group for group in parts]
+        arrays = [named[c.name] for c in self._groups]
+        parts = zip(*(a.is_valid().to_pylist() for a in arrays), strict=True)
+        keys = zip(self._sink.keys(arrays), parts, strict=True)
+        return [key if all(there) else None for key, there in keys]
 
 
-def _parts(
-    change: _Change, before: tuple[object, ...] | None, after: tuple[object, ...] | None
-) -> Iterator[_Change]:
+def _parts(change: _Change, before: bytes | None, after: bytes | None) -> Iterator[_Change]:
     """One record where the group stays, else the old one is taken back first."""
     if before is not None and before == after:
         yield change

@@ -93,7 +93,7 @@ class SubscribeProcessor(RowProcessor):
         )
 
     def _emitted(self, changes: list[_Change]) -> Emitted:
-        """Foreign keys are compared as bytes of JSON-like values, in columns read once."""
+        """Foreign keys are compared as the sink's keys, as Kafka Streams compares them."""
         old = self._foreign_keys([c.old for c in changes])
         new = self._foreign_keys([c.new for c in changes])
         told = [
@@ -116,9 +116,8 @@ class SubscribeProcessor(RowProcessor):
             ([t.change.time for t in told], [t.change.cause for t in told]),
         )
 
-    def _foreign_keys(self, rows: list[bytes | None]) -> list[object]:
-        values: list[object] = self._side.decode(rows)[self._foreign].to_pylist()
-        return values
+    def _foreign_keys(self, rows: list[bytes | None]) -> list[bytes | None]:
+        return self._sink.keys([self._side.decode(rows)[self._foreign]])
 
 
 def _changes(records: Records, table: Overlay) -> Iterator[_Change]:
@@ -136,7 +135,7 @@ def _changes(records: Records, table: Overlay) -> Iterator[_Change]:
     table.put(_LAST, _VERSION.pack(version))
 
 
-def _left(change: _Change, old: object, new: object) -> Iterator[_Told]:
+def _left(change: _Change, old: bytes | None, new: bytes | None) -> Iterator[_Told]:
     """Every change is answered: a left row always has a result.
 
     A deleted row is told to no foreign key at all; its answer is the tombstone.
@@ -150,7 +149,7 @@ def _left(change: _Change, old: object, new: object) -> Iterator[_Told]:
         yield _Told(change, change.new, new is not None, wanted)
 
 
-def _inner(change: _Change, old: object, new: object) -> Iterator[_Told]:
+def _inner(change: _Change, old: bytes | None, new: bytes | None) -> Iterator[_Told]:
     """A change is answered where a result may have been, or may now be."""
     if new is None:
         if old is not None:
