@@ -75,6 +75,7 @@ class CommitMarker:
         records: input records this state partition took in, all transactions together.
         dropped_late: those of them whose window had closed, per window.
         dropped_null_key: those of them without a key.
+        facts: `statement_facts` of the statement; empty in markers of versions before.
     """
 
     format_version: int
@@ -91,6 +92,7 @@ class CommitMarker:
     records: int = 0
     dropped_late: int = 0
     dropped_null_key: int = 0
+    facts: str = ""
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""

@@ -35,6 +35,7 @@ from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import OffsetRange, state_transactional_id
+from holdfast.types.statement_facts import statement_facts
 
 __all__ = ["StateTask", "covered", "expiring"]
 
@@ -319,6 +320,7 @@ class StateTask:
             records=changes.records + (last.records if last else 0),
             dropped_late=changes.dropped_late + (last.dropped_late if last else 0),
             dropped_null_key=changes.dropped_null_key + (last.dropped_null_key if last else 0),
+            facts=statement_facts(plan.query),
         )
 
     def _apply(
