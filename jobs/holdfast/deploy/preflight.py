@@ -18,7 +18,7 @@ from holdfast.runtime.start import start_point, stream_start
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.source_progress import Of, progress_of
-from holdfast.tasks.compatibility import check_marker
+from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import Place, consumer_group
 from holdfast.types.topology import Query, Topology
@@ -209,7 +209,9 @@ def _check_stream(admin: Admin, settings: Settings, query: Query, plans: list[To
     done: dict[Place, int] = {}
     if progress.existing is not None:
         place = (settings.client(), progress.name, progress.existing.partitions)
-        markers = (progress_of(*place, Of.RECORDS, p) for p in range(source.partitions))
+        markers = [progress_of(*place, Of.RECORDS, p) for p in range(source.partitions)]
+        for marker in markers:
+            check_progress(marker, query)
         done = {(source.name, m.partition): m.offset for m in markers if m is not None}
     if source.existing is None:
         return

@@ -36,6 +36,7 @@ from holdfast.runtime.streams import PlannedStream, SparkStream, Stream
 from holdfast.runtime.topics import QueryTopics
 from holdfast.runtime.turn import Turn
 from holdfast.state.source_progress import Of, progress_of
+from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
@@ -220,6 +221,7 @@ class QueryRun:
             marker = progress_of(
                 settings.client(), plan.progress, plan.progress_partitions, Of.RECORDS, partition
             )
+            check_progress(marker, self.query)
             if marker is not None:
                 done[topic, partition] = marker.offset
         rebuild = settings.state.on_changelog_loss == "rebuild"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from holdfast.sql.functions import Overload, fn, py
 from holdfast.sql.functions_collections import COLLECTIONS
@@ -13,7 +14,7 @@ from holdfast.sql.functions_time import TIME
 from holdfast.tasks.functions.user import UserScalar, user_functions
 from holdfast.types.schema import SqlType
 
-__all__ = ["function_names", "lookup_function"]
+__all__ = ["catalog", "function_names", "lookup_function"]
 
 
 def _catalog() -> dict[str, tuple[Overload, ...]]:
@@ -24,6 +25,11 @@ def _catalog() -> dict[str, tuple[Overload, ...]]:
 
 
 _CATALOG = _catalog()
+
+
+def catalog() -> Mapping[str, tuple[Overload, ...]]:
+    """All functions that are built in, by upper-case name."""
+    return _CATALOG
 
 
 def lookup_function(name: str) -> tuple[Overload, ...]:
@@ -47,4 +53,7 @@ def _user(function: UserScalar) -> Overload:
     args = ", ".join(_pattern(a) for a in function.args)
     signature = f"{function.name}({args}) -> {_pattern(function.returns)}"
     call = py(function.name)
-    return fn(signature, call, call, lambda _given: function.returns)
+    return fn(
+        signature, call, call, lambda _given: function.returns,
+        deterministic=function.deterministic,
+    )  # fmt: skip

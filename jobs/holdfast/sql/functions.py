@@ -128,6 +128,7 @@ class Overload:
     spark: Rendering
     duckdb: Rendering
     result: ResultType | None = field(default=None)
+    deterministic: bool = True  # the same arguments always give the same result
 
     def shown(self) -> str:
         """The signature with its result, for the reference."""
@@ -170,7 +171,12 @@ class Overload:
 
 
 def fn(
-    signature: str, spark: Rendering, duckdb: Rendering = None, result: ResultType | None = None
+    signature: str,
+    spark: Rendering,
+    duckdb: Rendering = None,
+    result: ResultType | None = None,
+    *,
+    deterministic: bool = True,
 ) -> Overload:
     """An entry of the catalog, from its signature's text."""
     head, _, returns = signature.partition("->")
@@ -179,7 +185,8 @@ def fn(
     variadic = bool(parts) and parts[-1].strip().endswith("...")
     patterns = tuple(_pattern(p.strip().removesuffix("...")) for p in parts)
     text = head.strip()
-    return Overload(name, text, patterns, variadic, _pattern(returns), spark, duckdb, result)
+    returned = _pattern(returns)
+    return Overload(name, text, patterns, variadic, returned, spark, duckdb, result, deterministic)
 
 
 def choose(

@@ -142,7 +142,7 @@ NUMERIC: tuple[Overload, ...] = (
     fn("LOG(DOUBLE, DOUBLE) -> DOUBLE", py("LOG_OF"), _LOG),
     fn("PI() -> DOUBLE", "pi()", "pi()"),
     fn("POWER(DOUBLE, DOUBLE) -> DOUBLE", "power({0}, {1})", py("POWER")),
-    fn("RANDOM() -> DOUBLE", "rand()", anew("RANDOM")),
+    fn("RANDOM() -> DOUBLE", "rand()", anew("RANDOM"), deterministic=False),
     fn("ROUND(BIGINT) -> BIGINT", "{0}", "{0}"),
     fn(
         "ROUND(DECIMAL) -> DECIMAL",

@@ -279,6 +279,6 @@ TEXT: tuple[Overload, ...] = (
     fn("SUBSTRING(BYTES, INTEGER, INTEGER) -> BYTES", py("SUBSTRING"), py("SUBSTRING")),
     fn("TRIM(STRING) -> STRING", _trim, _trim),
     fn("UCASE(STRING) -> STRING", "upper({0})", "upper({0})"),
-    fn("UUID() -> STRING", "uuid()", anew("UUID_ANEW")),
+    fn("UUID() -> STRING", "uuid()", anew("UUID_ANEW"), deterministic=False),
     fn("UUID(BYTES) -> STRING", py("UUID"), py("UUID")),
 )

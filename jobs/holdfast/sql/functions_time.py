@@ -309,13 +309,19 @@ TIME: tuple[Overload, ...] = (
         "UNIX_DATE() -> INTEGER",
         "unix_date(current_date())",
         "CAST(epoch_ms(now()) // 86400000 AS INTEGER)",
+        deterministic=False,
     ),
     fn(
         "UNIX_DATE(DATE) -> INTEGER",
         "unix_date({0})",
         "CAST(date_diff('day', DATE '1970-01-01', {0}) AS INTEGER)",
     ),
-    fn("UNIX_TIMESTAMP() -> BIGINT", "unix_millis(current_timestamp())", "epoch_ms(now())"),
+    fn(
+        "UNIX_TIMESTAMP() -> BIGINT",
+        "unix_millis(current_timestamp())",
+        "epoch_ms(now())",
+        deterministic=False,
+    ),
     fn("UNIX_TIMESTAMP(TIMESTAMP) -> BIGINT", "unix_millis({0})", "epoch_ms({0})"),
     # Spark's own, by its names.
     *(

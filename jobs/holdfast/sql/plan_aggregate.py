@@ -9,6 +9,7 @@ from sqlglot import exp
 from holdfast.errors import InvalidStatement
 from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
+from holdfast.sql.determinism import check_determined
 from holdfast.sql.engines import DUCKDB
 from holdfast.sql.expressions import Translator, call_name
 from holdfast.sql.formatted import formatted
@@ -112,7 +113,10 @@ class _Planner:
         if having is None:
             return scope, outputs, None
         with naming("HAVING"):
-            return scope, outputs, f"TRY({after.condition(having)})"
+            condition = f"TRY({after.condition(having)})"
+        if not self._select.final:
+            check_determined(self._script, having, "HAVING", key=False)
+        return scope, outputs, condition
 
     def _outputs(
         self, after: Translator, scope: AggregateScope, values: Sequence[Item]
@@ -134,6 +138,8 @@ class _Planner:
     def _group(self, node: exp.Expr) -> Typed:
         self._refuse_alias(node)
         typed = self._grouping.translate(node)
+        if self._relation.source.kind == "STREAM":  # a table's group is kept with its row
+            check_determined(self._script, node, "GROUP BY")
         if typed.type is None:
             raise self._script.invalid(start_of(node), "GROUP BY NULL has no key",
                                        action="name a column")  # fmt: skip

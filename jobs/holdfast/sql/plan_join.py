@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from holdfast.sql.context import Context
+from holdfast.sql.determinism import check_determined
 from holdfast.sql.expressions import Translator
 from holdfast.sql.join_condition import Condition, check_windows, condition_of, field_of
 from holdfast.sql.join_rules import Joining, form_of
@@ -120,6 +121,8 @@ class _Joins:
                 self._context, self._target, self._select, clause, sides, relation
             )
             return foreign, Equal.of(left.keys)
+        for node in (condition.left, condition.right):
+            check_determined(self._context.script, node, "JOIN … ON")
         after = equal.joined(
             clause.kind,
             (condition.left_text, field_of(relation, condition.left)),

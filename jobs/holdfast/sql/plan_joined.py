@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast.errors import Unsupported
 from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
+from holdfast.sql.determinism import check_determined
 from holdfast.sql.engines import DUCKDB
 from holdfast.sql.expressions import Translator
 from holdfast.sql.join_tree import JOIN_KEY, Equal, in_projection, mentioned, stored
@@ -144,6 +145,9 @@ class PlainJoin:
         except Unsupported:
             return None
         self.check_key()
+        where = self.select.where
+        if where is not None and self.form is JoinForm.TABLE_TABLE:
+            check_determined(self.context.script, where, "WHERE over tables", key=False)
         item = made.keys[0]
         assert item is not None
         key = Column(item.name, self._key_type)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from holdfast.sql.catalog import Catalog
 from holdfast.sql.clause_errors import naming
 from holdfast.sql.context import Context
+from holdfast.sql.determinism import check_determined
 from holdfast.sql.options import DEDUPLICATE
 from holdfast.sql.plan_aggregate import plan_aggregate
 from holdfast.sql.plan_explode import has_table_functions
@@ -188,6 +189,8 @@ class _Planner:
                 f"{DEDUPLICATE} needs a key and a time above zero",
                 action="name the columns that tell duplicates in PARTITION BY",
             )
+        for node in self._select.partition_by or ():
+            check_determined(self._context.script, node, "PARTITION BY")
         return DeduplicateStep(rows, within_ms)
 
     def _check_table(self, kind: str, step: ProjectStep) -> None:

@@ -79,6 +79,7 @@ class CommitMarker:
         dropped_null_key: those of them without a key.
         origin: (topic, topic partition, offset) where each place was begun; empty in markers of a
             version that did not write it.
+        facts: `statement_facts` of the statement; empty in markers of versions before.
     """
 
     format_version: int
@@ -96,6 +97,7 @@ class CommitMarker:
     dropped_late: int = 0
     dropped_null_key: int = 0
     origin: tuple[tuple[str, int, int], ...] = ()
+    facts: str = ""
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""

@@ -54,6 +54,7 @@ class SourceProgress:
     Attributes:
         offset: every source record before it has been dealt with.
         records: source offsets dealt with, all transactions together.
+        facts: `statement_facts` of the query; empty of dead letters and of versions before.
     """
 
     topic: str
@@ -61,6 +62,7 @@ class SourceProgress:
     offset: int
     records: int = 0
     format_version: int = _FORMAT_VERSION
+    facts: str = ""
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""

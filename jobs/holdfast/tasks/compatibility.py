@@ -1,16 +1,26 @@
-"""Does a statement fit the state that is there?  Asked by state tasks and before a deployment."""
+"""Does a statement fit what is there?  Asked by state tasks and before a deployment."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.source_progress import SourceProgress
 from holdfast.state.table_store import store_name
 from holdfast.transport.partitioner import PARTITIONER
-from holdfast.types.topology import AggregateStep, Emit, Query
+from holdfast.types.statement_facts import statement_facts
+from holdfast.types.topology import AggregateStep, Emit, Format, ProjectStep, Query
 
-__all__ = ["check_marker", "state_fits"]
+__all__ = ["check_marker", "check_progress", "rows_differ", "state_fits"]
+
+_ACTION = (
+    "put it back, or start the changed statement under a new application.id and with another sink; "
+    "CREATE OR REPLACE may give a stream's aggregate another WHERE, and other expressions and "
+    "further columns behind those there are: rows then stay as they are until they change"
+)
 
 
 def state_fits(canonical: str, query: Query) -> bool:
@@ -21,13 +31,71 @@ def state_fits(canonical: str, query: Query) -> bool:
     """
     if canonical == query.canonical():
         return True
-    step = query.step
-    if not query.replaces or not isinstance(step, AggregateStep):
-        return False
-    if step.window is not None or step.undo or step.emit is Emit.FINAL:
+    if not _replaceable(query) or not isinstance(query.step, AggregateStep):
         return False
     before, now = json.loads(canonical), json.loads(query.canonical())
     return {**before, "filter": None} == {**now, "filter": None}
+
+
+def rows_differ(facts: str, query: Query) -> list[str]:
+    """How rows that a statement with these facts wrote to the sink differ from the query's.
+
+    CREATE OR REPLACE may give other expressions, and columns behind those there are, as in ksqlDB.
+    Facts that are not there ("" of a version before) are not compared.
+    """
+    if not facts:
+        return []
+    before, now = json.loads(facts), json.loads(statement_facts(query))
+    if _replaceable(query):
+        now["columns"][len(before["columns"]) :] = []
+        now["results"] = before["results"]
+    found = [
+        f"{what} {_told(before[part], now[part])}"
+        for part, what in _PARTS.items()
+        if before[part] != now[part]
+    ]
+    for old, new in zip(before["sources"], now["sources"], strict=False):
+        found += _sources_differ(old, new)
+    return found
+
+
+_PARTS = {
+    "sink": "the sink",
+    "keys": "the key columns",
+    "columns": "the output columns",
+    "results": "the SELECT list, WHERE or HAVING",
+    "windows": "GRACE PERIOD, RETENTION or EMIT",
+}
+
+
+def _told(before: Any, now: Any) -> str:
+    if not (isinstance(before, dict) and isinstance(now, dict)):
+        return f"were {json.dumps(before)}, are {json.dumps(now)}"
+    changed = [k for k in {**before, **now} if before.get(k) != now.get(k)]
+    parts = (f"{k} {json.dumps(before.get(k))}, now {json.dumps(now.get(k))}" for k in changed)
+    return f"changed ({'; '.join(parts)})"
+
+
+def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
+    """Columns may follow or, unless records are told apart by place, go; the rest stays."""
+    name = new["topic"]
+    before, now = old.pop("columns"), new.pop("columns")
+    if old != new:
+        yield f"the source {name} {_told(old, new)}"
+    types = dict(now)
+    moved = before != now[: len(before)] if Format.DELIMITED in new["formats"] else False
+    if moved or any(types.get(column, kind) != kind for column, kind in before):
+        yield f"the columns of the source {name} {_told(before, now)}"
+
+
+def _replaceable(query: Query) -> bool:
+    """Whether CREATE OR REPLACE may change it, by ksqlDB's rules."""
+    step = query.step
+    if not query.replaces:
+        return False
+    if isinstance(step, AggregateStep):
+        return step.window is None and not step.undo and step.emit is not Emit.FINAL
+    return isinstance(step, ProjectStep) and not step.explode
 
 
 def check_marker(
@@ -57,13 +125,33 @@ def check_marker(
         problems.append(f"state.partitions was {marker.state_partitions}, is {state_partitions}")
     if marker.partitioner != PARTITIONER:
         problems.append(f"the partitioner was {marker.partitioner}, is {PARTITIONER}")
+    problems += rows_differ(marker.facts, query)
     if problems:
         raise IncompatibleStatement(
             f"The state of {query.sink.name} was written by another statement: "
             + "; ".join(problems),
             cause="the statement or state.partitions changed under a table that has state",
-            action="put it back, or start the changed statement under a new application.id; "
-            "CREATE OR REPLACE may give a stream's aggregate another WHERE",
+            action=_ACTION,
+        )
+
+
+def check_progress(marker: SourceProgress | None, query: Query) -> None:
+    """Compares a commit marker of a query without state with the statement.
+
+    Raises:
+        IncompatibleStatement: another statement wrote the rows of its sink.
+    """
+    if marker is None:
+        return
+    problems = rows_differ(marker.facts, query)
+    if marker.topic != query.source.topic and not problems:
+        problems = [f"it read {marker.topic}, it reads {query.source.topic} now"]
+    if problems:
+        raise IncompatibleStatement(
+            f"The rows of {query.sink.name} were written by another statement: "
+            + "; ".join(problems),
+            cause="the statement changed under a sink that has rows",
+            action=_ACTION,
         )
 
 

@@ -41,6 +41,7 @@ from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import OffsetRange, state_transactional_id
+from holdfast.types.statement_facts import statement_facts
 
 __all__ = ["StateTask", "covered", "expiring"]
 
@@ -348,6 +349,7 @@ class StateTask:
             dropped_late=changes.dropped_late + (last.dropped_late if last else 0),
             dropped_null_key=changes.dropped_null_key + (last.dropped_null_key if last else 0),
             origin=origin_after(last, batch.source),
+            facts=statement_facts(plan.query),
         )
 
     def _apply(

@@ -21,6 +21,7 @@ from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import stream_transactional_id
+from holdfast.types.statement_facts import statement_facts
 
 __all__ = ["StreamTask"]
 
@@ -99,7 +100,10 @@ class StreamTask:
 
     def _mark(self, producer: TransactionalProducer, start: int, end: int) -> SourceProgress:
         plan, before = self._plan, self._last.records if self._last is not None else 0
-        marker = SourceProgress(self._topic, self._partition, end, before + end - start)
+        facts = statement_facts(plan.query)
+        marker = SourceProgress(
+            self._topic, self._partition, end, before + end - start, facts=facts
+        )
         producer.send_marker(
             plan.progress, self._home, Of.RECORDS.key(self._partition), marker.to_bytes()
         )

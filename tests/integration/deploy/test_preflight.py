@@ -20,6 +20,7 @@ from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group, progress_topic
+from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import Query
 from tests.integration.transport.settling import await_settled
 
@@ -90,6 +91,7 @@ class Case:
             FORMAT_VERSION, self.application_id, query.id, state_partition, PARTITIONS,
             PARTITIONER, query.fingerprint(), query.canonical(),
             OffsetRange.of(self.source, {0: 0}, {0: end}), 0, 3, records=end,
+            facts=statement_facts(query),
         )  # fmt: skip
         name = f"{self.application_id}-{state_partition}"
         producer = TransactionalProducer(self.client, name, 20_000)
@@ -157,6 +159,18 @@ def test_state_of_another_statement_is_found_before_a_deployment(case: Case) -> 
         assert status == 2
         assert refused["error"]["kind"] == "IncompatibleStatement"
         assert "written by another statement" in refused["error"]["fact"]
+
+
+def test_a_renamed_output_column_is_found_before_a_deployment(case: Case) -> None:
+    case.run("topics")
+    case.produce(5)
+    case.commit(0, 5)
+    status, refused = case.run("check", sql=case.sql().replace("AS n", "AS m"))
+    assert (status, refused["error"]["kind"]) == (2, "IncompatibleStatement")
+    assert (
+        'the output columns were [["N", "BIGINT"]], are [["M", "BIGINT"]]'
+        in (refused["error"]["fact"])
+    )
 
 
 def test_another_number_of_state_partitions_is_refused(case: Case) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from holdfast.errors import IncompatibleStatement
 from holdfast.sql import compile_text
-from holdfast.tasks.compatibility import check_marker, state_fits
+from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
+from holdfast.state.source_progress import SourceProgress
+from holdfast.tasks.compatibility import check_marker, check_progress, state_fits
+from holdfast.transport.partitioner import PARTITIONER
+from holdfast.types.ids import OffsetRange
+from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import Query
-from tests.unit.state.changelog_model import marker
+from tests.unit.state.changelog_model import marker as model_marker
 
 SOURCES = """\
 CREATE STREAM a (k INT KEY, v INT) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON');
 CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');
+CREATE TABLE u (k INT PRIMARY KEY, v INT) WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSON');
 """
 WINDOW = "FROM a WINDOW TUMBLING (SIZE 1 MINUTE)"
 
@@ -60,7 +67,7 @@ def test_a_marker_is_compared_with_where_it_was_found(
     changed: dict[str, object], told: str | None
 ) -> None:
     here = query("k, SUM(v) s FROM a GROUP BY k")
-    mine = replace(marker(0), query_id=here.id, canonical=here.canonical())
+    mine = replace(model_marker(0), query_id=here.id, canonical=here.canonical())
     found = replace(mine, **changed)  # type: ignore[arg-type]
     if told is None:
         check_marker(found, here, 8, application_id="app", state_partition=3)
@@ -69,3 +76,130 @@ def test_a_marker_is_compared_with_where_it_was_found(
     with pytest.raises(IncompatibleStatement) as refused:
         check_marker(found, here, 8, application_id="app", state_partition=3)
     assert told.format(id=here.id) in refused.value.fact
+
+
+def marker(of: Query, facts: str | None = None) -> CommitMarker:
+    """What a version of today leaves behind; `facts` "": what one of before did."""
+    return CommitMarker(
+        FORMAT_VERSION, "app", of.id, 0, 1, PARTITIONER, of.fingerprint(), of.canonical(),
+        OffsetRange.of("a", {0: 0}, {0: 9}), 0, 0,
+        facts=statement_facts(of) if facts is None else facts,
+    )  # fmt: skip
+
+
+def refusal(before: Query, after: Query) -> str:
+    try:
+        check_marker(marker(before), after, 1, application_id="app", state_partition=0)
+    except IncompatibleStatement as error:
+        return str(error)
+    return ""
+
+
+FINAL = "k, COUNT(*) s FROM a WINDOW TUMBLING (SIZE 1 MINUTE{}) GROUP BY k EMIT {}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ((", GRACE PERIOD 60 SECONDS", "FINAL"), (", GRACE PERIOD 0 SECONDS", "FINAL"), "grace_ms"),
+        ((", GRACE PERIOD 0 SECONDS", "FINAL"), (", GRACE PERIOD 60 SECONDS", "FINAL"), "grace_ms"),
+        (("", "FINAL"), (", RETENTION 2 HOURS", "FINAL"), "retention_ms"),
+        (("", "FINAL"), (", GRACE PERIOD 0 SECONDS", "FINAL"), ""),  # the same, written out
+        ((", GRACE PERIOD 60 SECONDS", "CHANGES"), (", GRACE PERIOD 0 SECONDS", "CHANGES"),
+         "grace_ms"),
+        (("", "CHANGES"), (", RETENTION 2 DAYS", "CHANGES"), ""),
+        (("", "CHANGES"), (", GRACE PERIOD 86340 SECONDS", "FINAL"), "final"),
+        ((", GRACE PERIOD 86340 SECONDS", "FINAL"), ("", "CHANGES"), "final"),
+    ],
+)  # fmt: skip
+def test_when_results_are_told_stays(
+    before: tuple[str, str], after: tuple[str, str], told: str
+) -> None:
+    found = refusal(query(FINAL.format(*before)), query(FINAL.format(*after)))
+    assert bool(found) is bool(told)
+    assert told in found
+    assert query(FINAL.format(*before)).fingerprint() == query(FINAL.format(*after)).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told", "when_replaced"),
+    [
+        ("k, SUM(v) tickets_sold FROM a GROUP BY k", "k, SUM(v) sold FROM a GROUP BY k",
+         "TICKETS_SOLD.*SOLD", False),
+        ("k, SUM(v) s FROM a GROUP BY k", "k AS kk, SUM(v) s FROM a GROUP BY k", "KK", False),
+        ("k, SUM(v) s FROM a GROUP BY k", "k, SUM(v) + 1 s FROM a GROUP BY k", "SELECT list", True),
+        ("k, SUM(v) s FROM a GROUP BY k", "k, SUM(v) s FROM a GROUP BY k HAVING SUM(v) > 1",
+         "HAVING", True),
+        ("k, SUM(v) s FROM a GROUP BY k", "k, SUM(v) s, SUM(v) s2 FROM a GROUP BY k", "S2", True),
+        ("k, SUM(v) s, MAX(v) m FROM a GROUP BY k", "k, MAX(v) m, SUM(v) s FROM a GROUP BY k",
+         "columns", False),
+        ("t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k",
+         "t.k, t.v, u.v AS x FROM t JOIN u ON t.k = u.k", "X", False),
+        ("t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k",
+         "t.k, t.v, u.v AS w FROM t JOIN u ON t.k = u.k WHERE t.v > 1", "where", False),
+    ],
+)  # fmt: skip
+def test_rows_of_two_meanings_are_not_mixed(
+    before: str, after: str, told: str, *, when_replaced: bool
+) -> None:
+    assert re.search(told, refusal(query(before), query(after)))
+    assert (refusal(query(before), query(after, "CREATE OR REPLACE")) == "") is when_replaced
+    assert refusal(query(after), query(after)) == ""
+
+
+def test_a_marker_of_a_version_before_tells_nothing_of_it() -> None:
+    before, after = (query(f"k, SUM(v) {name} FROM a GROUP BY k") for name in ("n", "m"))
+    old = marker(before, facts="")
+    check_marker(old, after, 1, application_id="app", state_partition=0)
+    assert CommitMarker.from_bytes(old.to_bytes().replace(b',"facts":""', b"")) == old
+    assert CommitMarker.from_bytes(marker(after).to_bytes()) == marker(after)
+
+
+def declared(columns: str, rest: str = "") -> Query:
+    sql = f"""CREATE STREAM a ({columns}) WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON'{rest});
+    CREATE TABLE o AS SELECT k, COUNT(v) n FROM a GROUP BY k;"""
+    return compile_text(sql).queries[-1]
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (declared("k INT KEY, v INT, t BIGINT, more STRING"), ""),
+        (declared("k INT KEY, v INT"), ""),
+        (declared("k INT KEY, v STRING, t BIGINT"), "columns of the source a"),
+        (declared("k INT KEY, v INT, t BIGINT", ", TIMESTAMP='t'"), "timestamp"),
+        (declared("k INT KEY, v INT, t BIGINT", ", KEY_FORMAT='JSON'"), "formats"),
+    ],
+)
+def test_a_source_is_read_as_before(after: Query, told: str) -> None:
+    found = refusal(declared("k INT KEY, v INT, t BIGINT"), after)
+    assert bool(found) is bool(told)
+    assert told in found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told", "when_replaced"),
+    [
+        ("k, v AS n FROM a", "k, v AS n FROM a", "", True),
+        ("k, v AS n FROM a", "k, v AS m FROM a", "columns", False),
+        ("k, v AS n FROM a", "k, v AS n, v + 1 AS m FROM a", "columns", True),
+        ("k, v AS n FROM a", "k, v + 1 AS n FROM a", "SELECT list", True),
+        ("k, v AS n FROM a", "k, v AS n FROM a WHERE v > 1", "WHERE", True),
+    ],
+)
+def test_a_query_without_state_keeps_to_what_it_wrote(
+    before: str, after: str, told: str, *, when_replaced: bool
+) -> None:
+    def made(rest: str, create: str = "CREATE") -> Query:
+        return compile_text(f"{SOURCES}{create} STREAM o AS SELECT {rest};").queries[-1]
+
+    done = SourceProgress("a", 0, 9, facts=statement_facts(made(before)))
+    if told:
+        with pytest.raises(IncompatibleStatement, match=told):
+            check_progress(done, made(after))
+    else:
+        check_progress(done, made(after))
+    if when_replaced:
+        check_progress(done, made(after, "CREATE OR REPLACE"))
+    with pytest.raises(IncompatibleStatement, match="it read b, it reads a now"):
+        check_progress(SourceProgress("b", 0, 9), made(after))

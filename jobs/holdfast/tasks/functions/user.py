@@ -9,7 +9,8 @@
 Arguments are plain Python values: dates are days since the epoch, timestamps milliseconds since
 the epoch, times milliseconds of the day.  One NULL argument gives NULL without a call, unless
 `nulls=True`; what
-raises gives NULL too.  Registering a name again replaces it.
+raises gives NULL too.  `deterministic=True` declares that the same arguments always give the same
+result: only then may a key be made with it.  Registering a name again replaces it.
 """
 
 from __future__ import annotations
@@ -39,13 +40,19 @@ class UserScalar:
     returns: SqlType
     description: str
     python: PythonFunction
+    deterministic: bool = False
 
 
 _REGISTERED: dict[str, UserScalar] = {}
 
 
 def function(
-    name: str, *, args: Sequence[str | SqlType], returns: str | SqlType, nulls: bool = False
+    name: str,
+    *,
+    args: Sequence[str | SqlType],
+    returns: str | SqlType,
+    nulls: bool = False,
+    deterministic: bool = False,
 ) -> Callable[[Body], Body]:
     """Registers a Python function as the SQL scalar function `name` (case-insensitive).
 
@@ -63,6 +70,7 @@ def function(
             _type(returns),
             ((body.__doc__ or "").strip().splitlines() or ["User-defined."])[0],
             PythonFunction(upper, body, nulls=nulls),
+            deterministic,
         )
         return body
 

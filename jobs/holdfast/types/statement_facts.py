@@ -1,0 +1,83 @@
+"""What a sink's rows depend on beside the state: kept in every commit marker, compared at a start.
+
+A statement's fingerprint covers what its stored rows depend on.  These are the facts that may
+change without touching the state and would still leave rows of two meanings in one sink: rows that
+no record touches after the change stay as they were.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from holdfast.types.schema import Column
+from holdfast.types.topology import AggregateStep, Emit, JoinStep, ProjectStep, Query, Sink, Source
+
+__all__ = ["statement_facts"]
+
+
+def statement_facts(query: Query) -> str:
+    """The facts of one query as JSON; the same statement gives the same text."""
+    facts = {
+        "sink": _written(query.sink),
+        "keys": _columns(query.sink.key_columns),
+        "columns": _columns(query.sink.value_columns),
+        "results": _results(query),
+        "windows": _windows(query),
+        "sources": [_read(source) for source in query.sources],
+    }
+    return json.dumps(facts, sort_keys=True, default=str)
+
+
+def _written(sink: Sink) -> dict[str, Any]:
+    return {"topic": sink.topic, "kind": sink.kind, **_formats(sink)}
+
+
+def _read(source: Source) -> dict[str, Any]:
+    """`columns` last: more of them may follow, the rest stays."""
+    return {
+        "topic": source.topic,
+        "kind": source.kind,
+        **_formats(source),
+        "window": [source.window, source.window_size_ms],
+        "headers": [[h.column.name, h.key] for h in source.headers],
+        "columns": _columns(source.columns),
+    }
+
+
+def _formats(relation: Source | Sink) -> dict[str, Any]:
+    spec = relation.timestamp
+    return {
+        "formats": [relation.key_format, relation.value_format, relation.wrap_single],
+        "delimiters": [relation.key_delimiter, relation.delimiter],
+        "timestamp": None if spec is None else [spec.column, spec.format, spec.required],
+    }
+
+
+def _columns(columns: tuple[Column, ...]) -> list[list[str]]:
+    return [[c.name, str(c.type)] for c in columns]
+
+
+def _results(query: Query) -> dict[str, Any]:
+    """How a row of the sink is made of the state, or of a record where there is none."""
+    step = query.step
+    if isinstance(step, AggregateStep):
+        return {"outputs": [o.duckdb for o in step.outputs], "having": step.having}
+    if isinstance(step, JoinStep):
+        made = [*step.keys, *step.outputs]
+        return {"outputs": [o.duckdb for o in made], "where": step.filter}
+    if isinstance(step, ProjectStep):
+        texts = [e.spark for e in (*step.keys, *step.outputs, *step.explode)]
+        return {"outputs": texts, "where": query.filter}
+    return {}  # all of it is state
+
+
+def _windows(query: Query) -> dict[str, Any]:
+    """Which records come too late for a window, and when its result is told."""
+    step = query.step
+    if not isinstance(step, AggregateStep) or step.window is None:
+        return {}
+    facts = {"grace_ms": step.window.grace_ms, "final": step.emit is Emit.FINAL}
+    # What is kept longer than it may change is only there to be looked up, unless it is still
+    # to be told.
+    return facts | ({"retention_ms": step.window.retention_ms} if facts["final"] else {})
