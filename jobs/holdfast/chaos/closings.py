@@ -201,9 +201,9 @@ def windows_in_order(
         at = bisect_left(newest[home], start + window.open_ms)
         if at == len(newest[home]):
             continue  # it has not closed
-        # Stream time that jumps over more than the retention finds the window gone.
+        # By Kafka Streams' rule, stream time that jumps over the retention finds the window gone.
         closed_in = newest[home][at] // window.advance_ms * window.advance_ms
-        if start >= closed_in - window.retention_ms:
+        if not window.final_within_retention or start >= closed_in - window.retention_ms:
             made.add(rows, start, start + window.size_ms)
     return made
 

@@ -327,8 +327,7 @@ class _Grouped:
 
     def _windowed(self) -> tuple[Relation, int | None]:
         """(rows with the window that each is in, how many were late)."""
-        facts, window = self.facts, self.facts.parts.window
-        assert window is not None
+        facts, window = self.facts, self._window()
         passing = self.joined.at(_passing(facts, self.joined))
         groups: list[exp.Expr] = list(facts.parts.select.args["group"].expressions)
         found = passing.values(*groups)
@@ -340,6 +339,14 @@ class _Grouped:
         data = placed.data.append_column("__window", pa.array(made.starts, pa.int64()))
         data = data.append_column("__window_end", pa.array(made.ends, pa.int64()))
         return replace(placed, data=data), made.late
+
+    def _window(self) -> WindowClause:
+        """As the statement has it, under the properties that were set."""
+        window, step = self.facts.parts.window, self.facts.queries[-1].step
+        assert window is not None
+        if not isinstance(step, AggregateStep) or step.window is None:
+            return window
+        return replace(window, final_within_retention=step.window.final_within_retention)
 
     def _placed(
         self,

@@ -65,6 +65,7 @@ class WindowClause:
     kind: str = "TUMBLING"
     grace_ms: int = 0
     retention_ms: int = 0
+    final_within_retention: bool = False  # not of the clause: SET 'emit.final.after.jump'
 
     @property
     def session(self) -> bool:

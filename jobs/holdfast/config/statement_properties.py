@@ -29,6 +29,13 @@ STATEMENT_PROPERTIES = (
         "batch",
     ),
     _of_set(
+        "emit.final.after.jump",
+        values.choice("every", "retained"),
+        "which windows EMIT FINAL tells when stream time jumps over their ends: every one, or as "
+        "ksqlDB those alone that start within RETENTION of the newest",
+        "every",
+    ),
+    _of_set(
         "ksql.persistence.default.format.key",
         values.choice(*_FORMATS),
         "KEY_FORMAT where a statement gives none",

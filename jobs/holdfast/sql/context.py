@@ -20,6 +20,7 @@ class Context:
         emit: when changes are written, as the properties say.
         new_planner: ksql.new.query.planner.enabled: a stream's key columns are those that are
             selected, in the SELECT's order.
+        final_within_retention: of EMIT FINAL, see `types.topology.Window`.
     """
 
     script: Script
@@ -27,3 +28,4 @@ class Context:
     sink: str
     emit: Emit = Emit.BATCH
     new_planner: bool = False
+    final_within_retention: bool = False

@@ -198,6 +198,7 @@ class _Planner:
             name.text,
             Emit.RECORD if record else Emit.BATCH,
             planner.lower() == "true",
+            self._properties.get("emit.final.after.jump", "").lower() == "retained",
         )
 
     def _target(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -26,7 +27,7 @@ from holdfast.sql.scopes import (
     relation_translator,
 )
 from holdfast.sql.script import resolve_identifier, start_of
-from holdfast.sql.statements import Select
+from holdfast.sql.statements import Select, WindowClause
 from holdfast.sql.typed import Typed
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import (
@@ -36,6 +37,7 @@ from holdfast.types.topology import (
     Format,
     KeyExpression,
     OutputColumn,
+    Window,
 )
 
 __all__ = ["evaluated", "plan_aggregate"]
@@ -87,14 +89,18 @@ class _Planner:
         window = self._select.window
         return AggregateStep(
             keys=keys,
-            window=None
-            if window is None
-            else plan_window(self._script, window, final=self._select.final),
+            window=None if window is None else self._window(window),
             aggregates=scope.calls,
             outputs=outputs,
             having=condition,
             emit=Emit.FINAL if self._select.final else self._context.emit,
         )
+
+    def _window(self, clause: WindowClause) -> Window:
+        if not self._select.final:
+            return plan_window(self._script, clause)
+        window = plan_window(self._script, clause, final=True)
+        return replace(window, final_within_retention=self._context.final_within_retention)
 
     def _evaluate(
         self,

@@ -114,6 +114,8 @@ class Window:
     """A time window; all lengths in ms.
 
     TUMBLING has `advance_ms == size_ms`; of a SESSION `size_ms` is the inactivity gap.
+    `final_within_retention`: EMIT FINAL leaves out windows that start more than the retention
+    before the window of the record that closes them, as Kafka Streams does.
     """
 
     kind: WindowKind
@@ -121,6 +123,7 @@ class Window:
     advance_ms: int
     grace_ms: int
     retention_ms: int
+    final_within_retention: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -92,9 +93,14 @@ def test_what_comes_for_a_closed_window_is_late() -> None:
     assert finals(1, 15, 9) == ({(0, 10): [0]}, 1)
 
 
-def test_a_window_that_stream_time_jumps_far_over_has_no_result() -> None:
-    assert finals(1, 30) == ({}, 0)
-    longer = WindowClause(10, 10, "TUMBLING", 5, 100)
+def test_a_window_that_stream_time_jumps_far_over_has_its_result() -> None:
+    assert finals(1, 30) == ({(0, 10): [0]}, 0)
+
+
+def test_by_kafka_streams_rule_it_has_none_unless_it_was_retained() -> None:
+    retained = WindowClause(10, 10, "TUMBLING", 5, 15, final_within_retention=True)
+    assert finals(1, 30, window=retained) == ({}, 0)
+    longer = replace(retained, retention_ms=100)
     assert finals(1, 30, window=longer) == ({(0, 10): [0]}, 0)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from holdfast.types.topology import Emit, Window, WindowKind
 from tests.grouped_rows import Grouped, query_of
 
@@ -97,8 +99,16 @@ def test_windows_close_in_the_order_of_the_records_that_close_them() -> None:
     assert grouped.order == [103, 103, 104, 105]
 
 
-def test_a_window_that_fell_out_of_retention_has_no_result() -> None:
+def test_every_window_is_told_however_far_stream_time_jumps() -> None:
     grouped = Grouped(query_of(TUMBLING, Emit.FINAL))
+    told = grouped.feed([("a", 1, 3), ("a", 2, 14), ("b", 3, 26)])
+    assert [bounds for _, bounds, _, _ in told] == [(0, 10), (10, 20)]
+    assert [bounds for _, bounds, _, _ in grouped.feed([("c", 4, 1 << 40)])] == [(20, 30)]
+
+
+def test_by_kafka_streams_rule_a_window_out_of_retention_has_no_result() -> None:
+    window = replace(TUMBLING, final_within_retention=True)
+    grouped = Grouped(query_of(window, Emit.FINAL))
     told = grouped.feed([("a", 1, 3), ("a", 2, 14), ("b", 3, 26)])
     assert [bounds for _, bounds, _, _ in told] == [(10, 20)]  # 0 < 20 - 15
 

@@ -159,8 +159,8 @@ class RecordAggregateProcessor(Processor):
 class _Closing:
     """Which windows the records of a batch close, and which record each.
 
-    A window that starts more than the retention before the newest one is not there any more
-    when stream time jumps over its end, as in Kafka Streams: it has no result.
+    Every window is told, however far stream time jumps over its end.  Where the statement asks for
+    Kafka Streams' rule, one that starts more than the retention before the newest has no result.
     """
 
     window: Window
@@ -184,9 +184,10 @@ class _Closing:
         first, last = self.starts
         rows = np.flatnonzero((starts >= first) & (starts < last))
         by = np.searchsorted(self.times, starts[rows] + self._open).astype(np.int64)
-        newest = self.times[by] // self.window.advance_ms * self.window.advance_ms
-        kept = starts[rows] >= newest - self.window.retention_ms
-        rows, by = rows[kept], by[kept]
+        if self.window.final_within_retention:
+            newest = self.times[by] // self.window.advance_ms * self.window.advance_ms
+            kept = starts[rows] >= newest - self.window.retention_ms
+            rows, by = rows[kept], by[kept]
         keys = sorted({frame.keys[i] for i in rows.tolist()})
         rank = {key: n for n, key in enumerate(keys)}
         ranks = np.array([rank[frame.keys[i]] for i in rows.tolist()], np.int64)
