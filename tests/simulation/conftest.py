@@ -10,6 +10,5 @@ from tests.simulation.summary import SUMMARY
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    line = config.stash.get(SUMMARY, "")
-    if line:
+    for line in config.stash.get(SUMMARY, []):
         terminalreporter.write_line(line)

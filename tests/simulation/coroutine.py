@@ -6,7 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Coroutine"]
+__all__ = ["Abandoned", "Coroutine"]
+
+
+class Abandoned(BaseException):
+    """Unwinds a call that nobody will resume."""
 
 
 class Coroutine:
@@ -24,6 +28,7 @@ class Coroutine:
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.ended = False
+        self._abandoned = False
 
     def resume(self) -> bool:
         """Whether the call has ended by now."""
@@ -40,6 +45,14 @@ class Coroutine:
         """Called from inside: gives the turn back to whoever called `resume`."""
         self._callers.release()
         self._mine.acquire()
+        if self._abandoned:
+            raise Abandoned
+
+    def abandon(self) -> None:
+        """Ends the call where it is."""
+        self._abandoned = True
+        while not self.resume():
+            pass
 
     def outcome(self) -> Any:
         """What the call has returned; what it raised is raised."""

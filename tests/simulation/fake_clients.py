@@ -98,7 +98,7 @@ class FakeProducer:
             return
         self._open = False
         # The broker aborts what cannot be aborted now: at the next `init`, or after the time-out.
-        if self._epoch is not None and self.kafka.clock.time() >= self.kafka.away_until_s:
+        if self._epoch is not None and self.kafka.clock.monotonic() >= self.kafka.away_until_s:
             try:
                 self.kafka.end(self.transactional_id, self._epoch, Fate.ABORTED)
             except Fenced:
@@ -243,6 +243,13 @@ class FakeAdmin:
     def end_offsets(self, topic: str) -> dict[int, int]:
         return {p: end for p, (_, end) in self.bounds(topic).items()}
 
+    def first_at(self, topic: str, time_ms: int) -> dict[int, int]:
+        with self.kafka.asked(Op.ADMIN, self._timeout_s):
+            self._check(topic)
+            logs = self.kafka.topics[topic].logs
+            found = {p: log.first_at(time_ms) for p, log in enumerate(logs)}
+            return {p: offset for p, offset in found.items() if offset is not None}
+
     def high_watermarks(self, topic: str) -> dict[int, int]:
         with self.kafka.asked(Op.ADMIN, self._timeout_s):
             self._check(topic)
@@ -264,7 +271,7 @@ class FakeAdmin:
 
     def delete_topic(self, name: str) -> None:
         with self.kafka.asked(Op.ADMIN, self._timeout_s):
-            self.kafka.topics.pop(name, None)
+            self.kafka.delete_topic(name)
 
     def _info(self, name: str) -> TopicInfo:
         topic = self.kafka.topics[name]

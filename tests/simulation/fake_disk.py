@@ -78,6 +78,19 @@ class Disk:
         for path in self.paths(folder):
             del self._files[path]
 
+    def copy(self) -> dict[Path, dict[bytes, bytes]]:
+        """A backup of every store as it is now."""
+        return {path: dict(_latest(file)) for path, file in self._files.items()}
+
+    def bring_back(self, path: Path, rows: dict[bytes, bytes]) -> None:
+        """A store that nobody has open holds what it held when it was copied."""
+        self._files[path] = _File(dict(rows))
+
+    def swap(self, path: Path, other: Path) -> None:
+        """Two stores that nobody has open change places."""
+        files = self._files
+        files[path], files[other] = files[other], files[path]
+
     def crash(self, folder: Path) -> None:
         """The machine of a volume crashes."""
         for path in self.paths(folder):

@@ -90,6 +90,7 @@ class FakeKafka:
 
     Attributes:
         trouble: asked before every operation; None lets it pass.
+        before: called before every operation; other processes may run meanwhile.
         current: the process that runs now; new clients belong to it.
         away_until_s: the broker answers nobody before.
     """
@@ -97,6 +98,7 @@ class FakeKafka:
     clock: VirtualTime
     rng: random.Random
     trouble: Callable[[Op], Trouble | None] = lambda _: None
+    before: Callable[[], None] = lambda: None
     current: Process | None = None
     away_until_s: float = 0.0
     topics: dict[str, FakeTopic] = field(default_factory=dict)
@@ -114,6 +116,18 @@ class FakeKafka:
         )
         self.topics[name] = topic
         return topic
+
+    def delete_topic(self, name: str) -> None:
+        """The topic is gone, and with it what groups have committed of it."""
+        self.topics.pop(name, None)
+        for place in [place for place in self.groups if place[1] == name]:
+            del self.groups[place]
+
+    def add_partition(self, name: str, start: int = 0) -> None:
+        """A topic gets one more partition; `start`: retention has deleted so many records of it."""
+        log = Log()
+        log.start = log.end = start
+        self.topics[name].logs.append(log)
 
     def log(self, topic: str, partition: int) -> Log:
         """A topic partition's log.
@@ -135,7 +149,7 @@ class FakeKafka:
         retention_s = int(topic.config.get("delete.retention.ms", "86400000")) / 1000
         for log in topic.logs:
             upto = self.rng.randint(log.start, log.end)
-            log.compact(upto, self.clock.time(), retention_s)
+            log.compact(upto, self.clock.monotonic(), retention_s)
 
     # -- transactions ------------------------------------------------------------------------
 
@@ -169,7 +183,7 @@ class FakeKafka:
         log = self.log(*place)
         if known.transaction is None:
             self._conclude_of(producer[0])
-            known.transaction = Transaction(*producer, self.clock.time(), timeout_s)
+            known.transaction = Transaction(*producer, self.clock.monotonic(), timeout_s)
         key, value, time_ms = record
         now = time_ms is None or self.topics[place[0]].append_time
         return log.append(key, value, self.clock.now_ms() if now else time_ms or 0,
@@ -234,6 +248,7 @@ class FakeKafka:
         Raises:
             KafkaUnavailable: nobody answered within `timeout_s`.
         """
+        self.before()
         self.clock.sleep(_OP_S)
         trouble = self.trouble(op)
         if op is not Op.COMMIT:
@@ -250,7 +265,7 @@ class FakeKafka:
         Raises:
             KafkaUnavailable: it stays away for longer than `timeout_s`.
         """
-        left_s = self.away_until_s - self.clock.time()
+        left_s = self.away_until_s - self.clock.monotonic()
         self.clock.sleep(min(left_s, timeout_s))
         if left_s > timeout_s:
             raise _silent(op, timeout_s)
@@ -258,7 +273,7 @@ class FakeKafka:
 
     def go_on(self) -> None:
         """What the broker does by itself: ends what is overdue, writes what is late."""
-        if self.clock.time() < self.away_until_s:
+        if self.clock.monotonic() < self.away_until_s:
             return
         for known in self._coordinated.values():
             transaction = known.transaction
@@ -267,7 +282,7 @@ class FakeKafka:
             if transaction.in_flight and self.rng.random() < _ARRIVES:
                 self._decide(transaction, Fate.COMMITTED)
                 known.transaction = None
-            elif self.clock.time() > transaction.began_s + transaction.timeout_s:
+            elif self.clock.monotonic() > transaction.began_s + transaction.timeout_s:
                 self._decide(transaction, Fate.ABORTED)
                 known.transaction = None
                 known.epoch += 1
@@ -280,7 +295,7 @@ class FakeKafka:
         """Lets every transaction's time pass and every control record be written."""
         longest = max((k.transaction.timeout_s for k in self._coordinated.values()
                        if k.transaction is not None), default=0.0)  # fmt: skip
-        self.clock.sleep(max(self.away_until_s - self.clock.time(), 0.0) + longest + 1)
+        self.clock.sleep(max(self.away_until_s - self.clock.monotonic(), 0.0) + longest + 1)
         while self._concluding or any(k.transaction for k in self._coordinated.values()):
             self.go_on()
 

@@ -88,7 +88,8 @@ class Log:
 
     def conclude(self, transaction: Transaction, timestamp_ms: int) -> None:
         """Writes the control record that ends a transaction here."""
-        self._open.pop(transaction)
+        if self._open.pop(transaction, None) is None:
+            return  # an unclean election took all it had here
         self.entries.append(Entry(self.end, None, None, timestamp_ms, transaction, control=True))
         self.end += 1
 
@@ -106,6 +107,25 @@ class Log:
         """What retention does: the log start moves."""
         self.entries = self.entries[self._at(offset) :]
         self.start = max(self.start, offset)
+
+    def delete_from(self, offset: int) -> None:
+        """What an unclean election does: the tail is gone, and its offsets are given out anew."""
+        self.entries = self.entries[: self._at(offset)]
+        self.end = offset
+        self._open = {t: first for t, first in self._open.items() if first < offset}
+
+    def first_at(self, time_ms: int) -> int | None:
+        """The first offset of a record that is at least so new."""
+        times = ((e.offset, e.timestamp_ms) for e in self.entries if not e.control)
+        return next((offset for offset, at in times if at >= time_ms), None)
+
+    def transactions(self) -> list[int]:
+        """The first offset of each committed transaction that left a record here, in order."""
+        firsts: dict[int, int] = {}
+        for entry in self.entries:
+            if entry.visible and entry.transaction is not None:
+                firsts.setdefault(id(entry.transaction), entry.offset)
+        return list(firsts.values())
 
     def compact(self, upto: int, now_s: float, delete_retention_s: float) -> None:
         """One run of the cleaner over the offsets before `upto`, at most to what is stable.

@@ -96,13 +96,13 @@ class FakeSpark:
         self._running: tuple[Executor, Coroutine | None] | None = None
         self._driver_dies = False
         self.driver = Driver()
-        injector.strike = self.strike
+        self.in_order: Callable[[list[int]], None] = rng.shuffle  # how tasks of a stage come
 
     # -- what the engine calls -----------------------------------------------------------------
 
     def executors(self, context: object) -> list[Known]:
         self._be_born()
-        self._ghosts = [(k, until) for k, until in self._ghosts if until > self._clock.time()]
+        self._ghosts = [(k, until) for k, until in self._ghosts if until > self._clock.monotonic()]
         return sorted([e.known for e in self.alive] + [k for k, _ in self._ghosts])
 
     def located(self, context: object, locations: Sequence[str]) -> Rdd:
@@ -125,7 +125,7 @@ class FakeSpark:
         self, calls: Mapping[int, Callable[[], list[Any]]], locations: Sequence[str]
     ) -> list[Any]:
         order = list(calls)
-        self._rng.shuffle(order)
+        self.in_order(order)
         answers = []
         for p in order:
             self._wake_zombies()
@@ -139,7 +139,7 @@ class FakeSpark:
         """A new driver, with new executors on the volumes that are free."""
         self.driver = Driver()
         self._driver_dies = False
-        self._births_s = [self._clock.time()] * self._count
+        self._births_s = [self._clock.monotonic()] * self._count
         self._as_driver()
 
     def strike(self, fault: Fault) -> None:
@@ -170,6 +170,11 @@ class FakeSpark:
         assert self._running is not None, "steps are reached inside a task"
         return self._running[0]
 
+    @property
+    def dead_within(self) -> bool:
+        """Whether the executor whose task runs now has been killed meanwhile."""
+        return self._running is not None and not self._running[0].alive
+
     def kill(self, executor: Executor, away_s: float | None = None) -> None:
         """A process is gone; another one takes the lowest free volume after a while."""
         executor.alive = False
@@ -183,6 +188,12 @@ class FakeSpark:
             executor.alive = False
         self.alive, self._ghosts, self._births_s = [], [], []
 
+    def doom(self) -> None:
+        """The driver and its executors die where they are."""
+        self._driver_dies = True
+        for executor in self.alive:
+            executor.alive = False
+
     def end_zombies(self) -> None:
         """Lets every stopped process go on to its end."""
         while self._zombies:
@@ -190,13 +201,13 @@ class FakeSpark:
 
     def _lose(self, executor: Executor, away_s: float | None = None) -> None:
         self.alive.remove(executor)
-        now, rng = self._clock.time(), self._rng
+        now, rng = self._clock.monotonic(), self._rng
         self._ghosts.append((executor.known, now + rng.choice((0.0, 0.0, 2.0))))
         self._births_s.append(now + (away_s or rng.choice((0.5, 4.0, 20.0))))
 
     def _be_born(self) -> None:
-        due = [b for b in self._births_s if b <= self._clock.time()]
-        self._births_s = [b for b in self._births_s if b > self._clock.time()]
+        due = [b for b in self._births_s if b <= self._clock.monotonic()]
+        self._births_s = [b for b in self._births_s if b > self._clock.monotonic()]
         for _ in due:
             held = {e.volume.ordinal for e in self.alive}
             held |= {z.executor.volume.ordinal for z in self._zombies}
@@ -219,7 +230,7 @@ class FakeSpark:
         """The executor a task should go to, or another one that is alive."""
         self._be_born()
         while not self.alive:
-            self._clock.sleep(min(self._births_s) - self._clock.time())
+            self._clock.sleep(min(self._births_s) - self._clock.monotonic())
             self._be_born()
         wanted = [e for e in self.alive if e.known.location == location]
         return wanted[0] if wanted else self._rng.choice(self.alive)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from holdfast.tasks.steps import Step
 from tests.simulation.fake_kafka import Op, Trouble
 
-__all__ = ["Fault", "Injector", "Kind", "schedule"]
+__all__ = ["FAMILIES", "GENERAL", "Family", "Fault", "Injector", "Kind", "schedule", "schedule_of"]
 
 
 class Kind(StrEnum):
@@ -28,6 +28,20 @@ class Kind(StrEnum):
     | DRIVER_LATER | after a step    | the task ends, then the driver and all executors do    |
     | KAFKA        | at a request    | one of the fake broker's troubles                      |
     | ABSENCE      | before a round  | an executor dies and is long replaced when it is back  |
+
+    Of histories of a `Family` only, all of them before a round; those after the first four
+    stop the whole job, and start it again:
+
+    | kind            | what                                                                  |
+    |-----------------|-----------------------------------------------------------------------|
+    | ADD_PARTITION   | the source topic gets one more partition                              |
+    | CLOCK           | the engine's wall clock jumps by `seconds`                            |
+    | RETENTION       | the changelog's cleaner takes tombstones at once, for a while         |
+    | RECREATE        | the source topic is deleted and made again                            |
+    | OLD_STORE       | a store of some rounds ago comes back                                 |
+    | SWAP_STORES     | the stores of two state partitions change places                      |
+    | EMPTY_CHANGELOG | one changelog partition loses everything                              |
+    | CUT_CHANGELOG   | one changelog partition loses its last transactions                   |
     """
 
     KILL = "kill"
@@ -39,6 +53,14 @@ class Kind(StrEnum):
     DRIVER_LATER = "driver-later"
     KAFKA = "kafka"
     ABSENCE = "absence"
+    ADD_PARTITION = "add-partition"
+    CLOCK = "clock"
+    RETENTION = "retention"
+    RECREATE = "recreate"
+    OLD_STORE = "old-store"
+    SWAP_STORES = "swap-stores"
+    EMPTY_CHANGELOG = "empty-changelog"
+    CUT_CHANGELOG = "cut-changelog"
 
 
 _AT_STEPS = (
@@ -50,8 +72,39 @@ _AT_COMMIT = (
     Trouble.OUTAGE,
 )  # fmt: skip
 _ANYWHERE = (Trouble.UNAVAILABLE, Trouble.OUTAGE)
+GENERAL = (*dict.fromkeys(_AT_STEPS), Kind.ABSENCE)
+"""Beside the broker's troubles, what may happen in a history of no family."""
 # State tasks are opened once per driver and after faults; the rest happens in every batch.
 _RARE = frozenset({Step.RESTORING, Step.OPENED})
+
+
+@dataclass(frozen=True)
+class Family:
+    """Histories that have something in common beside the faults that all may have.
+
+    Attributes:
+        kinds: what happens in each, one or two of them.
+        drivers: how many there are at once.
+        faults: at most, of those that all may have.
+    """
+
+    kinds: tuple[Kind, ...] = ()
+    drivers: tuple[int, ...] = (1,)
+    faults: int = 3
+
+
+_MOVES = (
+    Kind.ADD_PARTITION, Kind.CLOCK, Kind.RETENTION, Kind.OLD_STORE, Kind.SWAP_STORES,
+)  # fmt: skip
+FAMILIES = {
+    "drivers": Family(drivers=(2, 2, 3)),
+    "partitions": Family((Kind.ADD_PARTITION,), drivers=(1, 2)),
+    "topics": Family((Kind.RECREATE,)),
+    "changelogs": Family((Kind.EMPTY_CHANGELOG, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG)),
+    "stores": Family((Kind.OLD_STORE, Kind.SWAP_STORES)),
+    "clocks": Family((Kind.CLOCK, Kind.RETENTION)),
+    "everything": Family(_MOVES, drivers=(1, 2, 3)),
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +115,7 @@ class Fault:
         at: name of the step, value of the request, or "round".
         nth: at its n-th visit, from 1, or at the next one after that.
         trouble: the broker's, of KAFKA faults.
-        seconds: of an outage or an absence.
+        seconds: of an outage, an absence, or a jump of the clock.
     """
 
     kind: Kind
@@ -81,6 +134,31 @@ def schedule(rng: random.Random, rounds: int, partitions: int) -> tuple[Fault, .
     """Faults of one history; one in eight histories has none."""
     count = rng.choice((0, 1, 2, 3, 4, 5, 6, 8))
     return tuple(_fault(rng, rounds, partitions) for _ in range(count))
+
+
+def schedule_of(
+    family: Family, rng: random.Random, rounds: int, partitions: int
+) -> tuple[Fault, ...]:
+    """Faults of one history of a family."""
+    some = [_fault(rng, rounds, partitions) for _ in range(rng.randint(0, family.faults))]
+    moves = [_move(rng, rng.choice(family.kinds), rounds) for _ in range(rng.randint(1, 2))
+             if family.kinds]  # fmt: skip
+    return (*_absences(rng, moves), *moves, *some)
+
+
+def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:
+    jump_s = rng.choice((-1, 1)) * rng.choice((30, 300, 86_400))
+    return Fault(
+        kind, "round", rng.randint(2, rounds), seconds=jump_s if kind is Kind.CLOCK else 0.0
+    )
+
+
+def _absences(rng: random.Random, moves: Sequence[Fault]) -> list[Fault]:
+    """What clocks and retention decide is about stores that are away."""
+    about = [m for m in moves if m.kind in {Kind.CLOCK, Kind.RETENTION}]
+    return [
+        Fault(Kind.ABSENCE, "round", max(m.nth - 1, 1), seconds=rng.uniform(30, 200)) for m in about
+    ]
 
 
 def _fault(rng: random.Random, rounds: int, partitions: int) -> Fault:
@@ -134,16 +212,23 @@ class Injector:
         """The fault, if one is due at this request."""
         return self._due(op)
 
-    def round(self) -> Fault | None:
-        """The fault, if one is due before this round of input."""
-        return self._due("round")
+    def round(self, number: int) -> Fault | None:
+        """The next fault that is due before this round of input."""
+        return self._found("round", number) if self.armed else None
+
+    def missed(self, fault: Fault) -> None:
+        """There was nothing that it could have done something to."""
+        self.hits[fault.at, str(fault.kind)] -= 1
 
     def _due(self, at: str) -> Fault | None:
         if not self.armed:
             return None
         self.visits[at] += 1
+        return self._found(at, self.visits[at])
+
+    def _found(self, at: str, now: int) -> Fault | None:
         for fault in self._pending:
-            if fault.at == at and fault.nth <= self.visits[at]:
+            if fault.at == at and fault.nth <= now:
                 self._pending.remove(fault)
                 self.hits[at, str(fault.trouble or fault.kind)] += 1
                 return fault

@@ -25,12 +25,16 @@ from tests.simulation.fake_clients import clients
 from tests.simulation.fake_disk import Disk, FakeStore
 from tests.simulation.fake_kafka import FakeKafka
 from tests.simulation.fake_spark import FakeSpark
+from tests.simulation.sides import Current
 
 __all__ = ["install"]
 
 Observer = Callable[[Step, str, int], None]
 
-_LAYERS = ("holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.chaos")
+_LAYERS = (
+    "holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.chaos", "holdfast.ingest",
+    "holdfast.transport.shared",
+)  # fmt: skip
 # It holds no data between calls, but a connection that takes longer to make than a batch to run.
 _processor = cache(processor_of)
 atexit.register(_processor.cache_clear)
@@ -38,7 +42,7 @@ atexit.register(_processor.cache_clear)
 
 def install(
     patch: pytest.MonkeyPatch, clock: VirtualTime, kafka: FakeKafka, disk: Disk,
-    spark: FakeSpark, observer: Observer,
+    spark: FakeSpark | Current, observer: Observer,
 ) -> None:  # fmt: skip
     """Everything below the engine is fake from here on, until `patch` is undone."""
     bound = clients(kafka)

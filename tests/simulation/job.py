@@ -1,14 +1,15 @@
 """A driver in miniature: the real `QueryRun` on the fake Spark, one query, one life.
 
-Spark's streaming query is the loop in `advance`: it takes what is there up to some offset, and
-starts again from the commit markers after an error, as `runtime.keep_going` has it.
+The stream of batches is the loop in `advance`: the engine's planner says where each ends, and a
+stream that failed starts again from the commit markers, as `runtime.keep_going` has it.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -16,16 +17,18 @@ import pytest
 from pyspark.sql import DataFrame
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
-from holdfast.errors import Retriable
+from holdfast.errors import DataLoss, Retriable
+from holdfast.ingest import planner
 from holdfast.ingest.ranges import KafkaRange
-from holdfast.runtime import inputs, micro_batch, packed_batch
+from holdfast.ingest.source import KafkaBatch
+from holdfast.runtime import inputs, micro_batch, packed_batch, query_run
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.topics import ensure_topics
 from holdfast.tasks.packing import addressed, packs
-from holdfast.tasks.plan import Batch
-from holdfast.types.ids import OffsetRange
+from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Query
 from tests.simulation.clock import VirtualTime
@@ -35,11 +38,21 @@ from tests.simulation.fake_spark import Rdd
 from tests.simulation.pairs import pair_rows
 from tests.simulation.statements import decode, partials, projected
 
-__all__ = ["APPLICATION", "Job", "install_frames", "pack", "settings_of"]
+__all__ = [
+    "APPLICATION",
+    "DELETE_RETENTION_MS",
+    "Cut",
+    "Job",
+    "install_frames",
+    "pack",
+    "settings_of",
+]
+
+Cut = Callable[[Mapping[Place, int], Mapping[Place, tuple[int, int]]], dict[Place, int]]
+"""Where a batch has to end at the latest, of its begin and the bounds of its topics."""
 
 APPLICATION = "app"
 _PAUSE_S = 1.0
-_BATCH_MAX = 12  # offsets of one topic partition
 _ATTEMPTS = 60  # errors in a row that are retried; more is a job that hangs
 DELETE_RETENTION_MS = 60_000
 
@@ -54,9 +67,11 @@ class Frame:
         self.sparkContext = None
 
     def records(self, partition: int, *, tombstones: bool = False) -> list[Any]:
-        start, end = self.source.starts()[partition], self.source.ends()[partition]
-        entries = self.kafka.log(self.source.topic, partition).visible(start, end, 1 << 30)
-        return decode(partition, entries, tombstones=tombstones)
+        start, end = self.source.starts().get(partition, 0), self.source.ends()[partition]
+        log = self.kafka.log(self.source.topic, partition)
+        if start < end and (0 < start < log.start or end > log.stable_end):
+            raise DataLoss(f"{self.source.topic}-{partition}: no offsets {start} to {end}.")
+        return decode(partition, log.visible(start, end, 1 << 30), tombstones=tombstones)
 
     def by_topic(self) -> dict[str, list[Any]]:
         """All records of every source topic, tombstones as well: they move time on."""
@@ -107,8 +122,23 @@ def pack(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(inputs, "packs", lambda query: not query.inputs and packs(query))
 
 
-def install_frames(patch: Any, kafka: FakeKafka) -> None:
-    """What Spark SQL or executors would read; no batch is packed but after `pack`."""
+def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None:
+    """What Spark SQL or executors would read; no batch is packed but after `pack`.
+
+    Args:
+        cut: makes batches smaller than the planner would.
+    """
+
+    class Cutting(planner.Planner):
+        def end(
+            self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
+        ) -> dict[Place, int]:
+            if cut is not None:
+                target = cut(begin, planner.bounds_of(self._options))
+            return super().end(begin, target)
+
+    patch.setattr(query_run, "Planner", Cutting)
+    patch.setattr(query_run, "PlannedStream", _ByHand)
     patch.setattr(inputs, "packs", lambda query: False)
     for module in (micro_batch, packed_batch):
         patch.setattr(module, "AT_ONCE", 1)
@@ -134,11 +164,42 @@ def settings_of(rng: random.Random, partitions: int, executors: int) -> Settings
     )
 
 
+@dataclass
+class _ByHand:
+    """`PlannedStream` without a thread."""
+
+    name: str
+    plan: Callable[[], OffsetRange | None]
+    work: Callable[[OffsetRange, Callable[[], bool]], None]
+    interval_s: float
+
+    def take(self, unwanted: Callable[[], bool]) -> bool:
+        """One batch; false when there is nothing to read."""
+        source = self.plan()
+        if source is not None:
+            self.work(source, unwanted)
+        return source is not None
+
+    def error(self) -> None:
+        """Errors are raised where the batch is taken."""
+
+    def stop(self) -> None:
+        """Nothing goes on by itself."""
+
+
 class _Run(QueryRun):
     kafka: FakeKafka
 
+    def _of_spark(self) -> Any:
+        return self._planned()
+
     def _bounded(self, source: OffsetRange) -> DataFrame:
+        KafkaBatch(self._inputs.options(source.start_places(), source.end_places())).partitions()
         return cast("DataFrame", Frame(self.kafka, source))
+
+    def _reports(self, frame: DataFrame | None, batch: Batch, *facts: Any) -> list[TaskReport]:
+        found = frame or cast("DataFrame", Frame(self.kafka, batch.source))
+        return super()._reports(found, batch, *facts)
 
 
 class Job:
@@ -146,10 +207,9 @@ class Job:
 
     def __init__(
         self, settings: Settings, query: Query, kafka: FakeKafka, admin: FakeAdmin,
-        clock: VirtualTime, rng: random.Random,
+        clock: VirtualTime,
     ) -> None:  # fmt: skip
-        self._kafka, self._admin = kafka, admin
-        self._clock, self._rng = clock, rng
+        self._clock = clock
         frames = cast("Any", Frame(kafka, OffsetRange.of(query.source.topic, {}, {})))
         any_admin = cast("Any", admin)
         services = Services(
@@ -185,6 +245,7 @@ class Job:
         try:
             if not self._prepared:
                 self.run.prepare()
+                self.run.stream()
                 self._prepared = True
             more = self._batch()
         except Retriable:
@@ -199,10 +260,12 @@ class Job:
 
     def pause(self) -> None:
         """Told to hold: a batch that Spark had planned by then is passed over."""
+        stream = self.run.streaming
         assert self.run.hold(), "a batch is in hand"
         before = self.run.batch_id, dict(self.run.done)
         with suppress(Retriable):
-            self._batch()
+            if stream is not None:
+                cast("_ByHand", stream).take(lambda: self.run.held)
         assert before == (self.run.batch_id, self.run.done)
 
     def resume(self) -> None:
@@ -212,18 +275,5 @@ class Job:
 
     def _batch(self) -> bool:
         """One micro-batch; false when there is nothing to read."""
-        topics, done = self.run.source_topics, self.run.done
-        bounds = {(t, p): found for t in topics for p, found in self._admin.bounds(t).items()}
-        start = {place: done.get(place, low) for place, (low, _) in bounds.items()}
-        end = {place: self._upto(start[place], high) for place, (_, high) in bounds.items()}
-        if end == start:
-            return not self.run.show_progress()
-        source = OffsetRange.over(topics, start, end)
-        frame = cast("DataFrame", Frame(self._kafka, source))
-        self.run._guarded(frame, Batch(self.run.batch_id, source), lambda: self.run.held)
-        return True
-
-    def _upto(self, start: int, high: int) -> int:
-        # Often all there is, so that whole rounds are batches, too.
-        wanted = start + self._rng.randint(1, _BATCH_MAX)
-        return high if self._rng.random() < 0.5 else max(start, min(high, wanted))
+        stream = cast("_ByHand", self.run.streaming)
+        return stream.take(lambda: self.run.held) or not self.run.show_progress()

@@ -44,7 +44,8 @@ def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
     """The oracle's verdict; its clients must be the fake ones by now."""
 
     def stores() -> dict[tuple[str, int], StoreDigest]:
-        return {(topology.queries[0].id, p): _digest(t, p) for p, t in _owners(executors).items()}
+        owners = _owners(executors).items()
+        return {(task._plan.query.id, p): _digest(task, p) for p, task in owners}
 
     oracle = Oracle(
         APPLICATION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,20 @@ import pyarrow as pa
 
 from holdfast.sql.plan import compile_text
 from holdfast.tasks.processors.aggregate import AggregateProcessor
-from holdfast.tasks.processors.aggregate_state import WINDOW, partial_columns
+from holdfast.tasks.processors.aggregate_state import WINDOW, by_record, partial_columns
 from holdfast.tasks.processors.base import KEY
 from holdfast.tasks.projected import stream_schema
 from holdfast.transport.partitioner import state_partition
-from holdfast.types.topology import AggregateStep, ProjectStep, Query, Topology
+from holdfast.types.topology import (
+    OFFSET,
+    PARTITION,
+    SEQUENCE,
+    TIMESTAMP,
+    AggregateStep,
+    ProjectStep,
+    Query,
+    Topology,
+)
 from tests.simulation.fake_log import Entry
 
 __all__ = ["HASH_OF_NULL", "STATEMENTS", "Record", "decode", "partials", "projected", "topology"]
@@ -36,6 +45,19 @@ STATEMENTS = {
     # Some of its records come after their window has closed; how many, the judge has to find out.
     "late": f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s {_WINDOW} GROUP BY k EMIT CHANGES;",
     "filter": "CREATE STREAM t AS SELECT k, v FROM s WHERE v > 0 EMIT CHANGES;",
+}
+
+
+# Of the straight query and of the chain the same is expected, whatever drops or keeps it.
+_KEPT = "WINDOW TUMBLING (SIZE 10 SECONDS, RETENTION 60 SECONDS, GRACE PERIOD 10 SECONDS)"
+WINDOWED = {
+    "straight": f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s {_KEPT} GROUP BY k "
+    "EMIT CHANGES;",
+    "chain": "CREATE STREAM good AS SELECT k, v FROM s WHERE v > 0 EMIT CHANGES; "
+    f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM good {_KEPT} GROUP BY k EMIT CHANGES;",
+    "final": f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s {_KEPT} GROUP BY k EMIT FINAL;",
+    "final-chain": "CREATE STREAM good AS SELECT k, v FROM s WHERE v > 0 EMIT CHANGES; "
+    f"CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM good {_KEPT} GROUP BY k EMIT FINAL;",
 }
 
 
@@ -62,9 +84,9 @@ _CACHE: dict[str, Topology] = {}
 
 
 def topology(name: str) -> Topology:
-    """What a statement of `STATEMENTS` means."""
+    """What a statement of `STATEMENTS` or `WINDOWED` means."""
     if name not in _CACHE:
-        _CACHE[name] = compile_text(_SOURCE + STATEMENTS[name])
+        _CACHE[name] = compile_text(_SOURCE + {**STATEMENTS, **WINDOWED}[name])
     return _CACHE[name]
 
 
@@ -81,7 +103,9 @@ def decode(partition: int, entries: Iterable[Entry], *, tombstones: bool = False
             fields = json.loads(entry.value or b"")
         except ValueError:
             continue
-        records.append(Record(partition, entry.offset, key, fields["v"], fields["ts"]))
+        fields = {name.lower(): value for name, value in fields.items()}
+        time_ms = fields.get("ts", entry.timestamp_ms)
+        records.append(Record(partition, entry.offset, key, fields["v"], time_ms))
     return records
 
 
@@ -120,8 +144,30 @@ def partials(query: Query, records: Iterable[Record], partitions: int) -> list[l
         size = step.window.size_ms if step.window is not None else 1 << 60
         start = record.time_ms - record.time_ms % size
         shares[at].setdefault((key, start), []).append(record)
+    if by_record(step):
+        return [_by_record(query, share) for share in shares]
     schema = AggregateProcessor(query).schema
     return [[_encoded(_columns(step, share), schema)] if share else [] for share in shares]
+
+
+def _by_record(
+    query: Query, groups: Mapping[tuple[bytes | None, int], list[Record]]
+) -> list[bytes]:
+    """A row for each record, in the order of the log."""
+    step = query.step
+    assert isinstance(step, AggregateStep)
+    rows = [(key, start, r) for (key, start), records in groups.items() for r in records]
+    rows.sort(key=lambda row: (row[2].partition, row[2].offset))
+    if not rows:
+        return []
+    columns: dict[str, list[Any]] = {
+        KEY: [key for key, _, _ in rows], WINDOW: [start for _, start, _ in rows],
+        PARTITION: [r.partition for _, _, r in rows], OFFSET: [r.offset for _, _, r in rows],
+        TIMESTAMP: [r.time_ms for _, _, r in rows], SEQUENCE: [None] * len(rows),
+    }  # fmt: skip
+    for column in partial_columns(step):
+        columns[column.name] = [_PARTIALS[column.spark]([r]) for _, _, r in rows]
+    return [_encoded(columns, AggregateProcessor(query).schema)]
 
 
 def _columns(

@@ -1,14 +1,14 @@
 """Seeded histories of the whole engine without Spark and broker processes, judged by the oracle.
 
-SIMULATION_SEEDS=5000   as many seeds (default 250), from SIMULATION_FIRST (default 0) on
-SIMULATION_SEED=7       this one only; SIMULATION_FAULTS=0,2 and SIMULATION_ROUNDS=3 make it
-                        the part of it that a failure was shrunk to
+SIMULATION_SEEDS=5000   as many seeds (default 250), from SIMULATION_FIRST (default 0) on: half of
+                        them are histories of families, the other half general ones
+SIMULATION_SEED=7       this one only; SIMULATION_FAMILY says of which family, SIMULATION_FAULTS=0,2
+                        and SIMULATION_ROUNDS=3 make it the part of it that a failure was shrunk to
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,18 +18,17 @@ from typing import Any
 import pytest
 
 from holdfast.runtime import packed_batch
-from holdfast.tasks.steps import Step
-from tests.simulation.faults import Kind
+from tests.simulation.faults import FAMILIES, GENERAL
 from tests.simulation.job import pack
 from tests.simulation.pairs import PAIRS
 from tests.simulation.shrink import part_of, shrunk
-from tests.simulation.summary import SUMMARY
-from tests.simulation.world import History, Outcome, history_of, simulate
+from tests.simulation.summary import Tally, show
+from tests.simulation.world import History, history_of, simulate
 
 _SEEDS = 250
 _MOVED = (75, 587)  # histories of a join where a record without value or key moves time on
-_CRASHES_MIN = 10  # after each step, in so many seeds
-_KINDS_MIN = 10
+_CRASHES_MIN = 4  # after each step, in half as many seeds
+_KINDS_MIN = 4
 _SHOWN_MAX = 3  # failing seeds; shrinking takes a while
 
 
@@ -40,43 +39,8 @@ def _number(name: str, default: int) -> int:
 def _asked_for(seed: int) -> History:
     kept, rounds = os.environ.get("SIMULATION_FAULTS"), os.environ.get("SIMULATION_ROUNDS")
     faults = None if kept is None else [int(f) for f in kept.split(",") if f != "none"]
-    return part_of(seed, faults, None if rounds is None else int(rounds))
-
-
-class _Tally:
-    """What many runs visited and hit."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self.seeds = 0
-        self._visits: Counter[str] = Counter()
-        self._hits: Counter[tuple[str, str]] = Counter()
-
-    def add(self, outcome: Outcome) -> None:
-        self.seeds += 1
-        self._visits += outcome.visits
-        self._hits += outcome.hits
-
-    def crashes(self) -> dict[str, int]:
-        """Faults right after each step."""
-        return {s.name: sum(n for (at, _), n in self._hits.items() if at == s.name) for s in Step}
-
-    def kinds(self) -> Counter[str]:
-        found: Counter[str] = Counter()
-        for (_, what), times in self._hits.items():
-            found[what] += times
-        return found
-
-    def __str__(self) -> str:
-        steps = sum(self._visits[s.name] for s in Step)
-        crashes, kinds = self.crashes(), self.kinds()
-        each = ", ".join(f"{name} {times}" for name, times in crashes.items())
-        others = sum(n for (at, _), n in self._hits.items() if at not in crashes)
-        return (
-            f"simulation: {self.seeds} seeds, {steps} steps; faults right after a step: "
-            f"{sum(crashes.values())} ({each}); elsewhere: {others - kinds['Fenced']}; "
-            f"zombies fenced: {kinds['Fenced']}; {time.monotonic() - self._began:.0f} s"
-        )
+    family = os.environ.get("SIMULATION_FAMILY", "")
+    return part_of(seed, faults, None if rounds is None else int(rounds), family)
 
 
 @pytest.mark.timeout(300 + _number("SEEDS", _SEEDS))
@@ -84,41 +48,79 @@ def test_every_history_ends_with_a_valid_verdict(request: pytest.FixtureRequest)
     if "SIMULATION_SEED" in os.environ:
         assert simulate(_asked_for(_number("SEED", 0))).failure == ""
         return
-    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS)
-    tally, failed = _Tally(), []
+    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 2
+    tally, failed = Tally(), []
     for seed in range(first, first + seeds):
         outcome = simulate(history_of(seed))
         tally.add(outcome)
         if outcome.failure:
             failed.append(seed)
-    request.config.stash[SUMMARY] = str(tally)
+    show(request.config, tally)
     told = [f"seed {seed}: {shrunk(seed)}" for seed in failed[:_SHOWN_MAX]]
     assert not failed, f"{len(failed)} seeds fail: {failed}\n" + "\n".join(told)
-    if seeds >= _SEEDS:
+    if seeds >= _SEEDS // 2:
         assert min(tally.crashes().values()) >= _CRASHES_MIN, tally
         kinds = tally.kinds()
-        assert all(kinds[kind] >= _KINDS_MIN for kind in Kind if kind is not Kind.KAFKA), kinds
+        assert all(kinds[kind] >= _KINDS_MIN for kind in GENERAL), kinds
         assert kinds["Fenced"] >= _KINDS_MIN, tally
+
+
+_UNMENDED = {
+    "drivers": "partitions that are not one batch behind are refused",
+    "topics": "an offset does not say of which topic it is",
+    "changelogs": "a partition without a commit marker is passed over",
+    "stores": "a store does not say whose it is",
+}
+
+
+def _marked(name: str) -> object:
+    reason = _UNMENDED.get(name)
+    marks = pytest.mark.xfail(strict=True, reason=reason) if reason else ()
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.timeout(300 + _number("SEEDS", _SEEDS))
+@pytest.mark.parametrize("name", [_marked(name) for name in FAMILIES])
+def test_every_history_of_a_family_ends_as_it_has_to(
+    request: pytest.FixtureRequest, name: str
+) -> None:
+    """Several drivers at once, topics that change, markers that are lost, clocks that jump."""
+    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 2 // len(FAMILIES)
+    tally, failed = Tally(), []
+    for seed in range(first, first + seeds):
+        outcome = simulate(history_of(seed, name))
+        tally.add(outcome)
+        if outcome.failure:
+            failed.append(seed)
+    show(request.config, tally.of_family(name))
+    told = [f"seed {seed}: {shrunk(seed, family=name)}" for seed in failed[:1]]
+    assert not failed, f"{len(failed)} of {seeds} seeds fail: {failed}\n" + "\n".join(told)
+    if seeds >= _SEEDS // 2 // len(FAMILIES):
+        kinds = tally.kinds()
+        assert tally.steps > 0, "nothing was done"
+        assert all(kinds[kind] > 0 for kind in FAMILIES[name].kinds), tally.of_family(name)
+        several = max(FAMILIES[name].drivers) > 1
+        assert not several or min(tally.turns["switches"], tally.turns["stalls"]) > 0, tally.turns
 
 
 def test_every_history_of_a_join_ends_with_a_valid_verdict() -> None:
     """Its batches and its commit markers are of two topics."""
-    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 4
-    tally, failed = _Tally(), {}
+    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 8
+    tally, failed = Tally(), {}
     for seed in (*range(first, first + seeds), *_MOVED):
         outcome = simulate(replace(history_of(seed), statement=PAIRS))
         tally.add(outcome)
         if outcome.failure:
             failed[seed] = outcome.failure
     assert not failed, failed
-    if seeds >= _SEEDS // 4:
-        assert min(tally.crashes().values()) >= 2, tally
+    if seeds >= _SEEDS // 8:
+        assert min(tally.crashes().values()) >= 1, tally
 
 
 def test_every_history_of_packed_batches_ends_with_a_valid_verdict() -> None:
     """A task has all state partitions of an executor, and a retry what was read before."""
-    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 2
-    tally, failed, seen = _Tally(), {}, Counter[str]()
+    first, seeds = _number("FIRST", 0), _number("SEEDS", _SEEDS) // 4
+    tally, failed, seen = Tally(), {}, Counter[str]()
 
     def packed(patch: pytest.MonkeyPatch) -> None:
         pack(patch)
@@ -132,7 +134,7 @@ def test_every_history_of_packed_batches_ends_with_a_valid_verdict() -> None:
         if outcome.failure:
             failed[seed] = outcome.failure
     assert not failed, failed
-    if seeds >= _SEEDS // 2:
+    if seeds >= _SEEDS // 4:
         assert min(tally.crashes().values()) >= _CRASHES_MIN // 2, tally
         assert seen["on_owners"] > seen["_cut"] > seeds, seen
 

@@ -1,0 +1,175 @@
+"""What befalls a simulated job from outside: its topics, its stores on disk, its clock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from holdfast.types.ids import changelog_topic, progress_topic
+from holdfast.types.topology import Query
+from tests.simulation.clock import VirtualTime
+from tests.simulation.fake_disk import Disk
+from tests.simulation.fake_kafka import FakeKafka
+from tests.simulation.fake_log import Log
+from tests.simulation.faults import Fault, Kind
+from tests.simulation.job import APPLICATION
+
+__all__ = ["STOPPING", "Moves"]
+
+STOPPING = frozenset({Kind.OLD_STORE, Kind.SWAP_STORES, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG})
+"""Happens while no process of the job is alive."""
+
+_SOON_S = 1.0
+
+
+@dataclass
+class Moves:
+    """Owns what has been done to one job.
+
+    Attributes:
+        copies: of all stores, one of each round.
+        former: the records of a source topic that was deleted, by topic.
+        headless: whether a changelog partition has lost its first records, and no offset: it does
+            not look like a new one.
+    """
+
+    kafka: FakeKafka
+    disk: Disk
+    clock: VirtualTime
+    query: Query
+    rng: random.Random
+    copies: list[dict[Path, dict[bytes, bytes]]] = field(default_factory=list)
+    former: dict[str, list[Log]] = field(default_factory=dict)
+    headless: bool = False
+
+    def make(self, fault: Fault) -> bool:
+        """Does it; false when there is nothing to do it to."""
+        by_kind: Mapping[Kind, Callable[[], bool]] = {
+            Kind.ADD_PARTITION: lambda: self.add_partition(self.rng.choice((0, 0, 5))),
+            Kind.CLOCK: lambda: self._jump(fault.seconds),
+            Kind.RETENTION: self.take_tombstones,
+            Kind.RECREATE: self.recreate,
+            Kind.OLD_STORE: self._bring_back,
+            Kind.SWAP_STORES: self._swap,
+            Kind.EMPTY_CHANGELOG: lambda: self._lose(self._empty),
+            Kind.CUT_CHANGELOG: lambda: self._lose(self._cut),
+        }
+        return by_kind[fault.kind]()
+
+    # -- source topics -----------------------------------------------------------------------
+
+    def add_partition(self, start: int = 0) -> bool:
+        """The first source topic gets one more; `start`: its first records are gone already."""
+        self.kafka.add_partition(self.query.source.topic, start)
+        return True
+
+    def recreate(self) -> bool:
+        """The first source topic is deleted and made again, of the same name and size."""
+        name = self.query.source.topic
+        before = self.kafka.topics[name].logs
+        known = self.former.get(name, [Log() for _ in before])
+        self.former[name] = [_joined(old, new) for old, new in zip(known, before, strict=True)]
+        self.kafka.delete_topic(name)
+        self.kafka.make_topic(name, len(before), {})
+        return any(log.end for log in before)
+
+    def as_one(self) -> None:
+        """Puts what was deleted back before what came after it: that is what was to be counted."""
+        for name, former in self.former.items():
+            topic = self.kafka.topics[name]
+            topic.logs = [_joined(old, new) for old, new in zip(former, topic.logs, strict=True)]
+            for (_, of), offsets in self.kafka.groups.items():
+                if of == name:
+                    offsets.update({p: o + former[p].end for p, o in offsets.items()})
+        self.former = {}
+
+    # -- changelog ---------------------------------------------------------------------------
+
+    def empty(self, partition: int) -> None:
+        """One changelog partition is as if it had just been made."""
+        self.kafka.topics[self.changelog].logs[partition] = Log()
+
+    @property
+    def changelog(self) -> str:
+        """The topic of its commit markers."""
+        name = changelog_topic if self.query.stateful else progress_topic
+        return name(APPLICATION, self.query.id)
+
+    def take_tombstones(self) -> bool:
+        """An operator lowers delete.retention.ms, lets the cleaner run, and raises it again."""
+        topic = self.kafka.topics.get(self.changelog)
+        if topic is None:
+            return False
+        kept = topic.config
+        topic.config = {**kept, "delete.retention.ms": str(int(_SOON_S * 1000))}
+        for _ in range(2):
+            self.clean()
+            self.clock.sleep(2 * _SOON_S)
+        topic.config = kept
+        return True
+
+    def clean(self) -> None:
+        """The cleaner takes what it may from the whole of the changelog."""
+        topic = self.kafka.topics[self.changelog]
+        kept_s = int(topic.config["delete.retention.ms"]) / 1000
+        for log in topic.logs:
+            log.compact(log.end, self.clock.monotonic(), kept_s)
+
+    def _lose(self, how: Callable[[Log], Log | None]) -> bool:
+        logs = self.kafka.topics[self.changelog].logs if self.changelog in self.kafka.topics else []
+        held = [p for p, log in enumerate(logs) if log.transactions()]
+        if len(held) < 2:  # all of one partition is another matter: nothing shows what was lost
+            return False
+        partition = self.rng.choice(held)
+        left = how(logs[partition])
+        if left is not None:
+            logs[partition] = left
+        if self.rng.random() < 0.5:
+            for path in [p for p in self.disk.paths(Path()) if p.name == str(partition)]:
+                self.disk.delete(path)
+        return True
+
+    def _empty(self, log: Log) -> Log | None:
+        if self.rng.random() < 0.5:
+            return Log()
+        log.delete_before(log.end)
+        self.headless = True
+        return None
+
+    def _cut(self, log: Log) -> Log | None:
+        *kept, last = log.transactions()
+        lost = self.rng.randint(0, min(2, len(kept)))
+        log.delete_from([*kept, last][-1 - lost])
+        return None
+
+    # -- stores ------------------------------------------------------------------------------
+
+    def _bring_back(self) -> bool:
+        old = [(path, rows) for copy in self.copies for path, rows in copy.items()]
+        if not old:
+            return False
+        self.disk.bring_back(*self.rng.choice(old))
+        return True
+
+    def _swap(self) -> bool:
+        paths = self.disk.paths(Path())
+        pairs = [(a, b) for a in paths for b in paths if a.name < b.name]
+        if not pairs:
+            return False
+        self.disk.swap(*self.rng.choice(pairs))
+        return True
+
+    def _jump(self, seconds: float) -> bool:
+        self.clock.jump(seconds)
+        return True
+
+
+def _joined(first: Log, then: Log) -> Log:
+    """One log with the records of both."""
+    found = Log()
+    found.entries = [*first.entries]
+    found.entries += [replace(e, offset=e.offset + first.end) for e in then.entries]
+    found.start, found.end = first.start, first.end + then.end
+    return found
