@@ -73,8 +73,9 @@ def _what_is_broken(
     return {
         "components": _some_of(
             "Components",
-            ["driver", "executor", "server", "broker", "scheduler"],
-            "Parts that are hit; servers are the query servers. Empty: all that can be. On "
+            ["driver", "executor", "server", "broker", "scheduler", "topic"],
+            "Parts that are hit; servers are the query servers. Empty: all that can be, but for "
+            "topics, whose partitions are not taken back. On "
             "Kubernetes also any other value of the label app.kubernetes.io/component of the "
             "job's pods, or holdfast/chaos-target of the platform's.",
             others=True,
@@ -82,7 +83,8 @@ def _what_is_broken(
         "faults": _some_of(
             "Faults",
             ["delete", "delete-now", "kill", "pause",
-             "lose-volume", "cut-off", "disk-full", "slow"],
+             "lose-volume", "cut-off", "disk-full", "slow",
+             "second-driver", "old-volume", "swap-volumes", "add-partition"],
             "What is done to them. Empty: all that can be done here.",
         ),
         "moments": _some_of(

@@ -13,6 +13,7 @@ __all__ = [
     "EXECUTOR",
     "SCHEDULER",
     "SERVER",
+    "TOPIC",
     "Fault",
     "Injection",
     "Moment",
@@ -20,6 +21,7 @@ __all__ = [
 
 DRIVER, EXECUTOR, BROKER, SCHEDULER = "driver", "executor", "broker", "scheduler"
 SERVER = "server"  # a query server
+TOPIC = "topic"  # an input topic of the job
 """Components every target knows; on Kubernetes any other label value is a component as well."""
 
 
@@ -38,6 +40,17 @@ class Fault(StrEnum):
     | CUT_OFF     | Kafka cannot be reached for some time      | the broker is stopped (SIGSTOP)  |
     | DISK_FULL   | writes to the state volume fail            | the same                         |
     | SLOW        | stopped and let go several times a second  | the same                         |
+
+    Some are done to what the job keeps or reads, and to no process alone; but for ADD_PARTITION
+    they are local only:
+
+    | fault         | what is done                                                                 |
+    |---------------|------------------------------------------------------------------------------|
+    | SECOND_DRIVER | a second driver of the same job runs beside the first for some time          |
+    | OLD_VOLUME    | SIGKILL, its stores copied aside; when the job has gone on SIGKILL again,    |
+    |               | and the old stores put back                                                  |
+    | SWAP_VOLUMES  | SIGKILL, and the stores of two state partitions of one query swapped         |
+    | ADD_PARTITION | a source topic gets one more partition, which the load then writes to        |
     """
 
     DELETE = "delete"
@@ -48,16 +61,26 @@ class Fault(StrEnum):
     CUT_OFF = "cut-off"
     DISK_FULL = "disk-full"
     SLOW = "slow"
+    SECOND_DRIVER = "second-driver"
+    OLD_VOLUME = "old-volume"
+    SWAP_VOLUMES = "swap-volumes"
+    ADD_PARTITION = "add-partition"
 
     @property
     def lasts(self) -> bool:
         """Whether it must be taken back after a while (its `duration_s`)."""
-        return self in {Fault.PAUSE, Fault.CUT_OFF, Fault.DISK_FULL, Fault.SLOW}
+        return self in _LASTING
 
     @property
     def kills(self) -> bool:
         """Whether a process ends at once, without a chance to tidy up."""
-        return self in {Fault.DELETE_NOW, Fault.KILL, Fault.LOSE_VOLUME}
+        return self in _KILLING
+
+
+_LASTING = frozenset({Fault.PAUSE, Fault.CUT_OFF, Fault.DISK_FULL, Fault.SLOW, Fault.SECOND_DRIVER})
+_KILLING = frozenset(
+    {Fault.DELETE_NOW, Fault.KILL, Fault.LOSE_VOLUME, Fault.OLD_VOLUME, Fault.SWAP_VOLUMES}
+)
 
 
 class Moment(StrEnum):

@@ -208,7 +208,7 @@ class Nemesis:
                 did.append(self._target.strike(victim, injection.fault))
             if injection.fault is Fault.DELETE and held is not None:
                 self._release(held.order)  # it ends in good order only when its batch can
-            landing = self._landing(victims, injection)
+            landing = self._landing(state, victims, injection)
         except HoldfastError as error:
             landing, again = Landing(False, error.fact), isinstance(error, Retriable) and not did
         if not again:
@@ -246,13 +246,15 @@ class Nemesis:
             self._heal_due(state, time.monotonic())
             time.sleep(_POLL_S)
 
-    def _landing(self, victims: Sequence[Victim], injection: Injection) -> Landing:
+    def _landing(self, state: _Group, victims: Sequence[Victim], injection: Injection) -> Landing:
+        """Looks until the fault shows; what may keep it from that is taken back in its time."""
         deadline = time.monotonic() + self._patience.landed
         while True:
             found = [self._target.landed(v, injection.fault) for v in victims]
             landed = all(f.landed for f in found)
             if landed or time.monotonic() >= deadline:
                 return Landing(landed, "; ".join(f.evidence for f in found))
+            self._heal_due(state, time.monotonic())
             time.sleep(_POLL_S / 4)
 
     # -- taking back -------------------------------------------------------------------------

@@ -23,6 +23,8 @@ __all__ = ["Asked", "Combination", "combinations", "follows", "groups", "most_in
 
 _WITHIN = frozenset({DRIVER, EXECUTOR, BROKER})  # what takes part in a commit
 _TOGETHER = frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW})
+# What takes its victims and the job through several steps of its own.
+_UNAIMED = frozenset({Fault.SLOW, Fault.OLD_VOLUME, Fault.SWAP_VOLUMES})
 _LEAST_S = 2.0  # no fault takes less, with the wait before it and the recovery after it
 _FOLLOWING = frozenset({Moment.RECOVERY, Moment.OPENED, Moment.RESTORING})
 
@@ -137,9 +139,12 @@ def _endless(chance: random.Random, all_of_them: Sequence[Combination]) -> Itera
 
 
 def _sensible(component: str, fault: Fault, moment: Moment, *, aimed: bool) -> bool:
+    if moment is Moment.RECOVERY:
+        # It waits until the job commits, which what is not yet taken back may keep it from.
+        return fault is not Fault.OLD_VOLUME
     if moment.step is None:
         return True
-    return aimed and component in _WITHIN and fault is not Fault.SLOW
+    return aimed and component in _WITHIN and fault not in _UNAIMED
 
 
 def _counts(component: str, fault: Fault, moment: Moment, executors: int) -> tuple[int, ...]:
@@ -181,12 +186,21 @@ def _leaders(follower: Combination, among: Sequence[Combination]) -> list[Combin
 
 
 def _evenly(chance: random.Random, chains: list[tuple[Combination, ...]]) -> Iterator[Combination]:
-    """All chains, at each turn one of those whose words were used least so far."""
+    """All chains, at each turn one of those whose words were used least so far.
+
+    First come those with a fault that was not there yet: some have few combinations, and would
+    come late in a long list.
+    """
     used: Counter[object] = Counter()
     left = list(chains)
     while left:
-        weights = [sum(used[word] for c in chain for word in _words(c)) / len(chain)
-                   for chain in left]  # fmt: skip
+        weights = [
+            (
+                all(used["fault", c.fault] for c in chain),
+                sum(used[word] for c in chain for word in _words(c)) / len(chain),
+            )
+            for chain in left
+        ]
         least = min(weights)
         chain = left.pop(chance.choice([i for i, w in enumerate(weights) if w == least]))
         used.update(word for c in chain for word in _words(c))

@@ -21,6 +21,8 @@ __all__ = ["HEADER", "Load", "Sent", "Workload", "input_sources", "sent_before"]
 HEADER = "holdfast-chaos"
 # Longer than any broker is away: a record that was given up would be missing in the numbers.
 _PATIENCE_MS = 900_000
+# A partition that is added meanwhile gets its share at once, not in five minutes.
+_NEW_PARTITIONS = {"topic.metadata.refresh.interval.ms": "1000"}
 _TICK_S = 0.05
 _TELL_EVERY_S = 1.0
 
@@ -85,7 +87,7 @@ class Workload:
         """Raises `Refused`: no records can be made for a source."""
         self._load = load
         self._makers = [(s.topic, RecordMaker(s, load.shape)) for s in sources]
-        self._producer = Producer(client, _PATIENCE_MS)
+        self._producer = Producer({**_NEW_PARTITIONS, **client}, _PATIENCE_MS)
         self._history = history
         self._before = before or Sent()
         self._next = self._before.sent

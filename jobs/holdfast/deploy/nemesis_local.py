@@ -15,9 +15,9 @@ home's own broker is ever touched.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,25 +40,28 @@ from holdfast.deploy.local_processes import (
     volume_of,
 )
 from holdfast.deploy.local_servers import COPIES, LocalServers
+from holdfast.deploy.local_volumes import VolumeStores
 from holdfast.deploy.revisions import state_dir_of
+from holdfast.deploy.second_driver import SecondDriver
 from holdfast.deploy.supervisor import read_record
-from holdfast.errors import Refused, Retriable
+from holdfast.errors import HoldfastError, Refused, Retriable
 from holdfast.local.broker import LocalKafka
 from holdfast.local.probe import HOST, serves_producers
 from holdfast.state.files import read_json
-from holdfast.state.volume import claim_ordinal
 from holdfast.types.status import JobStatus, status_path
 
 __all__ = ["LocalTarget"]
 
 _FAULTS: Mapping[str, frozenset[Fault]] = {
-    DRIVER: frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW, Fault.PAUSE, Fault.SLOW}),
-    EXECUTOR: frozenset(Fault) - {Fault.CUT_OFF},
+    DRIVER: frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW, Fault.PAUSE, Fault.SLOW,
+                       Fault.SECOND_DRIVER}),
+    EXECUTOR: frozenset(Fault) - {Fault.CUT_OFF, Fault.SECOND_DRIVER, Fault.ADD_PARTITION},
     BROKER: frozenset({Fault.KILL, Fault.DELETE, Fault.CUT_OFF, Fault.SLOW}),
     SERVER: frozenset({Fault.KILL, Fault.DELETE, Fault.PAUSE, Fault.SLOW}),
-}
+}  # fmt: skip
+_OF_STORES = frozenset({Fault.OLD_VOLUME, Fault.SWAP_VOLUMES})
 _STOP_S, _GO_S = 0.20, 0.05  # SLOW: stopped four fifths of the time
-_VOLUME_WAIT_S = 10.0
+_OWNER_S, _OWNER_POLL_S = 60.0, 0.2
 
 
 class LocalTarget:
@@ -81,7 +84,11 @@ class LocalTarget:
         self._port = int(settings.bootstrap_servers.rpartition(":")[2])
         self._kafka = _own_kafka(home, settings.bootstrap_servers)
         self._servers = LocalServers(home, name)
+        self._second = SecondDriver(
+            self._folder, settings.application_id, settings.bootstrap_servers
+        )
         self._slowing: dict[str, _Slowing] = {}
+        self._stores_done: dict[str, str] = {}  # by the victim's identity: what its stores are now
         self._stopped: dict[str, list[psutil.Process]] = {}
 
     @property
@@ -131,13 +138,16 @@ class LocalTarget:
         return self._strike(member, fault)
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """Looks at the processes: gone, stopped, or under a limit that refuses every write."""
+        """Looks at the processes: gone, stopped, or under a limit that refuses every write.
+
+        Of stores that were exchanged it tells what the disk showed while nobody had them open.
+        """
+        if fault is Fault.SECOND_DRIVER:
+            return self._second.landing()
         pid = _pid(victim)
         lives = identity_of(pid) == victim.identity
         if fault.kills or fault is Fault.DELETE:
-            return Landing(
-                not lives, f"{victim.name} (pid {pid}) {'lives' if lives else 'is gone'}"
-            )
+            return self._ended(victim, fault, lives=lives)
         if not lives:
             return Landing(False, f"{victim.name} (pid {pid}) ended by itself")
         if fault is Fault.SLOW:
@@ -152,6 +162,9 @@ class LocalTarget:
 
     def heal(self, victim: Victim, fault: Fault) -> None:
         """Takes it back; a broker that is gone is started again on its port."""
+        if fault is Fault.SECOND_DRIVER:
+            self._second.end()
+            return
         if fault is Fault.SLOW and victim.identity in self._slowing:
             self._slowing.pop(victim.identity).end()
         if victim.component == BROKER and (fault.kills or fault is Fault.DELETE):
@@ -162,8 +175,8 @@ class LocalTarget:
                 self._take_back(self._all_of(victim))
 
     def heal_all(self) -> list[str]:
-        """Lets who is stopped or held go, lifts limits, starts the broker."""
-        done = []
+        """Lets who is stopped or held go, lifts limits, ends a second driver, starts the broker."""
+        done = self._second.end()
         for slowing in self._slowing.values():
             slowing.end()
         self._slowing.clear()
@@ -208,6 +221,13 @@ class LocalTarget:
             return None  # the file is of a predecessor
         return fetch_status(told.metrics_url.removesuffix("metrics") + "status", timeout_s=2.0)
 
+    def _ended(self, victim: Victim, fault: Fault, *, lives: bool) -> Landing:
+        told = f"{victim.name} (pid {_pid(victim)}) {'lives' if lives else 'is gone'}"
+        if fault not in _OF_STORES:
+            return Landing(not lives, told)
+        done = self._stores_done.get(victim.identity, "")
+        return Landing(not lives and bool(done), f"{told}; stores: {done or 'as they were'}")
+
     # -- what is done ------------------------------------------------------------------------
 
     def _strike(self, member: Member, fault: Fault) -> str:
@@ -222,6 +242,9 @@ class LocalTarget:
             Fault.SLOW: lambda: self._slow(member.victim, everyone),
             Fault.PAUSE: lambda: self._stop(member.victim, everyone),
             Fault.CUT_OFF: lambda: self._stop(member.victim, everyone),
+            Fault.SECOND_DRIVER: self._second.start,
+            Fault.OLD_VOLUME: lambda: self._old_volume(member, everyone),
+            Fault.SWAP_VOLUMES: lambda: self._swap_volumes(member, everyone),
         }
         return deeds[fault]()
 
@@ -231,18 +254,51 @@ class LocalTarget:
         return did
 
     def _lose_volume(self, member: Member, everyone: list[psutil.Process]) -> str:
+        ordinal, stores = self._volume(member, everyone)
+        did = _signalled(everyone, signal.SIGKILL)
+        stores.remove()
+        return f"{did}; stores of volume {ordinal} removed"
+
+    def _swap_volumes(self, member: Member, everyone: list[psutil.Process]) -> str:
+        ordinal, stores = self._volume(member, everyone)
+        if not stores.pairs():
+            raise Retriable(f"Volume {ordinal} has no two stores of one query yet.")
+        did = _signalled(everyone, signal.SIGKILL)
+        self._stores_done[member.victim.identity] = swapped = stores.swap()
+        return f"{did}; swapped on volume {ordinal}: {swapped}"
+
+    def _old_volume(self, member: Member, everyone: list[psutil.Process]) -> str:
+        """Kills it, keeps a copy, lets the job go on, kills the successor, puts the copy back."""
+        ordinal, stores = self._volume(member, everyone)
+        did = [_signalled(everyone, signal.SIGKILL)]
+        stores.copy_aside()
+        stores.await_further(self.refusal)
+        did.append(_signalled(tree_of(self._owner(ordinal).pid), signal.SIGKILL))
+        self._stores_done[member.victim.identity] = older = stores.bring_back()
+        return f"{', then '.join(did)}; put back on volume {ordinal}: {older}"
+
+    def _volume(
+        self, member: Member, everyone: Sequence[psutil.Process]
+    ) -> tuple[int, VolumeStores]:
         ordinal = volume_of(everyone, self._state_dir)
         if ordinal is None:
             raise Retriable(f"{member.victim.name} has claimed no volume yet.")
-        did = _signalled(everyone, signal.SIGKILL)
-        # The lock keeps its successor away until the stores are gone.
-        volume = claim_ordinal(self._state_dir, ordinal, _VOLUME_WAIT_S)
-        try:
-            stores = self._state_dir / str(ordinal) / "stores" / self._settings.application_id
-            shutil.rmtree(stores, ignore_errors=True)
-        finally:
-            volume.release()
-        return f"{did}; stores of volume {ordinal} removed"
+        application_id, aside = self._settings.application_id, self._folder / f"aside-{ordinal}"
+        return ordinal, VolumeStores(self._state_dir, ordinal, application_id, aside)
+
+    def _owner(self, ordinal: int) -> Member:
+        """The executor that has the volume.
+
+        Raises:
+            HoldfastError: none took it in time.
+        """
+        deadline = time.monotonic() + _OWNER_S
+        while time.monotonic() < deadline:
+            for member in self._processes.executors():
+                if volume_of(tree_of(member.pid), self._state_dir) == ordinal:
+                    return member
+            time.sleep(_OWNER_POLL_S)
+        raise HoldfastError(f"No executor has volume {ordinal} after {_OWNER_S:.0f} s.")
 
     def _slow(self, victim: Victim, everyone: list[psutil.Process]) -> str:
         self._slowing[victim.identity] = slowing = _Slowing(everyone, f"slow {victim.name}")

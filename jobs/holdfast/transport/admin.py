@@ -20,6 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     AdminClient,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
     ResourceType,
@@ -279,6 +280,23 @@ class Admin:
 
         topics = ", ".join(sorted({topic for topic, _ in before}))
         self._patient.ask(tell, f"deleting records of {topics}", acl=f"DELETE on topic {topics}")
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Give a topic more partitions, up to this number; one that has as many stays as it is.
+
+        Raises:
+            KafkaUnavailable, Refused, TopicMissing: it does not have them.
+        """
+        if self._partitions(name) >= partitions:
+            return
+        wanted = NewPartitions(name, partitions)
+        future = self._client.create_partitions([wanted], request_timeout=self._timeout_s)[name]
+        acl = f"ALTER on topic {name}"
+        try:
+            future.result()
+        except KafkaException as error:
+            doing = f"adding partitions to topic {name}"
+            raise translate(error, doing, self._properties, acl) from error
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone; a missing one is fine.

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, Fault, Injection, Moment
+from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, TOPIC, Fault, Injection, Moment
 from holdfast.chaos.schedule import Asked, Combination, combinations, follows, groups, schedule
 from holdfast.errors import Refused
 
-PARTS = (DRIVER, EXECUTOR, BROKER, SERVER, "scheduler")
+PARTS = (DRIVER, EXECUTOR, BROKER, SERVER, "scheduler", TOPIC)
 
 _some = st.sets(st.sampled_from(list(Fault)), min_size=1).map(frozenset)
 possibilities: st.SearchStrategy[Mapping[str, frozenset[Fault]]] = st.dictionaries(
@@ -118,6 +118,32 @@ def test_a_short_schedule_takes_from_everything() -> None:
         assert {i.component for i in found} == set(possible)
         assert {i.fault for i in found} == set(Fault)
         assert len({i.moment for i in found}) >= len(Moment) - 2
+
+
+def test_by_default_a_run_soon_has_what_few_combinations_have() -> None:
+    possible = {
+        DRIVER: frozenset({Fault.KILL, Fault.DELETE, Fault.PAUSE, Fault.SECOND_DRIVER}),
+        EXECUTOR: frozenset(Fault) - {Fault.CUT_OFF, Fault.SECOND_DRIVER, Fault.ADD_PARTITION},
+        BROKER: frozenset({Fault.KILL, Fault.CUT_OFF}),
+        TOPIC: frozenset({Fault.ADD_PARTITION}),
+    }
+    asked = Asked(tuple(possible), tuple(Fault), tuple(Moment), possible, rounds=40)
+    new = {Fault.SECOND_DRIVER, Fault.ADD_PARTITION, Fault.OLD_VOLUME, Fault.SWAP_VOLUMES}
+    for seed in range(20):
+        found = schedule(seed, asked)
+        assert new <= {i.fault for i in found[:20]}, "they are not left to the end"
+        assert sum(i.component == TOPIC for i in found) <= 4, "topics do not grow without end"
+
+
+@given(st.integers(0, 1 << 31), askings())
+def test_what_waits_for_commits_waits_for_no_other_fault(seed: int, asked: Asked) -> None:
+    for i in _scheduled(seed, asked):
+        if i.fault is Fault.OLD_VOLUME:
+            assert i.moment is Moment.RANDOM
+        if i.fault is Fault.SWAP_VOLUMES:
+            assert i.moment.step is None
+        if i.fault is Fault.SECOND_DRIVER:
+            assert i.duration_s > 0
 
 
 @pytest.mark.parametrize("moment", [Moment.RECOVERY, Moment.OPENED, Moment.RESTORING])

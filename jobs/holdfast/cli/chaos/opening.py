@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
 
+from holdfast.chaos.faults import TOPIC
 from holdfast.cli.chaos.naming import named_job
 from holdfast.cli.options import Job, Sql, load_job
 from holdfast.errors import Refused
@@ -23,8 +25,20 @@ if TYPE_CHECKING:
 __all__ = ["asked_job", "home_of", "named", "open_run", "target_of"]
 
 
-def target_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
-    """Where the job runs."""
+def target_of(
+    target: str, namespace: str, name: str, settings: Settings, topics: Sequence[str] = ()
+) -> Target:
+    """Where the job runs; `topics` of its input may be hit as well."""
+    place = _place_of(target, namespace, name, settings)
+    if not topics:
+        return place
+    from holdfast.chaos.topic_faults import TopicTarget
+    from holdfast.transport.admin import Admin
+
+    return TopicTarget(place, topics, cache(lambda: Admin(settings.client())))
+
+
+def _place_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
     if target == "local":
         from holdfast.deploy.nemesis_local import LocalTarget
 
@@ -45,13 +59,16 @@ def open_run(
     from holdfast.chaos.reads import Access
     from holdfast.chaos.run import Run
     from holdfast.chaos.run_file import RunFile, run_folder
+    from holdfast.chaos.topic_faults import topics_of
 
     folder = run_folder(home_of(home), run)
     asked = RunFile.read(folder)
     job = job_of(asked, folder, home)
 
     def target() -> Target:
-        return target_of(asked.target, asked.namespace, asked.name, job.settings)
+        hit = any(injection.component == TOPIC for injection in asked.schedule)
+        topics = topics_of(job.topology) if hit else ()
+        return target_of(asked.target, asked.namespace, asked.name, job.settings, topics)
 
     return Run(folder, asked, job.topology, job.settings, target, tell, access or Access())
 

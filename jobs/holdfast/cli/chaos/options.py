@@ -94,7 +94,7 @@ def _options() -> list[Callable[[Any], Any]]:
         click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="A property."),
         click.option("--run", metavar="RUN", help="Name of the run.  [default: the time]"),
         click.option("--seed", type=click.IntRange(min=0), help="[default: a random one]"),
-        click.option("--components", metavar="A,B", help="driver, executor, broker, server …"),
+        click.option("--components", metavar="A,B", help="driver, executor, broker, topic …"),
         click.option("--faults", metavar="A,B", help=f"Of: {', '.join(Fault)}."),
         click.option("--moments", metavar="A,B", help=f"Of: {', '.join(Moment)}."),
         click.option(

@@ -12,6 +12,7 @@ import click
 import orjson
 
 from holdfast import __version__
+from holdfast.chaos.faults import TOPIC
 from holdfast.cli.chaos.opening import asked_job, named, target_of
 from holdfast.cli.chaos.options import ROUNDS, JobOptions, PlanOptions, job_and_plan_options
 from holdfast.cli.chaos.reading import read_servers, refuse_unread
@@ -60,10 +61,13 @@ def plan_run(
     """
     from holdfast.chaos.run_file import RunFile, run_folder, source_commit
     from holdfast.chaos.schedule import schedule
+    from holdfast.chaos.topic_faults import topics_of
 
     options = named(options)
     job, sql, config, overrides = asked_job(options)
-    target = target_of(options.target, options.namespace, options.name, job.settings)
+    # What is done to a topic is not taken back: others' topics only where somebody asks for it.
+    topics = topics_of(job.topology) if own or TOPIC in plan.components else ()
+    target = target_of(options.target, options.namespace, options.name, job.settings, topics)
     _refuse_unconfirmed(options, plan, target)
     _refuse_unready(options.name, target)
     _refuse_load(job, plan)
