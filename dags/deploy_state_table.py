@@ -7,7 +7,7 @@ from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, TriggerRule
 
-from holdfast_airflow.operator import HoldfastOperator, RollBackOperator
+from holdfast_airflow.operator import HoldfastOperator, LeftOutOperator, RollBackOperator
 from holdfast_airflow.params import deploy_params
 from holdfast_airflow.sensor import CaughtUpSensor
 from holdfast_airflow.steps import CHECK, DEPLOY, ROLL_BACK, SMOKE, TOPICS
@@ -25,8 +25,11 @@ upgrade the job: a change that its stored rows do not fit is refused before anyt
 | `deploy` | a new revision, ready or taken back | the previous revision runs |
 | `wait_until_caught_up` | lag in the log, until the sources are read | `roll_back` |
 | `smoke_check` | commit markers, results, and a pull query for each table | `roll_back` |
+| `left_out` | records dropped as late or for a NULL key, and dead letters | the table stays deployed |
 | `roll_back` | back to the previous revision, or undeployed if it was the first | look at the job |
 
+A run whose `left_out` failed has deployed a table that is exact over a part of its input only: more is
+left out than `late.warn.share`, `null.key.warn.share` and `dead.letter.warn.share` allow (**Properties**).
 The pull queries are asked of query servers (**Query servers** of target `local`, `serve.enabled` in
 **Chart values**) where there are any: each table's newest result is read back by its key.
 The reason of a failure is the last line of the task's log, and its XCom `reason`.
@@ -72,6 +75,7 @@ with DAG(
     )
     # A leaf of its own: without it, a run whose table was rolled back would end in success.
     deployed = EmptyOperator(task_id="deployed")
+    left_out = LeftOutOperator(task_id="left_out", smoke=smoke.task_id)
 
-    validate >> topics >> deploy >> caught_up >> smoke >> deployed
+    validate >> topics >> deploy >> caught_up >> smoke >> [deployed, left_out]
     [caught_up, smoke] >> roll_back

@@ -59,6 +59,10 @@ class DriverOf:
                 batch_id=7,
                 records_total=self.records.get(q.id, 0),
                 dropped_late=3 if q.sink.window else 0,
+                input_records=self.records.get(q.id, 0),
+                warnings=("3 of 400 input records (0.8 %) dropped as late",)
+                if q.sink.window
+                else (),
                 state_partitions=tuple(self._partition(q.sink.name, p) for p in range(4))
                 if q.stateful
                 else (),

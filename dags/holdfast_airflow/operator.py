@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.providers.cncf.kubernetes.utils.container import get_container_termination_message
 from airflow.providers.cncf.kubernetes.utils.xcom_sidecar import PodDefaults
+from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from kubernetes.client import models as k8s
 
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
 
     from holdfast_airflow.steps import Step
 
-__all__ = ["REASON", "HoldfastOperator", "RollBackOperator", "RunFolderOperator", "request_of"]
+__all__ = [
+    "REASON",
+    "HoldfastOperator",
+    "LeftOutOperator",
+    "RollBackOperator",
+    "RunFolderOperator",
+    "request_of",
+]
 
 REASON = "reason"
 """XCom key under which a failed task says why."""
@@ -238,6 +246,25 @@ class RollBackOperator(HoldfastOperator):
             if why := task.xcom_pull(task_ids=check, key=REASON):
                 self.log.error("Rolling back, because %s failed: %s", check, why)
         return super().execute(context)
+
+
+class LeftOutOperator(BaseOperator):
+    """Fails when the smoke check warned that a table leaves too much of its input out.
+
+    Args:
+        smoke: task of the smoke check.
+    """
+
+    ui_color = "#e8f4ea"
+
+    def __init__(self, *, smoke: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.smoke = smoke
+
+    def execute(self, context: Context) -> None:
+        warnings = (context["ti"].xcom_pull(task_ids=self.smoke) or {}).get("warnings") or []
+        if warnings:
+            raise _failure(context, "\n".join(warnings), final=True)
 
 
 def _script_environment(command: str, request: Request, outcome: str) -> dict[str, str]:

@@ -59,10 +59,10 @@ class Orders:
         )
 
     @property
-    def pairs(self) -> int:
-        """How many orders find their payment within 10 minutes."""
+    def paid_in_time(self) -> npt.NDArray[np.bool_]:
+        """Which orders find their payment within 10 minutes."""
         known = self.named == np.arange(self.count)
-        return int(np.count_nonzero(known & (self.delays <= _IN_TIME_MS)))
+        return known & (self.delays <= _IN_TIME_MS)
 
     def orders(self, first_ms: int) -> Iterator[list[Record]]:
         """Chunks of key (the order), value (JSON) and event time in ms."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import psutil
 
 from tests.bench.broker import Cluster
-from tests.bench.check import counted, joined
+from tests.bench.check import wrong_pairs, wrong_totals
 from tests.bench.input import SEED
 from tests.bench.measure import Mark, crossing, follow, rate
 from tests.bench.orders import Orders
@@ -130,21 +130,16 @@ def _in_time(deadline: float, what: str) -> None:
 
 
 def judged(run: Run, outcome: Outcome) -> Outcome:
-    """The outcome, with `wrong` set when the sink does not add up."""
-    if run.case.query is Query.JOIN:
-        return replace(outcome, wrong=_wrong_pairs(run))
-    total, keys = counted(run.cluster.client, run.case.sink_topic)
-    if total == run.records and keys:
-        return outcome
-    return replace(outcome, wrong=f"its {keys} keys count {total} of {run.records} records")
+    """The outcome, with `wrong` set when a row of the sink is not what the input makes of it."""
+    return replace(outcome, wrong=_wrong(run))
 
 
-def _wrong_pairs(run: Run) -> str:
-    wanted = Orders.made(INPUTS["orders"], run.records // len(run.case.topics), SEED).pairs
-    records, right, keys = joined(run.cluster.client, run.case.sink_topic)
-    if records == right == keys == wanted:
-        return ""
-    return f"of its {records} results {right} are right, of {keys} orders; {wanted} are wanted"
+def _wrong(run: Run) -> str:
+    client, case = run.cluster.client, run.case
+    if case.query is not Query.JOIN:
+        return wrong_totals(client, case.input_topic, case.sink_topic, case.query, run.records)
+    orders = Orders.made(INPUTS["orders"], run.records // len(case.topics), SEED)
+    return wrong_pairs(client, case.sink_topic, orders)
 
 
 def _cpu(process: psutil.Process) -> float:

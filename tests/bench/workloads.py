@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
+    "GAP_MS",
     "INPUTS",
     "PARTITIONS",
     "TABLES",
+    "WINDOW_MS",
     "WORKLOADS",
     "Input",
     "Kind",
@@ -18,6 +20,7 @@ __all__ = [
 ]
 
 PARTITIONS = 4  # of every input and sink topic
+WINDOW_MS = GAP_MS = 300_000
 
 
 class Query(StrEnum):

@@ -93,6 +93,18 @@ def test_a_deployment_that_is_not_right_is_rolled_back_and_the_run_fails(
     assert _commands(calls).count("rollback") == 1
 
 
+def test_a_table_that_leaves_too_much_out_stays_and_the_run_fails(
+    run: Run, stand_in: Callable[[str], Path]
+) -> None:
+    body = """if [ "$1" = smoke ]; then echo '{"ok": true, "warnings": ["T: 90 %"]}'; exit 4; fi"""
+    calls = stand_in(body + GOOD)
+    states = run("deploy_state_table", CONF)
+    assert (states["smoke_check"], states["deployed"]) == ("success", "success")
+    assert (states["left_out"], states["run"]) == ("failed", "failed")
+    assert states["roll_back"] == "skipped"
+    assert "rollback" not in _commands(calls)
+
+
 def test_undeploying(run: Run, stand_in: Callable[[str], Path]) -> None:
     calls = stand_in(GOOD)
     conf = {"target": "local", "name": "movies", "delete_state": True, "home": "/h"}

@@ -33,6 +33,7 @@ ADVICE = {
     "diverged_values": _WRONG_TABLE,
     "late_records": _WRONG_TABLE,
     "late_agrees": _WRONG_TABLE,
+    "dead_letters_agree": _WRONG_TABLE,
     "count_is_right": _WRONG_TABLE,
     "lost_records": _WRONG_TABLE,
     "phantom_records": _WRONG_TABLE,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from holdfast.chaos.checkers_places import (
     changelog_agrees,
     changelog_rows,
+    dead_letters_agree,
     group_agrees,
     hanging_transactions,
     markers_agree,
@@ -137,6 +138,7 @@ TABLE_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     phantom_keys,
     diverged_values,
     late_records,
+    dead_letters_agree,
     duplicated_updates,
     sink_history_legal,
     changelog_agrees,

@@ -17,6 +17,7 @@ from holdfast.types.stores import StoreDigest
 __all__ = [
     "changelog_agrees",
     "changelog_rows",
+    "dead_letters_agree",
     "group_agrees",
     "hanging_transactions",
     "markers_agree",
@@ -61,6 +62,19 @@ def changelog_rows(table: TableEvidence) -> Finding:
         return Finding(name, Verdict.VALID, f"{fact}, {len(known)} could be read")
     excuse = doubt(table)
     return finding(name, excuse.verdict, fact + excuse.words, bad)
+
+
+def dead_letters_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """As many records were set aside as cannot be decoded: none of them was dropped unseen."""
+    name, wanted, found = "dead_letters_agree", evidence.undecodable, evidence.dead_letters
+    if wanted is None or found is None:
+        return Finding(name, Verdict.VALID, "nothing is set aside, or nobody counted it")
+    fact = f"{found} records were set aside as dead letters, {wanted} cannot be decoded"
+    if found == wanted:
+        return Finding(name, Verdict.VALID, fact)
+    if evidence.doubtful or found > wanted:
+        return Finding(name, Verdict.UNKNOWN, f"{fact}; {evidence.doubtful}".rstrip("; "))
+    return Finding(name, Verdict.INVALID, fact)
 
 
 def stores_agree(table: TableEvidence) -> Finding:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from holdfast.chaos.checkers_places import group_agrees, hanging_transactions, markers_agree
+from holdfast.chaos.checkers_places import (
+    dead_letters_agree,
+    group_agrees,
+    hanging_transactions,
+    markers_agree,
+)
 from holdfast.chaos.checking import Checker, unjudged
 from holdfast.chaos.evidence import EXAMPLES_MAX, Key, StreamEvidence, show_key
 from holdfast.chaos.verdict import Finding, Verdict
@@ -62,6 +67,7 @@ STREAM_CHECKERS: tuple[Checker[StreamEvidence], ...] = (
     lost_records,
     duplicated_records,
     phantom_records,
+    dead_letters_agree,
     markers_agree,
     group_agrees,
     hanging_transactions,

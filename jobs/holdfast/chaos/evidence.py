@@ -203,6 +203,8 @@ class TableEvidence:
             record that is left tells of them.
         late: records that must have been dropped as late; None: nobody recomputed it.
         states: of a statement that several queries may make, what each of them keeps.
+        undecodable: input records that cannot be decoded; None: nobody counted them.
+        dead_letters: records that the query says it has set aside; None: it sets none aside.
     """
 
     name: str
@@ -225,6 +227,8 @@ class TableEvidence:
     empty: Row | None = None
     late: int | None = None
     states: Sequence[QueryState] = ()
+    undecodable: int | None = None
+    dead_letters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -241,6 +245,7 @@ class StreamEvidence:
         keys: how many columns of a record are its key.
         late: records that must have been dropped as late; None: nobody recomputed it.
         states: what each query of the statement keeps.
+        undecodable, dead_letters: see `TableEvidence`.
     """
 
     name: str
@@ -260,6 +265,8 @@ class StreamEvidence:
     dropped_late: int | None = 0
     late: int | None = None
     states: Sequence[QueryState] = ()
+    undecodable: int | None = None
+    dead_letters: int | None = None
 
     @property
     def allowed(self) -> Counter[Key] | None:

@@ -19,6 +19,7 @@ from holdfast.chaos.evidence import (
     StreamEvidence,
     TableEvidence,
 )
+from holdfast.chaos.left_out import dead_letters
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.recompute import (
     InputTable,
@@ -108,6 +109,8 @@ class Gatherer:
             first=recompute_first(batch, query.sink, table, short, recomputed),
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(snapshot, decoder),
+            undecodable=decoder.undecodable,
+            dead_letters=dead_letters(self._observer, self._application_id, query),
         )
 
     def stream(self, query: Query, snapshot: Snapshot) -> StreamEvidence:
@@ -134,6 +137,8 @@ class Gatherer:
             progress=_progress(query, snapshot, self._source_progress(query)),
             open_transactions=snapshot.open_transactions,
             doubtful=_doubts(snapshot, inputs),
+            undecodable=inputs.undecodable,
+            dead_letters=dead_letters(self._observer, self._application_id, query),
         )
 
     def _marker_topic(self, query: Query) -> str:

@@ -55,7 +55,9 @@ def judge_run(
     events = read_history(folder)
     history = summarize(events)
     # Where that was waited for in vain, there is no use in doing it once more for every table.
-    options = OracleOptions(_CATCH_UP_S if history.quiet else 0.0, quiet_seconds(settings))
+    options = OracleOptions(
+        _CATCH_UP_S if history.quiet else 0.0, quiet_seconds(settings), settings.warn
+    )
     oracle = Oracle(settings.application_id, observer, options=options, stores=stores, tell=tell)
     job = oracle.judge(topology)
     tell("counting the workload's records in the input topics")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from holdfast.chaos.checkers import TABLE_CHECKERS
 from holdfast.chaos.checkers_places import stores_agree
@@ -27,11 +27,13 @@ from holdfast.chaos.checkers_stream import STREAM_CHECKERS
 from holdfast.chaos.checking import judge
 from holdfast.chaos.gather import Gatherer, Snapshot
 from holdfast.chaos.gather_units import UnitGatherer
+from holdfast.chaos.left_out import left_out
 from holdfast.chaos.observe import Lag, Observer
 from holdfast.chaos.statement import Untranslatable
 from holdfast.chaos.units import Unit, units
 from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.errors import HoldfastError
+from holdfast.types.left_out import WarnShares
 from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import AggregateStep, Emit, Query, Topology
 
@@ -45,10 +47,12 @@ class OracleOptions:
     """How long to wait, in seconds: for the job to catch up, then for open transactions.
 
     Transactions of killed producers end by themselves after the job's transaction.timeout.ms.
+    `shares` of a query's input may be left out without a warning.
     """
 
     catch_up_s: float = 120.0
     quiet_s: float = 90.0
+    shares: WarnShares = field(default_factory=WarnShares)
 
 
 class Oracle:
@@ -86,13 +90,25 @@ class Oracle:
 
     def _judge_unit(self, unit: Unit) -> TableVerdict:
         try:
-            return self._judged(unit)
+            return self._with_left_out(unit, self._judged(unit))
         except Untranslatable as reason:
             return _unknown(unit, "recompute", f"the judge cannot recompute it: {reason}")
         except HoldfastError as error:
             return _unknown(unit, "observe", str(error))
         except Exception as error:  # noqa: BLE001 - one table that cannot be judged is unknown
             return _unknown(unit, "oracle", f"judging crashed: {type(error).__name__}: {error}")
+
+    def _with_left_out(self, unit: Unit, verdict: TableVerdict) -> TableVerdict:
+        """The verdict with what the queries' own markers say of records that are in no result."""
+        found = {q.id: left_out(self._observer, self._application_id, q) for q in unit.queries}
+        shares = self._options.shares
+        of_several = len(unit.queries) > 1
+        warnings = tuple(
+            f"{query_id}: {text}" if of_several else text
+            for query_id, left in found.items()
+            for text in left.warnings(shares)
+        )
+        return replace(verdict, left_out=found, warnings=warnings)
 
     def _judged(self, unit: Unit) -> TableVerdict:
         unit.refuse_strange()

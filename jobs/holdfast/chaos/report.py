@@ -36,6 +36,7 @@ __all__ = [
 MARKS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
 # Keys are data: they may hold what XML has no way to write.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WARNED = "input records are left out: see the warnings"
 _ADAPTER = TypeAdapter(JobVerdict)
 _RUN_ADAPTER = TypeAdapter(RunVerdict)
 
@@ -44,7 +45,8 @@ def as_text(job: JobVerdict, *, verbose: bool = False) -> str:
     """One line per table, and what is not valid under it; everything when `verbose`."""
     lines = [line for table in job.tables for line in _table_lines(table, verbose)]
     lines += list(job.notes)
-    lines.append(f"verdict: {job.verdict.value} ({job.application_id}, {job.seconds:.1f} s)")
+    but = f", but {_WARNED}" if job.warnings and job.verdict is Verdict.VALID else ""
+    lines.append(f"verdict: {job.verdict.value}{but} ({job.application_id}, {job.seconds:.1f} s)")
     return "\n".join(lines)
 
 
@@ -65,6 +67,7 @@ def verdict_as_json(run: RunVerdict) -> str:
 
 def _add_verdicts(job: JobVerdict, document: dict[str, Any]) -> None:
     document["verdict"] = job.verdict.value
+    document["warnings"] = list(job.warnings)
     for table, shown in zip(job.tables, document["tables"], strict=True):
         shown["verdict"] = table.verdict.value
 
@@ -170,6 +173,11 @@ def _table_lines(table: TableVerdict, verbose: bool) -> Iterator[str]:
         f"{MARKS[table.verdict]} {table.name}: {table.verdict.value}, {table.rows} rows from "
         f"{table.input_records} input records"
     )
+    for query_id, left in table.left_out.items():
+        if text := left.beside(table.warnings):
+            whose = f" of {query_id}" if len(table.left_out) > 1 else ""
+            yield f"    not in it{whose}: {text}"
+    yield from (f"    warning: {text}" for text in table.warnings)
     for finding in table.findings:
         if verbose or finding.verdict is not Verdict.VALID:
             yield from _finding_lines(finding)

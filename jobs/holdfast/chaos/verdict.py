@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from holdfast.types.left_out import LeftOut
+
 __all__ = [
     "Finding",
     "JobVerdict",
@@ -52,12 +54,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class TableVerdict:
-    """All findings about one table or stream, with how much was compared."""
+    """All findings about one table or stream, with how much was compared.
+
+    Attributes:
+        left_out: by query, its input since its first batch, and what of it is in no result.
+        warnings: what is left out beyond the shares allowed; the verdict says nothing of it.
+    """
 
     name: str
     findings: tuple[Finding, ...]
     input_records: int = 0
     rows: int = 0
+    left_out: Mapping[str, LeftOut] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -76,6 +85,11 @@ class JobVerdict:
     @property
     def verdict(self) -> Verdict:
         return worst(t.verdict for t in self.tables)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of all tables, each with the table's name."""
+        return tuple(f"{table.name}: {text}" for table in self.tables for text in table.warnings)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def command(
             found = _kubernetes(
                 name, job, sql, given, namespace, values, chart, image, timeout, tell
             )
-    click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_line())
+    click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())
 
 
 def deploy_local(

@@ -165,12 +165,12 @@ def read_rows(view: TableView, observer: Observer, limit: int) -> TableRows:
 
 def read_values(
     queries: Sequence[Query], observer: Observer, names: Collection[str]
-) -> dict[str, dict[str, dict[str, Any]]]:
-    """Value columns of the named tables: by table, then by the first key column as text."""
+) -> dict[str, dict[tuple[Any, ...], dict[str, Any]]]:
+    """Value columns of the named tables: by table, then by key and the start of its window."""
     found = {}
     for view in table_views([q for q in queries if q.sink.name in names], None):
         rows = read_rows(view, observer, _ALL)
-        found[view.name] = {str(key[0]): row for key, row in rows.rows}
+        found[view.name] = dict(rows.rows)
     return found
 
 

@@ -55,6 +55,9 @@ def _table_json(view: TableView) -> dict[str, Any]:
         "records_total": view.status.records_total,
         "dropped_late": view.status.dropped_late,
         "dropped_null_key": view.status.dropped_null_key,
+        "dead_letters": view.status.dead_letters,
+        "input_records": view.status.input_records,
+        "warnings": view.status.warnings,
         "rows_total": rows.total if rows else None,
         "rows": [dict(zip(rows.keys, k, strict=True)) | v for k, v in rows.rows] if rows else [],
         "state_partitions": [
@@ -86,6 +89,8 @@ def render(job: JobView, *, details: bool) -> RenderableType:
             parts += _details(view)
     else:
         parts.append(_summary(job.tables))
+    warnings = [f"{view.name}: {text}" for view in job.tables for text in view.status.warnings]
+    parts += [Text(f"warning: {text}", style="yellow") for text in warnings]
     parts += [Text(f"note: {note}", style="yellow") for note in job.notes]
     return Group(*parts)
 
@@ -110,7 +115,9 @@ def _headline(job: JobView) -> Text:
 
 
 def _summary(tables: tuple[TableView, ...]) -> Table:
-    table = _grid("table", "*rows", "*records", "*late", "*null keys", "*state bytes", "*lag")
+    table = _grid(
+        "table", "*rows", "*records", "*late", "*null keys", "*dead letters", "*state bytes", "*lag"
+    )
     table.columns[0].no_wrap = True
     for view in tables:
         status = view.status
@@ -121,6 +128,7 @@ def _summary(tables: tuple[TableView, ...]) -> Table:
             f"{status.records_total:,}",
             f"{status.dropped_late:,}",
             f"{status.dropped_null_key:,}",
+            f"{status.dead_letters:,}",
             human_bytes(sum(p.bytes for p in status.state_partitions)),
             f"{view.lag:,}",
         )
@@ -128,6 +136,8 @@ def _summary(tables: tuple[TableView, ...]) -> Table:
 
 
 def _details(view: TableView) -> Iterator[RenderableType]:
+    if view.status.left_out.total:
+        yield Text(f"not in it: {view.status.left_out}")
     if view.rows is not None:
         yield rows_table(view.name, view.rows)
         left = view.rows.total - len(view.rows.rows)

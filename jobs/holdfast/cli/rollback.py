@@ -35,4 +35,4 @@ def command(
     """
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         found = deployment_of(target, name, home, namespace).rollback(timeout, tell)
-    click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_line())
+    click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -19,6 +21,10 @@ from holdfast.cli.options import (
     sql_options,
 )
 from holdfast.cli.progress import reporter
+from holdfast.cli.statuses import WARNED
+
+if TYPE_CHECKING:
+    from holdfast.deploy.smoke import SmokeFound
 
 __all__ = ["command"]
 
@@ -39,7 +45,9 @@ __all__ = ["command"]
     "[default: those of the local deployment, if it has any]"
 )
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     sql: Sql,
     config: Path | None,
     overrides: tuple[str, ...],
@@ -55,7 +63,8 @@ def command(
     Every state partition must have a commit marker with this statement's fingerprint (unless the
     source is empty), and the newest results must be readable. Where there are query servers, they
     must give the newest result of each table back by its key, having waited for what is committed
-    now. Exits with 1 and a reason if not. `holdfast verify` proves more, and takes longer.
+    now. Exits with 1 and a reason if not, and with 4 if it works but leaves out more of its input
+    than late.warn.share and its kin allow. `holdfast verify` proves more, and takes longer.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
@@ -67,14 +76,25 @@ def command(
             if servers := server.split(",") if server else _of_deployment(job):
                 client = stack.enter_context(connected(servers, server_token, server_ca))
             found = smoke(job.topology, job.settings, timeout_s=timeout, tell=tell, client=client)
+    warnings = [f"{query.sink}: {text}" for query in found for text in query.warnings]
     if as_json:
         queries = [query.as_json() for query in found]
-        click.echo(orjson.dumps({"ok": True, "queries": queries}, default=str).decode())
-        return
+        told = {"ok": True, "warnings": warnings, "queries": queries}
+        click.echo(orjson.dumps(told, default=str).decode())
+    else:
+        _show(found, warnings)
+    ctx.exit(WARNED if warnings else 0)
+
+
+def _show(found: Sequence[SmokeFound], warnings: Sequence[str]) -> None:
     for query in found:
         note = query.note or f"{query.decoded} results read, the last one {query.sample}"
         served = "; query servers give it back" if query.served else ""
-        click.echo(f"{query.id}: {query.committed} partitions committed; {note}{served}")
+        left = query.left_out.beside(query.warnings)
+        left = f"; not in it: {left}" if left else ""
+        click.echo(f"{query.id}: {query.committed} partitions committed; {note}{served}{left}")
+    for text in warnings:
+        click.echo(f"warning: {text}")
 
 
 def _of_deployment(job: Job) -> tuple[str, ...]:

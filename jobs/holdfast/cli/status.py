@@ -22,11 +22,12 @@ __all__ = ["command"]
 def command(name: str | None, target: str, home: str | None, namespace: str, as_json: bool) -> None:
     """Show the deployment NAME; without NAME all deployments of the target.
 
-    Exits with 0 whatever the state; `ready`, `caught_up` and `reason` of --json say more.
+    Exits with 0 whatever the state; `ready`, `caught_up`, `reason` and `warnings` of --json say
+    more.
     """
     if name is not None:
         found = deployment_of(target, name, home, namespace).status()
-        click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_line())
+        click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())
         return
     if target == "local":
         from holdfast.deploy.local import all_deployments
@@ -39,4 +40,4 @@ def command(name: str | None, target: str, home: str | None, namespace: str, as_
     if as_json:
         click.echo(orjson.dumps([one.as_json() for one in several]).decode())
     else:
-        click.echo("\n".join(one.as_line() for one in several) or "Nothing is deployed.")
+        click.echo("\n".join(one.as_text() for one in several) or "Nothing is deployed.")

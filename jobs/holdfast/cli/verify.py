@@ -9,11 +9,12 @@ import click
 
 from holdfast.cli.options import Sql, job_options, load_job, sql_options
 from holdfast.cli.progress import reporter
+from holdfast.cli.statuses import WARNED
 
 if TYPE_CHECKING:
     from holdfast.chaos.verdict import JobVerdict
 
-__all__ = ["EXIT_STATUS", "command"]
+__all__ = ["EXIT_STATUS", "command", "exit_status"]
 
 EXIT_STATUS = {"valid": 0, "invalid": 1, "unknown": 3}
 
@@ -53,7 +54,8 @@ def command(
     None of the engine's code takes part: the statements run over all of their input at once. Waits
     until the job has caught up and no transaction is open, so nothing may be written to its
     input meanwhile. Where the job runs on this machine its stores are compared as well. Exits
-    with 0 (valid), 1 (invalid) or 3 (unknown: not everything could be judged).
+    with 0 (valid), 1 (invalid), 3 (unknown: not everything could be judged) or 4 (valid, but a
+    table leaves out more of its input than late.warn.share and its kin allow).
     """
     from holdfast.chaos import report
 
@@ -61,7 +63,13 @@ def command(
     if junit is not None:
         junit.write_text(report.as_junit(verdict), encoding="utf-8")
     click.echo(report.as_json(verdict) if as_json else report.as_text(verdict, verbose=verbose))
-    ctx.exit(EXIT_STATUS[verdict.verdict.value])
+    ctx.exit(exit_status(verdict))
+
+
+def exit_status(verdict: JobVerdict) -> int:
+    """What is exact over a part of its input only is no success."""
+    status = EXIT_STATUS[verdict.verdict.value]
+    return status or (WARNED if verdict.warnings else 0)
 
 
 def _judge(
@@ -83,7 +91,7 @@ def _judge(
         oracle = Oracle(
             settings.application_id,
             Observer(settings.client(), settings.application_id),
-            options=OracleOptions(timeout_s, quiet_s),
+            options=OracleOptions(timeout_s, quiet_s, settings.warn),
             stores=local_stores(settings),
             tell=tell,
         )

@@ -144,6 +144,24 @@ def _ingest() -> tuple[Property, ...]:
     )
 
 
+def _warn() -> tuple[Property, ...]:
+    kinds = {
+        "late": "dropped as late",
+        "null.key": "dropped for a NULL in its key",
+        "dead.letter": "set aside as dead letters",
+    }
+    return tuple(
+        Property(
+            f"{kind}.warn.share",
+            ("warn", kind.replace(".", "_")),
+            values.number(0, 1),
+            f"the largest part of a query's input that may be {what} without a warning; 1: never "
+            "warn",
+        )
+        for kind, what in kinds.items()
+    )
+
+
 def _state() -> tuple[Property, ...]:
     return (
         Property(
@@ -290,7 +308,15 @@ def _placement() -> tuple[Property, ...]:
     )
 
 
-_OF_SETTINGS = (*_job(), *_ingest(), *_state(), *_rocksdb(), *_placement(), *SERVE_PROPERTIES)
+_OF_SETTINGS = (
+    *_job(),
+    *_ingest(),
+    *_warn(),
+    *_state(),
+    *_rocksdb(),
+    *_placement(),
+    *SERVE_PROPERTIES,
+)
 PROPERTIES: dict[str, Property] = {p.name: p for p in (*_OF_SETTINGS, *STATEMENT_PROPERTIES)}
 
 _DEFAULTS = Settings(application_id="")

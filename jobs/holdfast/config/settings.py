@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from holdfast.types.left_out import WarnShares
+
 __all__ = [
     "IngestSettings",
     "PlacementSettings",
@@ -116,6 +118,7 @@ class Settings:
     ingest: IngestSettings = field(default_factory=IngestSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)
     serve: ServeSettings = field(default_factory=ServeSettings)
+    warn: WarnShares = field(default_factory=WarnShares)
 
     def client(self) -> dict[str, str]:
         """librdkafka properties that every client of the job starts from."""

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import orjson
 
 from holdfast.errors import HoldfastError, Refused, told_parts
-from holdfast.types.status import JobState
+from holdfast.types.status import JobState, JobStatus
 
 __all__ = ["Deployment", "DeploymentState", "await_ready", "driver_facts", "fetch_status"]
 
@@ -41,6 +41,7 @@ class Deployment:
         caught_up: every query has committed what its source held a moment ago.
         lag: source offsets not yet committed, None when unknown.
         reason: why it is not ready.
+        warnings: the tables that leave out too much of their input, and how much.
         details: what only this target knows.
     """
 
@@ -53,6 +54,7 @@ class Deployment:
     lag: int | None = None
     metrics_url: str = ""
     reason: str = ""
+    warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -69,6 +71,10 @@ class Deployment:
         if not servers:
             return told
         return f"{told}; query servers: {', '.join(map(_server_line, servers))}"
+
+    def as_text(self) -> str:
+        """The line, and its warnings under it."""
+        return "\n".join([self.as_line(), *(f"  warning: {text}" for text in self.warnings)])
 
 
 def _server_line(server: Mapping[str, Any]) -> str:
@@ -100,7 +106,13 @@ def driver_facts(told: Mapping[str, Any] | None) -> dict[str, Any]:
         "caught_up": bool(told.get("caught_up")),
         "lag": told.get("lag"),
         "reason": str(told.get("reason", "")),
+        "warnings": _warnings(told),
     }
+
+
+def _warnings(told: Mapping[str, Any]) -> tuple[str, ...]:
+    status = JobStatus.of(told)
+    return status.warnings() if status is not None else ()
 
 
 def await_ready(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from holdfast.chaos.decode import SinkDecoder
@@ -15,8 +15,16 @@ from holdfast.config.settings import Settings
 from holdfast.deploy.markers import last_markers
 from holdfast.deploy.smoke_served import Newest, read_back
 from holdfast.errors import HoldfastError, Refused, TopicMissing
+from holdfast.state.changelog import CommitMarker
+from holdfast.state.progress_counts import (
+    Counted,
+    ProgressCounts,
+    left_out_with_state,
+    left_out_without_state,
+)
 from holdfast.tasks.compatibility import check_marker
-from holdfast.types.ids import Place, changelog_topic
+from holdfast.types.ids import Place, changelog_topic, progress_topic
+from holdfast.types.left_out import LeftOut
 from holdfast.types.topology import Format, Query, Topology, WindowKind
 
 __all__ = ["SmokeFound", "smoke"]
@@ -34,6 +42,8 @@ class SmokeFound:
         decoded: records of the sink that were read; `sample` is the last of them.
         note: why there is nothing to see, if so.
         served: query servers gave the sample back by its key; None: they were not asked.
+        left_out: its input since its first batch, and what of it is in no result.
+        warnings: what is left out beyond the shares that the settings allow.
     """
 
     id: str
@@ -43,6 +53,8 @@ class SmokeFound:
     sample: dict[str, Any] | None
     note: str = ""
     served: bool | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
+    warnings: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -103,19 +115,38 @@ def _look(query: Query, look: _Look) -> SmokeFound:
         note = f"its source topic {' and '.join(topics)} is empty"
         return SmokeFound(query.id, query.sink.name, 0, 0, None, note)
     if query.stateful:
-        committed = _committed_state(query, look.settings)
+        markers = _state_markers(query, look.settings)
+        committed = len(markers)
     else:
-        committed = _committed_offsets(query, observer, bounds)
+        markers, committed = [], _committed_offsets(query, observer, bounds)
     decoded, newest, note = _sample(query, observer)
     served = None
     if look.client is not None and query.sink.kind == "TABLE" and not query.sink.internal:
         job = look.settings.application_id
         served = read_back(look.client, observer.bounds, query, job, newest)
     sample = {"key": list(newest.key), "value": newest.row} if newest.key is not None else None
-    return SmokeFound(query.id, query.sink.name, committed, decoded, sample, note, served)
+    left_out = _left_out(query, look.settings, markers)
+    warnings = left_out.warnings(look.settings.warn)
+    return SmokeFound(
+        query.id, query.sink.name, committed, decoded, sample, note, served, left_out, warnings
+    )
 
 
-def _committed_state(query: Query, settings: Settings) -> int:
+def _left_out(query: Query, settings: Settings, markers: Sequence[CommitMarker]) -> LeftOut:
+    counts = ProgressCounts(settings.client(), progress_topic(settings.application_id, query.id))
+    try:
+        counted = counts.counted()
+    except TopicMissing:  # a query with state that sets nothing aside has none
+        counted = Counted()
+    finally:
+        counts.close()
+    if query.stateful:
+        return left_out_with_state(markers, counted)
+    return left_out_without_state(counted)
+
+
+def _state_markers(query: Query, settings: Settings) -> list[CommitMarker]:
+    """The last one of every state partition."""
     partitions = settings.state.partitions
     changelog = changelog_topic(settings.application_id, query.id)
     markers = last_markers(settings.client(), changelog, partitions)
@@ -135,7 +166,7 @@ def _committed_state(query: Query, settings: Settings) -> int:
             cause="the job does not run, or its first batch is not finished",
             action="look at its status and at the driver's log",
         )
-    return partitions
+    return [marker for marker in markers if marker is not None]
 
 
 def _committed_offsets(

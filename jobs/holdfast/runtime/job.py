@@ -23,6 +23,7 @@ from holdfast.runtime.endpoint import health_pages, serve
 from holdfast.runtime.health import Health
 from holdfast.runtime.insertions import write_insertions
 from holdfast.runtime.keep_going import KeepGoing
+from holdfast.runtime.left_out import LeftOutCounts
 from holdfast.runtime.metrics import Metrics
 from holdfast.runtime.purge import Purge
 from holdfast.runtime.query_run import QueryRun, Services
@@ -66,7 +67,9 @@ def run(
     stop = threading.Event()
     metrics = Metrics(settings.application_id)
     health = Health([q.id for q in topology.queries], settings.retry_timeout_ms / 1000)
-    board = Scoreboard(settings.home, settings.application_id, topology.queries, metrics)
+    board = Scoreboard(
+        settings.home, settings.application_id, topology.queries, metrics, settings.warn
+    )
     # First of all, so that probes get an answer while Spark starts and stores are restored.
     _listen(settings, metrics, health, board)
     try:
@@ -95,7 +98,8 @@ def run(
                 replicas=settings.state.changelog_replicas,
             )  # fmt: skip
             steering = Steering(book, topology.queries, board, health, stop)
-            looks = _Looks(board, watch, steering)
+            counts = LeftOutCounts(settings, topology.queries, board.counted)
+            looks = _Looks(board, watch, steering, counts)
             _drive(runs, services, looks, stop, stop_when_caught_up=stop_when_caught_up)
     finally:
         board.state(JobState.STOPPED)
@@ -136,6 +140,7 @@ class _Looks:
     board: Scoreboard
     watch: Watch
     steering: Steering
+    counts: LeftOutCounts
 
 
 def _drive(
@@ -160,6 +165,7 @@ def _drive(
             keep_going.check()
             looks.steering.look(runs)
             watch.observe(runs)
+            looks.counts.look()
             _show_progress(runs)
             purge.look(runs)
             if goal is not None and goal.reached(runs):
@@ -169,6 +175,7 @@ def _drive(
         health.phase("stopping")
         _stop_streams(runs, services)
         _show_progress(runs)
+        looks.counts.look(now=True)
         purge.delete(runs)
 
 

@@ -12,6 +12,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary, make_wsgi_app
 
 from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.types.left_out import LeftOut
 from holdfast.types.topology import Query
 
 __all__ = ["Metrics"]
@@ -44,6 +45,13 @@ class Metrics:
             "Records of the job that could not be decoded, kept in its dead-letter topic",
             registry=self._registry,
         )
+        self._left_out = {
+            name: Gauge(f"holdfast_{name}", text, (*_QUERY, "reason"), registry=self._registry)
+            for name, text in (
+                ("left_out_records", "Input records in no result, since the first batch"),
+                ("left_out_share", "Their share of the input, 0 to 1"),
+            )
+        }
         self._restored = self._counter("restore_records", "Changelog records replayed into stores")
         self._restore_seconds = self._counter("restore_seconds", "Seconds spent in restores")
         self._latency: dict[str, Summary | Histogram] = {
@@ -105,6 +113,15 @@ class Metrics:
     def dead_letters(self, count: int) -> None:
         """Shows how many records the job's dead-letter topic holds."""
         self._dead_letters.set(count)
+
+    def left_out(self, query_id: str, found: LeftOut) -> None:
+        """Shows what of a query's input is in no result."""
+        counts = {"late": found.late, "null-key": found.null_key, "dead-letter": found.dead_letters}
+        shares = found.shares()
+        for reason, count in counts.items():
+            self._left_out["left_out_records"].labels(query_id, reason).set(count)
+            share = shares[reason.replace("-", "_")]
+            self._left_out["left_out_share"].labels(query_id, reason).set(share)
 
     def lag(self, query: Query, records: int) -> None:
         """Source offsets between the group's position and the topic's end."""

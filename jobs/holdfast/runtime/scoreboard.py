@@ -15,9 +15,11 @@ import psutil
 
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.metrics import Metrics
+from holdfast.state.progress_counts import Counted
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.ids import changelog_topic
+from holdfast.types.left_out import WarnShares
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,
@@ -35,11 +37,22 @@ _LOG = logging.getLogger(__name__)
 
 
 class Scoreboard:
-    """Owns the job's status.  Called from several queries' threads."""
+    """Owns the job's status.  Called from several queries' threads.
+
+    Args:
+        shares: of a query's input that may be left out without a warning; None: the defaults.
+    """
 
     def __init__(
-        self, home: str, application_id: str, queries: Sequence[Query], metrics: Metrics
+        self,
+        home: str,
+        application_id: str,
+        queries: Sequence[Query],
+        metrics: Metrics,
+        shares: WarnShares | None = None,
     ) -> None:
+        self._shares = shares or WarnShares()
+        self._counted: dict[str, Counted] = {}
         self._path: Path = status_path(home, application_id)
         self._metrics = metrics
         self._cluster: Cluster | None = None
@@ -101,7 +114,19 @@ class Scoreboard:
             self._put(query.id, _updated(known, batch, reports, bool(known.changelog)))
             self._write()
 
+    def counted(self, query_id: str, counted: Counted) -> None:
+        """Takes over what a query's progress topic says."""
+        with self._lock:
+            if self._counted.get(query_id) == counted:
+                return
+            self._counted[query_id] = counted
+            self._put(query_id, self._status.queries[query_id])
+            self._write()
+
     def _put(self, query_id: str, status: QueryStatus) -> None:
+        status = _with_left_out(status, self._counted.get(query_id, Counted()), self._shares)
+        self._metrics.left_out(query_id, status.left_out)
+        self._warn(query_id, self._status.queries[query_id].warnings, status.warnings)
         queries = {**self._status.queries, query_id: status}
         self._status = replace(self._status, queries=queries)
 
@@ -114,6 +139,11 @@ class Scoreboard:
             self._status, executors=executors, updated_ms=int(time.time() * 1000)
         )
         self._status.write(self._path)
+
+    def _warn(self, query_id: str, before: Sequence[str], now: Sequence[str]) -> None:
+        """Only when there are more of them: each batch has other numbers."""
+        if len(now) > len(before):
+            _LOG.warning("%s: %s", query_id, "; ".join(now))
 
     def _log(self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
         for report in reports:
@@ -141,6 +171,13 @@ def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:
         changelog=changelog_topic(application_id, query.id) if query.stateful else "",
         window_retention_ms=kept_ms or 0,
     )
+
+
+def _with_left_out(status: QueryStatus, counted: Counted, shares: WarnShares) -> QueryStatus:
+    """A query without state drops nothing, and its progress topic counts its input."""
+    came = status.records_total + counted.dead_letters if status.changelog else counted.offsets
+    status = replace(status, input_records=came, dead_letters=counted.dead_letters)
+    return replace(status, warnings=status.left_out.warnings(shares))
 
 
 def _updated(

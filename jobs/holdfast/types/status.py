@@ -19,6 +19,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic.fields import Field
 
+from holdfast.types.left_out import LeftOut
+
 __all__ = [
     "ExecutorStatus",
     "JobState",
@@ -88,6 +90,9 @@ class QueryStatus:
     Attributes:
         batch_id: -1 before its first batch.
         state: what it does; only a running query takes batches.
+        records_total: records that reached the state; of a query without state, since its start.
+        input_records: all that came, dead letters among them; see `LeftOut`.
+        warnings: what too many of them are left out for, in sentences.
         window_retention_ms: how long it keeps a window; 0 without windows.
     """
 
@@ -101,6 +106,16 @@ class QueryStatus:
     state_partitions: tuple[PartitionStatus, ...] = ()
     window_retention_ms: int = 0
     state: QueryState = QueryState.RUNNING
+    dead_letters: int = 0
+    input_records: int = 0
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Its input, and what of it is in no result."""
+        return LeftOut(
+            self.input_records, self.dropped_late, self.dropped_null_key, self.dead_letters
+        )
 
 
 @dataclass(frozen=True, config=_TOLERANT)
@@ -130,6 +145,10 @@ class JobStatus:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
+
+    def warnings(self) -> tuple[str, ...]:
+        """Those of all queries, each with the name of what the query writes."""
+        return tuple(f"{q.sink}: {text}" for q in self.queries.values() for text in q.warnings)
 
     @staticmethod
     def read(path: Path) -> JobStatus | None:

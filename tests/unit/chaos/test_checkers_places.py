@@ -11,6 +11,7 @@ import pytest
 from holdfast.chaos.checkers_places import (
     changelog_agrees,
     changelog_rows,
+    dead_letters_agree,
     group_agrees,
     hanging_transactions,
     markers_agree,
@@ -150,3 +151,20 @@ def test_an_open_transaction_is_invalid_and_named() -> None:
     finding = hanging_transactions(evidence(open_transactions=[OpenTransaction("T", 1, 5, 9)]))
     assert finding.verdict is Verdict.INVALID
     assert finding.examples == ("T-1: stable to 5, end 9",)
+
+
+@pytest.mark.parametrize(
+    ("undecodable", "dead_letters", "doubtful", "verdict"),
+    [
+        (3, 3, "", Verdict.VALID),
+        (0, None, "", Verdict.VALID),
+        (3, 2, "", Verdict.INVALID),
+        (3, 4, "", Verdict.UNKNOWN),
+        (3, 2, "5 input offsets are deleted by retention", Verdict.UNKNOWN),
+    ],
+)
+def test_an_undecodable_record_that_was_not_set_aside_is_found(
+    undecodable: int, dead_letters: int | None, doubtful: str, verdict: Verdict
+) -> None:
+    table = evidence(undecodable=undecodable, dead_letters=dead_letters, doubtful=doubtful)
+    assert dead_letters_agree(table).verdict is verdict

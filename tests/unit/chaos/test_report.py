@@ -7,6 +7,8 @@ from xml.etree import ElementTree as ET
 
 from holdfast.chaos.report import as_json, as_junit, as_text
 from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
+from holdfast.cli.verify import exit_status
+from holdfast.types.left_out import LeftOut, WarnShares
 
 JOB = JobVerdict(
     "app",
@@ -55,3 +57,31 @@ def test_junit_can_be_read_whatever_keys_there_are() -> None:
     problem = ET.fromstring(text.encode()).find("testcase/failure")
     assert problem is not None
     assert (problem.get("message"), problem.text) == ("1 of 2 ?", "a???<é😀")
+
+
+def _leaving_out(*warnings: str) -> JobVerdict:
+    left = LeftOut(3_124, late=2_242, dead_letters=1)
+    findings = (Finding("lost_keys", Verdict.VALID, "0 of 2"),)
+    table = TableVerdict("FAILURES", findings, 3_124, 90, {"ctas_failures": left}, warnings)
+    return JobVerdict("app", (table,), seconds=1.5)
+
+
+def test_a_valid_table_that_leaves_records_out_says_how_many_of_how_many() -> None:
+    text = as_text(_leaving_out())
+    assert "not in it: 2,242 of 3,124 input records (71.8 %) dropped as late, 1 of 3,124" in text
+    assert text.endswith("verdict: valid (app, 1.5 s)")
+    assert exit_status(_leaving_out()) == 0
+
+
+def test_too_many_of_them_are_a_warning_and_no_success() -> None:
+    (warning, *_) = LeftOut(3_124, late=2_242).warnings(WarnShares())
+    job = _leaving_out(warning)
+    text = as_text(job)
+    assert f"    warning: {warning}" in text
+    assert text.count("2,242 of 3,124") == 1, "it is told once"
+    assert "verdict: valid, but input records are left out" in text
+    document = json.loads(as_json(job))
+    assert (document["verdict"], document["warnings"]) == ("valid", [f"FAILURES: {warning}"])
+    assert document["tables"][0]["left_out"]["ctas_failures"]["late"] == 2_242
+    assert exit_status(job) == 4
+    assert exit_status(JOB) == 1, "invalid is worse"

@@ -14,7 +14,9 @@ import pytest
 from holdfast.cli.demo.files import DemoFiles, last_line
 from holdfast.cli.demo.kills import Kill, _busiest, _replaced, _restored
 from holdfast.cli.demo.processes import Children
-from holdfast.cli.demo.results import EXPECTED, compare
+from holdfast.cli.demo.recount import differences, recounted
+from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare
+from holdfast.cli.samples import SAMPLES
 from holdfast.errors import Refused
 from holdfast.local.processes import kill_hard, session_members
 from holdfast.types.status import ExecutorStatus, JobStatus, PartitionStatus, QueryStatus
@@ -128,7 +130,7 @@ def test_a_kill_after_the_work_does_not_count() -> None:
 
 def test_known_values_are_compared_with_what_is_there() -> None:
     tables = {
-        "MOVIE_TICKETS_SOLD": {"Aliens": {"TICKETS_SOLD": 2}, "Die Hard": {"TICKETS_SOLD": 4}}
+        "MOVIE_TICKETS_SOLD": {("Aliens",): {"TICKETS_SOLD": 2}, ("Die Hard",): {"TICKETS_SOLD": 4}}
     }
     agreed = {f"{e.table}/{e.key}": ok for e, _, ok in compare(EXPECTED, tables)}
     assert agreed["MOVIE_TICKETS_SOLD/Aliens"]
@@ -142,3 +144,39 @@ def test_a_log_says_what_is_being_done_now(tmp_path: Path) -> None:
     assert last_line(log) == ""
     log.write_text("x" * 9_000 + "\n2026-11-21T06:15:49.867450Z demo is running; lag: 0\n\n")
     assert last_line(log) == "demo is running; lag: 0"
+
+
+def test_the_recount_gives_the_values_that_are_known_beforehand() -> None:
+    tables = recounted(SAMPLES["flights"].count)
+    assert all(agrees for _, _, agrees in compare(EXPECTED + FLIGHTS_EXPECTED, tables))
+    flights = sum(row["FLIGHTS"] for row in tables["FLIGHTS_PER_ORIGIN_HOUR"].values())
+    assert flights == SAMPLES["flights"].count
+    assert differences(tables, tables) == []
+
+
+def test_a_table_with_the_right_total_and_a_wrong_row_is_found() -> None:
+    wanted = recounted(2_000)
+    for table, rows in wanted.items():
+        one, other, *_ = rows
+        for column in rows[one]:
+            if rows[one][column] == rows[other].get(column):
+                continue
+            swapped = {
+                **rows,
+                one: {**rows[one], column: rows[other].get(column)},
+                other: {**rows[other], column: rows[one][column]},
+            }
+            (line,) = differences(wanted, {**wanted, table: swapped})
+            assert line.startswith(f"{table}: 2 rows differ")
+
+
+def test_a_row_that_is_missing_and_one_that_nobody_wrote_are_found() -> None:
+    wanted = recounted(2_000)
+    carriers = dict(wanted["FLIGHTS_PER_CARRIER"])
+    carriers["??",] = carriers.pop(("UA",))
+    (line,) = differences(wanted, {**wanted, "FLIGHTS_PER_CARRIER": carriers})
+    assert "UA is missing" in line
+    assert "?? is in no input" in line
+    del carriers["??",]
+    assert len(differences(wanted, {**wanted, "FLIGHTS_PER_CARRIER": carriers})) == 1
+    assert len(differences(wanted, {})) == len(wanted)

@@ -7,6 +7,7 @@ deployed.py    the job's deployment
 watch.py       how far the job is, by Kafka and by its status file
 kills.py       SIGKILL, and how long until work goes on
 results.py     values anybody can check by hand
+recount.py     every row of every table, counted again from the example data
 compacting.py  what the compaction of its changelogs has won
 script.py      the demo itself, act by act
 command.py     the click command

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from holdfast.chaos.evidence import same
+from holdfast.cli.demo.recount import Tables
 
 __all__ = ["EXPECTED", "FLIGHTS_EXPECTED", "Expected", "compare", "results_table"]
 
@@ -42,16 +43,12 @@ FLIGHTS_EXPECTED = (
     Expected("FLIGHTS_PER_CARRIER", "OO", "FLIGHTS", 32),
 )
 
-Rows = dict[str, dict[str, Any]]  # value columns by key, of one table
 
-
-def compare(
-    expected: Sequence[Expected], tables: dict[str, Rows]
-) -> list[tuple[Expected, Any, bool]]:
+def compare(expected: Sequence[Expected], tables: Tables) -> list[tuple[Expected, Any, bool]]:
     """(what was expected, what is there, do they agree) for each."""
     found = []
     for want in expected:
-        actual = tables.get(want.table, {}).get(want.key, {}).get(want.column)
+        actual = tables.get(want.table, {}).get((want.key,), {}).get(want.column)
         found.append((want, actual, same(want.value, actual)))
     return found
 

@@ -149,7 +149,11 @@ def _progress(told: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "records": told.get("records_total"),
         "source_lag": told.get("lag"),
-        "dropped": told.get("dropped_late", 0) + told.get("dropped_null_key", 0),
+        "input": told.get("input_records", 0),
+        "late": told.get("dropped_late", 0),
+        "null_keys": told.get("dropped_null_key", 0),
+        "dead_letters": told.get("dead_letters", 0),
+        "warnings": list(told.get("warnings", ())),
         "batch": told.get("batch_id"),
         "state": told.get("state", QueryState.RUNNING.value),
     }

@@ -153,7 +153,12 @@ def test_the_overview_tells_of_server_job_and_tables(asking: Asking) -> None:
     assert not relations["PLACED"]["served"]
     assert "no rows by key" in relations["PLACED"]["reason"]
     assert relations["PER_PRODUCT_MINUTE"]["window"] == "TUMBLING"
-    assert relations["PER_PRODUCT_MINUTE"]["dropped"] == 3
+    minute = relations["PER_PRODUCT_MINUTE"]
+    assert (minute["late"], minute["input"], minute["null_keys"], minute["dead_letters"]) == (
+        3, 400, 0, 0,
+    )  # fmt: skip
+    assert [w.partition(" of")[0] for w in minute["warnings"]] == ["3"]
+    assert city["warnings"] == []
 
 
 def test_a_server_that_is_gone_counts_for_nothing(asking: Asking) -> None:

@@ -15,6 +15,13 @@ export function brief(value) {
   return Math.abs(value) < 10_000 ? whole.format(Math.round(value)) : short.format(value);
 }
 
+/** A part of a whole as "8.8 %"; never 0 % of something, never 100 % of less than all. */
+export function share(part, whole) {
+  const percent = (100 * part) / Math.max(whole ?? 0, part, 1);
+  if (percent === 100) return "100 %";
+  return percent && percent < 0.1 ? "<0.1 %" : `${Math.min(percent, 99.9).toFixed(1)} %`;
+}
+
 export function bytes(value) {
   if (value === null || value === undefined) return NONE;
   let size = value;

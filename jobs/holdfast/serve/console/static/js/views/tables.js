@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { el, empty, fill, pill, show, table } from "../dom.js";
 import { around, drawing } from "../draw.js";
-import { brief, bytes, count, seconds, some } from "../format.js";
+import { brief, bytes, count, seconds, share, some } from "../format.js";
 import { sqlText } from "../sql_text.js";
 
 const RECENT = 5; // samples
@@ -31,8 +31,8 @@ function mean(values) {
   return known.length ? known.reduce((a, b) => a + b, 0) / known.length : 0;
 }
 
-function tile(name, value, more = "") {
-  return el("div", { class: "tile" }, el("dt", {}, name),
+function tile(name, value, more = "", kind = "") {
+  return el("div", { class: `tile ${kind}`.trim() }, el("dt", {}, name),
     el("dd", {}, value, more && el("small", {}, more)));
 }
 
@@ -49,6 +49,7 @@ function summary({ jobs, members, relations, server }, series) {
     tile("Input not yet processed", lag === null || lag === undefined ? "–" : brief(lag),
       lag === 0 ? "caught up" : "records, over all queries"),
     tile("Processed now", series.at_ms.length && job?.answers ? `${brief(rate)}/s` : "–", "records, over all queries"),
+    leftOutTile(relations),
     tile("Rows served", brief(served.reduce((sum, r) => sum + r.rows, 0)),
       `${some(served.length, "table")}, ${bytes(served.reduce((sum, r) => sum + r.bytes, 0))}`),
     tile("Servers", `${ready.length} of ${members.length}`,
@@ -107,11 +108,33 @@ function state(relation) {
   return relation.lag ? pill("unknown", `${brief(relation.lag)} behind`) : pill("valid", "level");
 }
 
+const KINDS = [["late", "late"], ["null_keys", "NULL in their key"], ["dead_letters", "dead letters"]];
+
+/** Input records that are in no result; a pill where they are more than the job's settings allow. */
+function leftOut(relation) {
+  const total = leftOutTotal(relation);
+  if (!total) return "";
+  const text = `${count(total)} (${share(total, relation.input)})`;
+  return relation.warnings.length ? pill("invalid", text) : text;
+}
+
+function leftOutTotal(relation) {
+  return KINDS.reduce((sum, [kind]) => sum + (relation[kind] ?? 0), 0);
+}
+
+function leftOutTile(relations) {
+  const known = relations.filter((r) => r.warnings);
+  const warned = known.filter((r) => r.warnings.length);
+  const total = known.reduce((sum, r) => sum + leftOutTotal(r), 0);
+  const more = warned.length ? `too many: ${warned.map((r) => r.name).join(", ")}` : "late, without a key, or undecodable";
+  return tile("Left out of results", known.length ? brief(total) : "–", more, warned.length ? "bad" : "");
+}
+
 function relations({ relations: all }) {
   const shown = all.filter((r) => !r.internal);
   const columns = [
     { name: "Name", head: true }, { name: "Kind" }, { name: "Key", wide: true }, { name: "Rows", n: true },
-    { name: "Size", n: true }, { name: "Processed", n: true }, { name: "Dropped", n: true }, { name: "Served" }, { name: "" },
+    { name: "Size", n: true }, { name: "Processed", n: true }, { name: "Left out", n: true }, { name: "Served" }, { name: "" },
   ];
   const rows = shown.map((r) => [
     el("a", { href: `#/tables/${encodeURIComponent(r.name)}` }, r.name),
@@ -120,7 +143,7 @@ function relations({ relations: all }) {
     r.rows === undefined ? "" : count(r.rows),
     r.bytes === undefined ? "" : bytes(r.bytes),
     r.records === undefined || r.records === null ? "" : count(r.records),
-    r.dropped ? count(r.dropped) : "",
+    leftOut(r),
     state(r),
     r.served && el("a", { href: `#/rows/${encodeURIComponent(r.name)}`, "aria-label": `Rows of ${r.name}` }, "Rows"),
   ]);
@@ -141,6 +164,7 @@ async function one(root, name, signal) {
         el("a", { href: `#/rows/${encodeURIComponent(name)}` }, "Rows"),
         el("a", { href: `#/partitions/${encodeURIComponent(name)}` }, "State partitions"))),
     relation.reason ? el("p", { class: "lead" }, relation.reason) : "",
+    (relation.warnings ?? []).map((text) => el("p", { class: "lead", role: "alert" }, pill("invalid", "warning"), ` ${text}`)),
     topology(part),
     el("div", { class: "columns" },
       el("section", { class: "panel" }, el("h2", {}, "Columns"),
@@ -152,6 +176,8 @@ async function one(root, name, signal) {
         el("dl", { class: "facts body" }, [
           ["topic", relation.topic], ["changelog", told.changelog], ["query", relation.query],
           ["state partitions", relation.partitions], ["windows", relation.window],
+          ["input records", relation.input && count(relation.input)],
+          ...KINDS.map(([kind, words]) => [`left out: ${words}`, relation[kind] && count(relation[kind])]),
         ].filter(([, value]) => value).map(([n, value]) => [el("dt", {}, n), el("dd", {}, value)])))),
     told.statement && el("section", { class: "panel" }, el("h2", {}, "Statement"),
       el("pre", { class: "wrap" }, sqlText(told.statement))),

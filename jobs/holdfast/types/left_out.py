@@ -1,0 +1,101 @@
+"""Input records that are in no result, and the shares of them above which people are warned.
+
+A table may be exact over the records that it took in, and have taken in a tenth of its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+__all__ = ["LeftOut", "WarnShares"]
+
+
+@dataclass(frozen=True)
+class WarnShares:
+    """The largest share of a query's input, per kind, that is left out without a warning."""
+
+    late: float = 0.01
+    null_key: float = 0.01
+    dead_letter: float = 0.01
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The input of a query since its first batch, and what of it is in no result.
+
+    Counts are those of the commit markers, so they are as exactly-once as the rows.
+
+    Attributes:
+        records: input records that came, dead letters among them.  With overlapping windows a
+            record counts once per window; of a query without state it is source offsets.
+        late: dropped because their window, or the time to find a partner, was over.
+        null_key: dropped because a column of their key is NULL.
+        dead_letters: set aside because they cannot be decoded.
+    """
+
+    records: int = 0
+    late: int = 0
+    null_key: int = 0
+    dead_letters: int = 0
+
+    @property
+    def total(self) -> int:
+        """Records of all kinds that are in no result."""
+        return self.late + self.null_key + self.dead_letters
+
+    def __str__(self) -> str:
+        """All kinds for people; empty when nothing is left out."""
+        return self.beside(())
+
+    def beside(self, warnings: Sequence[str]) -> str:
+        """The kinds that none of these warnings tells of, for people."""
+        told = " ".join(warnings)
+        texts = (text for _, text in self._kinds().values())
+        return ", ".join(text for text in texts if text and text not in told)
+
+    def warnings(self, shares: WarnShares) -> tuple[str, ...]:
+        """One sentence for each kind whose share is above the one allowed."""
+        allowed = asdict(shares)
+        return tuple(
+            f"{text}: more than {_PROPERTIES[kind]}={allowed[kind]:g} allows"
+            for kind, (share, text) in self._kinds().items()
+            if share > allowed[kind]
+        )
+
+    def shares(self) -> dict[str, float]:
+        """The share of the input that is left out, by kind, 0 to 1."""
+        return {kind: share for kind, (share, _) in self._kinds().items()}
+
+    def as_json(self) -> dict[str, int]:
+        """The counts as JSON values."""
+        return asdict(self)
+
+    def _kinds(self) -> Mapping[str, tuple[float, str]]:
+        """Share and words by kind, under the names of `WarnShares`."""
+        words = {
+            "late": (self.late, "dropped as late"),
+            "null_key": (self.null_key, "dropped for a NULL in their key"),
+            "dead_letter": (self.dead_letters, "set aside as dead letters"),
+        }
+        return {kind: self._kind(count, text) for kind, (count, text) in words.items()}
+
+    def _kind(self, count: int, words: str) -> tuple[float, str]:
+        if not count:
+            return 0.0, ""
+        of = max(self.records, count)
+        return count / of, f"{count:,} of {of:,} input records ({_percent(count / of)}) {words}"
+
+
+_PROPERTIES = {
+    "late": "late.warn.share",
+    "null_key": "null.key.warn.share",
+    "dead_letter": "dead.letter.warn.share",
+}
+
+
+def _percent(share: float) -> str:
+    """Never 0 % of something, never 100 % of less than all."""
+    if share == 1:
+        return "100 %"
+    return "<0.1 %" if share < 0.001 else f"{min(share, 0.999):.1%}".replace("%", " %")

@@ -1,0 +1,178 @@
+"""Rows of a sink as whole numbers, made from the input by plain arithmetic, and compared.
+
+A row of totals is the customer's or title's number, its window's start and end, N and the sum;
+a window that has none, or whose end no peer writes, is 0.  A row of the join is the order's
+number, its customer, its amount and what was paid.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from tests.bench.orders import Orders
+from tests.bench.workloads import GAP_MS, WINDOW_MS, Query
+
+__all__ = [
+    "PAIRS",
+    "TOTALS",
+    "Rows",
+    "difference",
+    "pair_row",
+    "sale",
+    "total_row",
+    "wanted_pairs",
+    "wanted_totals",
+]
+
+Rows = npt.NDArray[np.int64]
+"""One row per line."""
+
+TOTALS = ("key", "window start", "window end", "N", "TOTAL")
+PAIRS = ("order", "customer", "amount", "paid")
+
+_START, _SESSION = struct.Struct(">q"), struct.Struct(">qq")
+_SHOWN = 3
+
+
+def sale(value: bytes | None, time_ms: int) -> tuple[int, int, int, int]:
+    """Customer, title, amount and event time of an input record."""
+    fields = orjson.loads(value or b"")
+    amount = _whole(fields["amount"])
+    return int(fields["customer"][1:]), int(fields["title"][-5:]), amount, time_ms
+
+
+def total_row(key: bytes | None, value: bytes) -> tuple[int, int, int, int, int]:
+    """A row of totals as the peers write them.
+
+    Raises:
+        ValueError: it is none.
+    """
+    name, window = _named(key)
+    fields = orjson.loads(value)
+    if not isinstance(fields, dict) or not {"N", "TOTAL"} <= fields.keys():
+        raise ValueError(f"the value {value!r} of key {key!r} has no N and TOTAL")
+    return name, *_bounds(window), _whole(fields["N"]), _whole(fields["TOTAL"])
+
+
+def pair_row(key: bytes | None, value: bytes | None) -> tuple[int, int, int, int]:
+    """A row of the join as the peers write it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    fields = orjson.loads(value or b"")
+    if not isinstance(fields, dict) or not {"CUSTOMER", "AMOUNT", "PAID"} <= fields.keys():
+        raise ValueError(f"the value {value!r} of key {key!r} is no order with its payment")
+    amounts = _whole(fields["AMOUNT"]), _whole(fields["PAID"])
+    return int((key or b"")[1:]), int(fields["CUSTOMER"][1:]), *amounts
+
+
+def wanted_totals(query: Query, sales: Rows) -> Rows:
+    """What the table must hold after these sales (customer, title, amount, event time)."""
+    customer, title, amount, time = sales.T
+    none = np.zeros_like(time)
+    if query is Query.TITLE:
+        return _summed(title, none, none, amount)
+    if query is Query.WINDOW:
+        return _summed(customer, time - time % WINDOW_MS, none, amount)
+    if query is Query.SESSION:
+        return _sessions(customer, time, amount)
+    return _summed(customer, none, none, amount)
+
+
+def wanted_pairs(orders: Orders) -> Rows:
+    """Every order that is paid in time, once."""
+    paid = orders.paid_in_time
+    amounts = orders.amounts[paid]
+    numbers = np.flatnonzero(paid)
+    return np.column_stack([numbers, orders.customers[paid], amounts, amounts]).astype(np.int64)
+
+
+def difference(found: Rows, wanted: Rows, columns: Sequence[str]) -> str:
+    """Why the rows found are not those wanted, each as often as wanted; empty when they are."""
+    rows = np.vstack([found, wanted])
+    if not len(rows):
+        return "it is empty, and so is what is wanted: nothing was compared"
+    sign = np.repeat([1, -1], [len(found), len(wanted)])
+    order = np.lexsort(rows.T[::-1])
+    rows, sign = rows[order], sign[order]
+    first = np.flatnonzero(_changes(rows))
+    balance = np.add.reduceat(sign, first)
+    extra, missing = rows[first[balance > 0]], rows[first[balance < 0]]
+    parts = [
+        f"{len(some):,} rows are {what}: {_shown(some, columns)}"
+        for some, what in ((extra, "wrong"), (missing, "missing"))
+        if len(some)
+    ]
+    if not parts:
+        return ""
+    return f"of its {len(found):,} rows, {len(wanted):,} wanted, {'; '.join(parts)}"
+
+
+def _named(key: bytes | None) -> tuple[int, bytes]:
+    """The number of a customer (c00000012) or title (Movie 00012), and what follows it."""
+    key = key or b""
+    prefix, digits = (b"c", 8) if key.startswith(b"c") else (b"Movie ", 5)
+    end = len(prefix) + digits
+    number = key[len(prefix) : end]
+    if not key.startswith(prefix) or len(number) != digits or not number.isdigit():
+        raise ValueError(f"the key {key!r} names no customer and no title")
+    return int(number), key[end:]
+
+
+def _bounds(window: bytes) -> tuple[int, int]:
+    """A window's start and end, as Kafka's own serializers write it, or as `@start`."""
+    if window.startswith(b"@"):
+        return int(window[1:]), 0
+    if len(window) == _SESSION.size:
+        end, start = _SESSION.unpack(window)
+        return start, end
+    return (_START.unpack(window)[0], 0) if window else (0, 0)
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def _sessions(customer: Rows, time: Rows, amount: Rows) -> Rows:
+    """A session goes on as long as the next record comes within the gap."""
+    order = np.lexsort((time, customer))
+    customer, time, amount = customer[order], time[order], amount[order]
+    begins = _changes(customer[:, None])
+    begins[1:] |= np.diff(time) > GAP_MS
+    number = np.cumsum(begins) - 1
+    firsts = np.flatnonzero(begins)
+    lasts = np.append(firsts[1:], len(time)) - 1
+    return _summed(customer, time[firsts][number], time[lasts][number], amount)
+
+
+def _summed(key: Rows, start: Rows, end: Rows, amount: Rows) -> Rows:
+    """N and the sum of the amounts by key and window."""
+    keys = np.column_stack([key, start, end])
+    order = np.lexsort(keys.T[::-1])
+    keys, amount = keys[order], amount[order]
+    first = np.flatnonzero(_changes(keys))
+    counts = np.diff(np.append(first, len(keys)))
+    return np.column_stack([keys[first], counts, np.add.reduceat(amount, first)])
+
+
+def _changes(rows: Rows) -> npt.NDArray[np.bool_]:
+    """Which sorted rows are not like the one before them."""
+    found = np.ones(len(rows), bool)
+    found[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return found
+
+
+def _shown(rows: Rows, columns: Sequence[str]) -> str:
+    some = [
+        " ".join(f"{name} {value}" for name, value in zip(columns, row, strict=True))
+        for row in rows[:_SHOWN].tolist()
+    ]
+    return ", ".join(f"({row})" for row in some) + (", …" if len(rows) > _SHOWN else "")
