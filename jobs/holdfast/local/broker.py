@@ -21,7 +21,12 @@ import psutil
 from holdfast.config.versions import KAFKA_VERSION
 from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.broker_files import log_config, server_properties
-from holdfast.local.broker_session import end_session_of_killed, was_killed
+from holdfast.local.broker_session import (
+    end_session_of_killed,
+    session_begins,
+    session_ended,
+    was_killed,
+)
 from holdfast.local.jars import kafka_jars
 from holdfast.local.java import find_java
 from holdfast.local.probe import HOST, free_port, free_ports, serves_producers, taken
@@ -109,7 +114,11 @@ class LocalKafka:
         running = self.status()
         if running is None:
             return False
-        if not _end(running, signal.SIGTERM) and not _end(running, signal.SIGKILL):
+        served = serves_producers(running.port)  # else nobody knows whose session there is
+        if _end(running, signal.SIGTERM):
+            if served:
+                session_ended(self._data)
+        elif not _end(running, signal.SIGKILL):
             raise KafkaUnavailable(
                 f"Kafka (pid {running.pid}) did not end within {_STOP_S:.0f} s of SIGKILL.",
                 action="look at the process; it may wait for its disk.",
@@ -143,6 +152,7 @@ class LocalKafka:
         elif was_killed(self._data):
             self._report("ending the session of a broker that was killed")
             end_session_of_killed(java, self.folder, self._data)
+        session_begins(self._data)
         self._report(f"starting Kafka {KAFKA_VERSION} on port {port}")
         flags = [f"-Xmx{_HEAP}", f"-Xms{_HEAP}", "-XX:+ExitOnOutOfMemoryError"]
         command = [*java, *flags, "kafka.Kafka", str(self.folder / "server.properties")]

@@ -68,6 +68,21 @@ def test_data_survive_a_kill(broker: LocalKafka) -> None:
     victim.close()
 
 
+def test_a_home_of_many_partitions_comes_back_from_every_kill(broker: LocalKafka) -> None:
+    """Also when a start in between had failed: that one shuts down as if nothing were amiss."""
+    running = broker.start(port=0)
+    admin = Admin(_client(running.bootstrap_servers), 60.0)
+    for number in range(3):
+        admin.ensure_topic(f"many-{number}", 80, 1, {})
+    for _ in range(2):
+        os.kill(running.pid, signal.SIGKILL)
+        psutil.Process(running.pid).wait(60)
+        assert broker.status() is None
+        (broker.folder / "data" / ".kafka_cleanshutdown").write_text("{}")
+        running = broker.start(port=running.port)
+    assert len(Admin(_client(running.bootstrap_servers)).bounds("many-2")) == 80
+
+
 def test_starting_twice_is_starting_once_and_stop_leaves_nothing(broker: LocalKafka) -> None:
     first = broker.start(port=0)
     assert broker.start(port=0) == first
