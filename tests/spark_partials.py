@@ -46,7 +46,7 @@ def _sum(values: Values) -> Any:
 
 
 def _added(values: Values) -> Any:
-    total = sum(values)
+    total: Any = sum(values)
     return total if isinstance(total, Decimal) else (total + 2**63) % 2**64 - 2**63
 
 

@@ -68,9 +68,9 @@ class FakeProducer:
         count = len(keys)
         places = [partitions] * count if isinstance(partitions, int) else list(partitions)
         times = (
-            list(timestamps_ms)
+            [t or 1 for t in timestamps_ms]  # as the contract of brokers has it
             if isinstance(timestamps_ms, Sequence)
-            else [timestamps_ms or None] * count
+            else [1 if timestamps_ms == 0 else timestamps_ms] * count
         )
         if {len(values), len(places), len(times)} - {count}:
             raise ValueError("columns of different lengths")

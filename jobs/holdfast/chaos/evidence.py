@@ -294,7 +294,7 @@ def show_key(key: Key) -> str:
 
 def _bagged(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.9e}"
+        return f"{value:.9e}" if math.isfinite(value) else repr(_no_number(value))
     return f"{value:.9e}" if isinstance(value, Decimal) else repr(value)
 
 

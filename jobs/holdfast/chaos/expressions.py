@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp, parse_one
 
+from holdfast.chaos.arithmetic import distinct_doubles, sum_of, wrapped
 from holdfast.chaos.evidence import COLLECT_LIMIT, Match
 from holdfast.chaos.statement import Untranslatable, resolved
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, SqlType
 
 __all__ = ["Scope", "Translator"]
 
@@ -145,8 +146,34 @@ class Translator:
                 raise Untranslatable(f"{name} of several columns")
             if name in _ORDERED:
                 return _parse(self._ordered(name, values[0], rest))
+            own = self._arithmetic_of(name, args[0], values[0]) if args else None
+            if own is not None:
+                return _parse(own.format(*rest))
             return _parse(_AGGREGATES[name].format(*values, *rest))
         raise Untranslatable(f"the function {name} is not known to the judge")
+
+    def _arithmetic_of(self, name: str, argument: exp.Expr, value: str) -> str | None:
+        """An aggregate by Java's rules where DuckDB has others; None where it has the same."""
+        kind = self.kind(argument)
+        if name == "SUM":
+            summed = self._summed(argument, kind)
+            return None if summed is None else sum_of(value, summed)
+        if name == "AVG" and kind == _WHOLE:
+            total, count = wrapped(f"coalesce(sum({value}), 0)", 64), f"count({value})"
+            return f"coalesce(CAST({total} AS DOUBLE) / nullif({count}, 0), 0)"
+        if kind != _REAL or name not in _OF_DOUBLES:
+            return None
+        return _OF_DOUBLES[name].format(value=value, distinct=distinct_doubles(value))
+
+    def _summed(self, argument: exp.Expr, kind: str) -> SqlType | None:
+        """The type of a sum, which is its argument's; None where the judge does not know it."""
+        inside = [self.scope.columns.get(self._name(c)) for c in argument.find_all(exp.Column)]
+        if isinstance(argument, exp.Column):
+            return inside[0] or BIGINT
+        if kind != _WHOLE:
+            return DOUBLE if kind == _REAL else None
+        small = all(c == INTEGER for c in inside) and not argument.find(exp.Cast, exp.AggFunc)
+        return INTEGER if small else BIGINT
 
     def _ordered(self, name: str, value: str, rest: Sequence[str]) -> str:
         """Aggregates that depend on the order of records, which only a topic partition has."""
@@ -236,6 +263,15 @@ _AGGREGATES = {
     "COLLECT_LIST": "",
     "EARLIEST_BY_OFFSET": "",
     "LATEST_BY_OFFSET": "",
+}
+
+
+# Of doubles, by `Double.equals`; what follows in braces is for the call's constant.
+_OF_DOUBLES = {
+    "COUNT_DISTINCT": "count(DISTINCT CAST({value} AS VARCHAR))",
+    "COLLECT_SET": "{distinct}",
+    "TOPKDISTINCT": "list_slice(list_reverse_sort(list_filter(coalesce({distinct}, []), "
+    "v -> v IS NOT NULL)), 1, {{0}})",
 }
 
 

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.chaos.arithmetic import register
 from holdfast.chaos.decode import InputDecoder, json_form
 from holdfast.chaos.evidence import Key, Row
 from holdfast.chaos.translate import FIRST_RECORDS, INPUT, BatchQuery
@@ -198,6 +199,7 @@ def run_sql(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
     """What DuckDB makes of the tables."""
     with duckdb.connect(config={"threads": 2}) as engine:
         engine.execute("SET TimeZone = 'UTC'")
+        register(engine)
         for name, data in tables.items():
             engine.register(name, data)
         return engine.execute(sql).fetchall()

@@ -20,9 +20,12 @@ from holdfast.transport.errors import (
 )
 
 __all__ = [
+    "FIRST_MS",
+    "NOW",
     "POLL_EVERY",
     "Client",
     "Producer",
+    "client_time",
     "open_client",
     "place_of",
     "refused",
@@ -71,6 +74,17 @@ def same_length(
     lengths += [len(c) for c in columns if isinstance(c, Sequence)]
     if len(set(lengths)) > 1:
         raise ValueError(f"columns of {lengths} records: they must be equal")
+
+
+def client_time(time_ms: int | None) -> int:
+    """A record's time as the client takes it: 0 means "now" to it, and it has no word for 0.
+
+    So the first millisecond of all is written as the one after it (ADR 39); None stands for now.
+    """
+    return NOW if time_ms is None else time_ms or FIRST_MS
+
+
+NOW, FIRST_MS = 0, 1
 
 
 def refused(
@@ -162,7 +176,7 @@ class Producer:
                     key,
                     place,
                     on_delivery=self._on_delivery,
-                    timestamp=timestamp_ms or 0,
+                    timestamp=client_time(timestamp_ms),
                     headers=dict(headers or {}),
                 )
             except BufferError:

@@ -22,9 +22,12 @@ from holdfast.transport.errors import (
     translate,
 )
 from holdfast.transport.plain import (
+    FIRST_MS,
+    NOW,
     POLL_EVERY,
     Client,
     Producer,
+    client_time,
     open_client,
     place_of,
     refused,
@@ -126,7 +129,8 @@ class TransactionalProducer:
             partitions: topic partition of all records, or one per record.
             keys: one per record.
             values: as many as keys; None is a tombstone.
-            timestamps_ms: of all records or one per record; None: the time of sending.
+            timestamps_ms: of all records or one per record; None: the time of sending.  0 is
+                written as 1, see `client_time`.
 
         Raises:
             ValueError: the columns differ in length.
@@ -137,12 +141,11 @@ class TransactionalProducer:
             return
         highest = partitions if isinstance(partitions, int) else max(partitions)
         self._highest[topic] = max(highest, self._highest.get(topic, 0))
-        at = timestamps_ms or 0  # 0 to the client: the time of sending
         for start in range(0, len(keys), PIECE):
             part = slice(start, start + PIECE)
             names, rows = keys[part], values[part]
             places = [partitions] * len(rows) if isinstance(partitions, int) else partitions[part]
-            times = at[part] if isinstance(at, Sequence) else [at] * len(rows)
+            times = _times(timestamps_ms, part, len(rows))
             # What cannot be delivered has no report: it makes the commit fail, and that says why.
             for n, error in refused(self._client, topic, places, names, rows, times):
                 self._make_room(error, topic, places[n])
@@ -158,14 +161,15 @@ class TransactionalProducer:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[tuple[str, str | bytes | None]],
-        time_ms: int = 0,
+        time_ms: int | None = None,
     ) -> None:
-        """Queue one record of the open transaction, with headers; time 0: when it is sent.
+        """Queue one record of the open transaction, with headers; no time: when it is sent.
 
         Raises:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
         """
-        self._again(topic, value, key, partition, time_ms, headers=list(headers))
+        at = client_time(time_ms)
+        self._again(topic, value, key, partition, at, headers=list(headers))
 
     def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
         """Step 3: queue the commit marker; `commit` returns its offset.
@@ -174,7 +178,7 @@ class TransactionalProducer:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
         """
         self._marked = True
-        self._again(topic, value, key, partition, 0, self._on_marker)
+        self._again(topic, value, key, partition, NOW, self._on_marker)
 
     def commit(self) -> int | None:
         """Step 4: deliver every record and commit; all of it or nothing becomes visible.
@@ -387,6 +391,13 @@ class TransactionalProducer:
 
     def _as(self) -> str:
         return f" as {self.transactional_id}"
+
+
+def _times(given: int | Sequence[int] | None, part: slice, count: int) -> Sequence[int]:
+    """The times of a piece's records, as the client takes them."""
+    if not isinstance(given, Sequence):
+        return [client_time(given)] * count
+    return [time_ms or FIRST_MS for time_ms in given[part]]
 
 
 def _final(error: KafkaException) -> bool:

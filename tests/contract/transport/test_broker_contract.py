@@ -66,6 +66,21 @@ def test_a_commit_shows_all_of_a_transaction_and_tells_its_marker_s_offset(
     assert (right.keys, right.timestamps) == ([b"b"], [8])
 
 
+def test_the_first_millisecond_of_all_is_written_as_the_one_after_it(
+    broker: Broker, topic: str
+) -> None:
+    """To the client a time of 0 is now: no record may get the wall clock for its event time."""
+    producer = broker.producer(topic)
+    producer.begin()
+    producer.send(topic, 0, [b"a", b"b", b"c"], [b"1", b"2", b"3"], [0, 1, 2])
+    producer.send(topic, 0, [b"d"], [b"4"], 0)
+    producer.send(topic, 0, [b"e"], [b"5"])
+    producer.commit()
+    *early, now = read(broker, topic).timestamps
+    assert early == [1, 1, 2, 1]
+    assert now > 2
+
+
 def test_without_a_marker_a_commit_tells_no_offset(broker: Broker, topic: str) -> None:
     producer = broker.producer(topic)
     producer.begin()

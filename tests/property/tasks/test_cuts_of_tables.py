@@ -89,7 +89,7 @@ def test_a_group_of_a_table_has_as_many_rows_as_the_table(
     last = {id_: (f, n) for id_, f, n in changes}
     left = [f for f, n in last.values() if n and f is not None]
     expected = Counter(state_key(f, DOUBLE) for f in left)
-    sink = [(key, orjson.loads(value)["N"]) for key, (value, _) in counted.sink.items()]
+    sink = [(key, orjson.loads(value or b"")["N"]) for key, (value, _) in counted.sink.items()]
     assert sorted(n for _, n in sink if n) == sorted(expected.values())
     assert set(counted.rows) >= set(expected)
     assert sum(n for _, n in sink) == len(left)

@@ -94,13 +94,15 @@ class _MomentsCall(Aggregate):
 def _delta(value: Numbers, count: Numbers, total: Numbers) -> Numbers:
     """How far `count` values are below as many of `value`, as ksqlDB has it, where it can."""
     if total.dtype.kind == "f":
-        return value * (count + 1) - (total + value)
+        away: Numbers = value * (count + 1) - (total + value)
+        return away
     there = np.maximum(count, 1)
     mean, rest = total // there, total % there
-    away = value.astype(np.float64) - mean
-    wide = away * count - rest
+    from_mean = value.astype(np.float64) - mean
     exact = (value - mean) * count - rest
-    return np.where(np.abs(away) * there < _EXACT, exact.astype(np.float64), wide)
+    fits = np.abs(from_mean) * there < _EXACT
+    delta: Numbers = np.where(fits, exact.astype(np.float64), from_mean * count - rest)
+    return delta
 
 
 _EXACT = float(1 << 61)  # below it no whole number overflows
