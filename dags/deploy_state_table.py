@@ -25,11 +25,12 @@ upgrade the job: a change that its stored rows do not fit is refused before anyt
 | `deploy` | a new revision, ready or taken back | the previous revision runs |
 | `wait_until_caught_up` | lag in the log, until the sources are read | `roll_back` |
 | `smoke_check` | commit markers, results, and a pull query for each table | `roll_back` |
-| `left_out` | records dropped as late or for a NULL key, and dead letters | the table stays deployed |
+| `left_out` | how much of its input is in no result | the table stays deployed |
 | `roll_back` | back to the previous revision, or undeployed if it was the first | look at the job |
 
-A run whose `left_out` failed has deployed a table that is exact over a part of its input only: more is
-left out than `late.warn.share`, `null.key.warn.share` and `dead.letter.warn.share` allow (**Properties**).
+A run whose `left_out` failed has deployed a table that is exact over a part of its input only:
+more records were dropped as late or for a NULL in their key, or set aside as dead letters, than
+`late.warn.share`, `null.key.warn.share` and `dead.letter.warn.share` allow (**Properties**).
 The pull queries are asked of query servers (**Query servers** of target `local`, `serve.enabled` in
 **Chart values**) where there are any: each table's newest result is read back by its key.
 The reason of a failure is the last line of the task's log, and its XCom `reason`.

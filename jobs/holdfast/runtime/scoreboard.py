@@ -19,7 +19,7 @@ from holdfast.state.progress_counts import Counted
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.ids import changelog_topic
-from holdfast.types.left_out import WarnShares
+from holdfast.types.left_out import LeftOut, WarnShares
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,
@@ -53,6 +53,7 @@ class Scoreboard:
     ) -> None:
         self._shares = shares or WarnShares()
         self._counted: dict[str, Counted] = {}
+        self._warned: set[tuple[str, str]] = set()
         self._path: Path = status_path(home, application_id)
         self._metrics = metrics
         self._cluster: Cluster | None = None
@@ -126,7 +127,7 @@ class Scoreboard:
     def _put(self, query_id: str, status: QueryStatus) -> None:
         status = _with_left_out(status, self._counted.get(query_id, Counted()), self._shares)
         self._metrics.left_out(query_id, status.left_out)
-        self._warn(query_id, self._status.queries[query_id].warnings, status.warnings)
+        self._warn(query_id, status.left_out)
         queries = {**self._status.queries, query_id: status}
         self._status = replace(self._status, queries=queries)
 
@@ -140,10 +141,12 @@ class Scoreboard:
         )
         self._status.write(self._path)
 
-    def _warn(self, query_id: str, before: Sequence[str], now: Sequence[str]) -> None:
-        """Only when there are more of them: each batch has other numbers."""
-        if len(now) > len(before):
-            _LOG.warning("%s: %s", query_id, "; ".join(now))
+    def _warn(self, query_id: str, left_out: LeftOut) -> None:
+        """Once for each kind: every batch has other numbers."""
+        for kind, text in left_out.too_much(self._shares).items():
+            if (query_id, kind) not in self._warned:
+                self._warned.add((query_id, kind))
+                _LOG.warning("%s: %s", query_id, text)
 
     def _log(self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
         for report in reports:

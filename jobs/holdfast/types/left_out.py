@@ -56,12 +56,16 @@ class LeftOut:
 
     def warnings(self, shares: WarnShares) -> tuple[str, ...]:
         """One sentence for each kind whose share is above the one allowed."""
+        return tuple(self.too_much(shares).values())
+
+    def too_much(self, shares: WarnShares) -> dict[str, str]:
+        """The same by kind, under the names of `WarnShares`."""
         allowed = asdict(shares)
-        return tuple(
-            f"{text}: more than {_PROPERTIES[kind]}={allowed[kind]:g} allows"
+        return {
+            kind: f"{text}: more than {_PROPERTIES[kind]}={allowed[kind]:g} allows"
             for kind, (share, text) in self._kinds().items()
             if share > allowed[kind]
-        )
+        }
 
     def shares(self) -> dict[str, float]:
         """The share of the input that is left out, by kind, 0 to 1."""

@@ -70,16 +70,18 @@ async function open() {
   say(title);
 }
 
-function health({ jobs, members, server }) {
+function health({ jobs, members, relations, server }) {
   document.getElementById("job").textContent =
     `${server.application_id} · server ${server.id}${members.length > 1 ? `, one of ${members.length}` : ""}`;
   const gone = members.filter((m) => m.state === "GONE").length;
   const down = jobs.filter((j) => !j.answers && j.state !== "stopped").length;
   const restoring = members.reduce((sum, m) => sum + m.restoring, 0);
+  const warned = relations.filter((r) => r.warnings?.length).length;
   const told = gone ? pill("invalid", `${some(gone, "server")} gone`)
     : down ? pill("invalid", "driver does not answer")
       : restoring ? pill("unknown", "restoring")
         : jobs.some((j) => j.answers && !j.ready) ? pill("unknown", "job starting")
+          : warned ? pill("unknown", "input left out")
           : pill("valid", jobs.length ? "all well" : "serving");
   show(document.getElementById("health"), told);
 }

@@ -126,7 +126,7 @@ function leftOutTile(relations) {
   const known = relations.filter((r) => r.warnings);
   const warned = known.filter((r) => r.warnings.length);
   const total = known.reduce((sum, r) => sum + leftOutTotal(r), 0);
-  const more = warned.length ? `too many: ${warned.map((r) => r.name).join(", ")}` : "late, without a key, or undecodable";
+  const more = warned.length ? `more than allowed: ${warned.length} of ${known.length} results` : "late, without a key, or undecodable";
   return tile("Left out of results", known.length ? brief(total) : "–", more, warned.length ? "bad" : "");
 }
 
