@@ -31,6 +31,7 @@ class MutantRun:
     Attributes:
         mutant: of `MUTANTS`; empty for the engine as it is.
         zombies: workers outlive their executors, which nothing but fencing keeps from harm.
+        load: more that is asked of the run.
     """
 
     mutant: str
@@ -40,6 +41,7 @@ class MutantRun:
     rounds: int = 2
     seed: int = 5
     zombies: bool = False
+    load: str = ""
 
     @property
     def name(self) -> str:
@@ -56,7 +58,7 @@ class MutantRun:
             "SEED": self.seed,
             "CHAOS_SERVERS": 0,
             "CHAOS_HOME": home,
-            "CHAOS_ARGS": f"--run {_RUN} {aimed}{asleep}",
+            "CHAOS_ARGS": f"--run {_RUN} {aimed}{asleep} {self.load}".rstrip(),
         }
         return ["make", "chaos-local", *(f"{name}={value}" for name, value in asked.items())]
 
@@ -74,6 +76,12 @@ RUNS = (
     MutantRun("skip-rule-off-by-one", "executor", "kill", "committed"),
     MutantRun("stale-restore", "executor", "kill", "committed"),
     MutantRun("tombstone-ignored", "executor", "kill", "random"),
+    MutantRun("sink-time-now", "executor", "kill", "random", rounds=1),
+    MutantRun("key-of-a-life", "driver", "kill", "random"),
+    # So many keys that most are not written again between the swap and the verdict.
+    MutantRun(
+        "store-of-another", "executor", "swap-volumes", "random", rounds=1, load="--keys 20000"
+    ),
 )
 
 

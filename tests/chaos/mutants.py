@@ -13,6 +13,12 @@ change.
 | skip-rule-off-by-one| a batch that ends where the commit marker does is applied again         |
 | stale-restore       | the rows of a changelog's tail are not replayed, its commit marker is   |
 | tombstone-ignored   | records without a value are not written                                 |
+| sink-time-now       | results are written with the time of sending                            |
+| key-of-a-life       | where a key goes depends on the driver that planned its batch           |
+| store-of-another    | stores are not asked whose rows they hold                               |
+
+The last two need what no simulated history has: a driver that is another process, and stores that
+change places on disk.
 """
 
 from __future__ import annotations
@@ -23,10 +29,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from holdfast.state import table_store
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
 from holdfast.state.source_progress import SourceProgress
 from holdfast.state.table_store import TableStore
-from holdfast.tasks import state_task, stream_task
+from holdfast.tasks import packing, state_task, stream_task
 from holdfast.tasks.plan import TaskReport
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.state_task import StateTask
@@ -34,7 +41,7 @@ from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange
 
-__all__ = ["MUTANTS", "Patch", "apply", "patches"]
+__all__ = ["MUTANTS", "SIMULATED", "Patch", "apply", "patches"]
 
 Patch = tuple[object, str, Any]
 """Whose attribute, its name, its new value."""
@@ -172,6 +179,35 @@ def _tombstone_ignored() -> list[Patch]:
     return [(StateTask, "_produce", mutant)]
 
 
+def _sink_time_now() -> list[Patch]:
+    def mutant(base: Any) -> Any:
+        class Untimed(base):  # type: ignore[misc]  # see above
+            def send(
+                self, topic: str, partitions: Any, keys: Any, values: Any, timestamps_ms: Any = None
+            ) -> None:
+                super().send(topic, partitions, keys, values)
+
+        return Untimed
+
+    return _producers(mutant)
+
+
+def _key_of_a_life() -> list[Patch]:
+    real = packing.state_partitions
+
+    def mutant(keys: Any, count: int) -> Any:
+        return (real(keys, count) + os.getsid(0)) % count
+
+    return [(packing, "state_partitions", mutant)]
+
+
+def _store_of_another() -> list[Patch]:
+    def believed(*_: object) -> None:
+        """Whatever is there is taken for what should be."""
+
+    return [(table_store, "_check_name", believed)]
+
+
 def _producers(mutant: Callable[[Any], Any]) -> list[Patch]:
     modules = (state_task, stream_task)
     return [(module, _PRODUCER, mutant(vars(module)[_PRODUCER])) for module in modules]
@@ -185,8 +221,13 @@ _MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "skip-rule-off-by-one": _skip_rule_off_by_one,
     "stale-restore": _stale_restore,
     "tombstone-ignored": _tombstone_ignored,
+    "sink-time-now": _sink_time_now,
+    "key-of-a-life": _key_of_a_life,
+    "store-of-another": _store_of_another,
 }
 MUTANTS = tuple(_MUTANTS)
+SIMULATED = tuple(name for name in MUTANTS if name not in ("key-of-a-life", "store-of-another"))
+"""Those that a simulated history can show."""
 
 
 def patches(name: str) -> list[Patch]:

@@ -13,6 +13,9 @@ _OTHER_STORY = (
     "Sink and changelog tell different stories: a restore from this changelog would give another "
     "table. Keep both topics and report it."
 )
+_OTHER_TIMES = (
+    "Readers that window this topic put its records elsewhere. Keep it and report the times above."
+)
 _OTHER_ROWS = (
     "A store holds other rows than its changelog. The next updates of its keys are wrong; delete "
     "that store's folder and the job restores it from the changelog."
@@ -34,6 +37,8 @@ ADVICE = {
     "late_records": _WRONG_TABLE,
     "late_agrees": _WRONG_TABLE,
     "dead_letters_agree": _WRONG_TABLE,
+    "late_is_possible": "The job has read one topic partition far ahead of another and dropped as "
+    "late what was not. Keep the input topics and report it; a longer GRACE hides it.",
     "count_is_right": _WRONG_TABLE,
     "lost_records": _WRONG_TABLE,
     "phantom_records": _WRONG_TABLE,
@@ -46,12 +51,16 @@ ADVICE = {
     "depends on an order that nothing tells any more. Judge sooner after the load, before the "
     "changelog is compacted.",
     "sink_history_legal": _NOT_EXACTLY_ONCE,
+    "sink_times": _OTHER_TIMES,
+    "stream_times": _OTHER_TIMES,
     "changelog_agrees": _OTHER_STORY,
     "changelog_rows": _OTHER_STORY,
     "stores_agree": _OTHER_ROWS,
     "all_stores_agree": _OTHER_ROWS,
     "markers_agree": "A part of the job has not taken in its input. See with `holdfast inspect` "
     "whether it runs; if it does, its next batch repairs it.",
+    "markers_go_on": "The next start reads records again that are in the rows already, or another "
+    "job writes to this changelog. Stop the job, keep its changelogs and report it.",
     "group_agrees": "Lag tools are misled by the group's offsets; the tables are not. Ahead: "
     "another consumer uses the group. Behind: they follow within seconds of the next batch.",
     "hanging_transactions": "Readers see nothing behind an open transaction. It ends after "

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.chaos.marker_story import MarkerStory
+
 __all__ = ["ChangelogFold", "FoldedPartition", "ProgressFold", "marker_end"]
 
 _ROW, _MARKER = b"\x01", b"\x00"  # first byte of a key
@@ -36,9 +38,11 @@ class ChangelogFold:
 
     Args:
         partitions: of the topic, one per state partition.
+        story: gets every commit marker.
     """
 
-    def __init__(self, partitions: Iterable[int]) -> None:
+    def __init__(self, partitions: Iterable[int], story: MarkerStory | None = None) -> None:
+        self._story = story
         self._live: dict[int, dict[bytes, tuple[int, bytes]]] = {p: {} for p in partitions}
         self._last = dict.fromkeys(self._live, -1)
         self.markers: dict[int, dict[str, Any] | None] = dict.fromkeys(self._live)
@@ -54,11 +58,18 @@ class ChangelogFold:
             return
         live = self._live[partition]
         if key.startswith(_MARKER) and value is not None:
-            self.markers[partition] = json.loads(value)
+            self.markers[partition] = marker = json.loads(value)
+            if self._story is not None:
+                self._story.update(partition, marker)
         elif key.startswith(_ROW) and value is None:
             live.pop(key, None)
         elif key.startswith(_ROW) and value is not None:
             live[key] = (_number(key[len(_ROW) :], value), value[:_HEAD_BYTES])
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What the commit markers contradict, in words."""
+        return self._story.contradictions if self._story is not None else []
 
     @property
     def rows(self) -> int:
@@ -104,8 +115,11 @@ class ChangelogFold:
 class ProgressFold:
     """Owns the last commit marker of each source topic partition of a query without state."""
 
-    def __init__(self) -> None:
+    def __init__(self, story: MarkerStory | None = None) -> None:
+        """`story` gets every commit marker that goes back."""
+        self._story = story
         self._ends: dict[int, int] = {}
+        self._ids: dict[int, str] = {}
 
     def update(self, key: bytes | None, value: bytes | None) -> None:
         """One record of the progress topic; other keys are not its business.
@@ -113,8 +127,21 @@ class ProgressFold:
         Raises:
             ValueError: a commit marker that is not JSON.
         """
-        if key is not None and value is not None and key.startswith(_SOURCE_MARKER):
-            self._ends[int(key[len(_SOURCE_MARKER) :])] = int(json.loads(value)["offset"])
+        if key is None or value is None or not key.startswith(_SOURCE_MARKER):
+            return
+        partition, marker = int(key[len(_SOURCE_MARKER) :]), json.loads(value)
+        after, topic_id = int(marker["offset"]), str(marker.get("topic_id", ""))
+        before = self._ends.get(partition, 0)
+        same = self._ids.get(partition, topic_id) == topic_id
+        if self._story is not None and same and after < before:
+            place = f"{marker.get('topic', 'its topic')}-{partition}"
+            self._story.went_back(partition, place, before, after)
+        self._ends[partition], self._ids[partition] = after, topic_id
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What the commit markers contradict, in words."""
+        return self._story.contradictions if self._story is not None else []
 
     def unlevel(self, input_bounds: Mapping[int, tuple[int, int]]) -> Iterator[str]:
         """Topic partitions of the input that are not taken in to their end, in words."""

@@ -15,6 +15,7 @@ from holdfast.chaos.checkers_places import (
     group_agrees,
     hanging_transactions,
     markers_agree,
+    markers_go_on,
 )
 from holdfast.chaos.checking import Checker, finding, unjudged
 from holdfast.chaos.evidence import Key, Match, Row, TableEvidence, same, show_key
@@ -32,10 +33,12 @@ __all__ = [
     "TABLE_CHECKERS",
     "diverged_values",
     "duplicated_updates",
+    "late_is_possible",
     "late_records",
     "lost_keys",
     "phantom_keys",
     "sink_history_legal",
+    "sink_times",
     "vacuous",
 ]
 
@@ -93,6 +96,34 @@ def late_records(table: TableEvidence) -> Finding:
     return _differences(name, table, ["the two numbers must be equal"], fact)
 
 
+def late_is_possible(table: TableEvidence) -> Finding:
+    """No more was dropped as late than can have come late: what was not is lost."""
+    name, dropped, most = "late_is_possible", table.dropped_late, table.late_most
+    if most is None or dropped is None:
+        return Finding(name, Verdict.VALID, "nothing was dropped that could be judged by the input")
+    fact = f"{dropped} records were dropped as late, at most {most} can have come late"
+    if dropped <= most:
+        return Finding(name, Verdict.VALID, fact)
+    excuse = doubt(table)
+    return Finding(name, excuse.verdict, fact + excuse.words)
+
+
+def sink_times(table: TableEvidence) -> Finding:
+    """The last record of each key has the newest event time of what its row is made of."""
+    name = "sink_times"
+    if not table.timed:
+        return Finding(name, Verdict.VALID, "the sink's records have other times")
+    bad = [
+        f"{show_key(key)}: at {at} ms, must be {newest}"
+        for key, newest in table.newest.items()
+        if key in table.history.rows
+        and newest >= 0
+        and not _timely(table, newest, at := table.history.times[key])
+    ]
+    fact = f"{len(bad)} of {len(table.history.rows)} rows have another time than their records"
+    return _differences(name, table, bad, fact)
+
+
 def duplicated_updates(table: TableEvidence) -> Finding:
     """Every update of a key raises its COUNT(*); an update written twice does not."""
     history = table.history
@@ -139,16 +170,25 @@ TABLE_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     diverged_values,
     late_records,
     dead_letters_agree,
+    late_is_possible,
     duplicated_updates,
     sink_history_legal,
+    sink_times,
     changelog_agrees,
     changelog_rows,
     markers_agree,
+    markers_go_on,
     group_agrees,
     hanging_transactions,
     vacuous,
 )
 """`stores_agree` comes to them where the stores can be read."""
+
+
+def _timely(table: TableEvidence, newest: int, at: int) -> bool:
+    if table.windowed and table.dropped_late != 0:
+        return at <= newest  # its newest record may have come late
+    return at == newest or (newest == 0 and at == 1)  # to Kafka's clients 0 is no time
 
 
 def _differences(

@@ -21,6 +21,7 @@ __all__ = [
     "group_agrees",
     "hanging_transactions",
     "markers_agree",
+    "markers_go_on",
     "stores_agree",
     "stores_differ",
 ]
@@ -109,6 +110,13 @@ def markers_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
     fact = f"{len(unlevel)} commit markers that are not at the input's end"
     verdict = Verdict.INVALID if unlevel else Verdict.VALID
     return finding("markers_agree", verdict, fact, unlevel)
+
+
+def markers_go_on(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """Every commit marker has all that the one before it had, no less far, and is the query's."""
+    bad = evidence.progress.contradictions
+    fact = f"{len(bad)} commit markers contradict the one before them or are another's"
+    return finding("markers_go_on", Verdict.INVALID if bad else Verdict.VALID, fact, bad)
 
 
 def group_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:

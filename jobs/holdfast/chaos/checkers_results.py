@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 
-from holdfast.chaos.checkers import diverged_values, lost_keys, phantom_keys, vacuous
+from holdfast.chaos.checkers import (
+    diverged_values,
+    late_is_possible,
+    lost_keys,
+    phantom_keys,
+    vacuous,
+)
 from holdfast.chaos.checkers_places import (
     group_agrees,
     hanging_transactions,
     markers_agree,
+    markers_go_on,
     stores_differ,
 )
 from holdfast.chaos.checkers_stream import STREAM_CHECKERS
@@ -132,7 +139,9 @@ RESULT_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     phantom_keys,
     diverged_values,
     late_agrees,
+    late_is_possible,
     markers_agree,
+    markers_go_on,
     group_agrees,
     hanging_transactions,
     all_stores_agree,

@@ -9,8 +9,9 @@ from holdfast.chaos.checkers_places import (
     group_agrees,
     hanging_transactions,
     markers_agree,
+    markers_go_on,
 )
-from holdfast.chaos.checking import Checker, unjudged
+from holdfast.chaos.checking import Checker, finding, unjudged
 from holdfast.chaos.evidence import EXAMPLES_MAX, Key, StreamEvidence, show_key
 from holdfast.chaos.verdict import Finding, Verdict
 
@@ -19,6 +20,7 @@ __all__ = [
     "duplicated_records",
     "lost_records",
     "phantom_records",
+    "stream_times",
     "vacuous_stream",
 ]
 
@@ -53,6 +55,16 @@ def phantom_records(stream: StreamEvidence) -> Finding:
     return _differences("phantom_records", stream, phantom, fact)
 
 
+def stream_times(stream: StreamEvidence) -> Finding:
+    """Every record has the event time of an input record."""
+    bad = stream.strange_times
+    fact = f"{len(bad)} times of the sink's records are no input record's"
+    if not bad:
+        return Finding("stream_times", Verdict.VALID, fact)
+    verdict = Verdict.UNKNOWN if stream.doubtful else Verdict.INVALID
+    return finding("stream_times", verdict, fact, bad)
+
+
 def vacuous_stream(stream: StreamEvidence) -> Finding:
     """A comparison of nothing proves nothing."""
     if stream.expected is None:
@@ -68,7 +80,9 @@ STREAM_CHECKERS: tuple[Checker[StreamEvidence], ...] = (
     duplicated_records,
     phantom_records,
     dead_letters_agree,
+    stream_times,
     markers_agree,
+    markers_go_on,
     group_agrees,
     hanging_transactions,
     vacuous_stream,

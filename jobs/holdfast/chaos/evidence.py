@@ -68,8 +68,8 @@ class Regression:
 
 
 class SinkHistory:
-    """Owns what a sink's history says: the last row of every key, how often it was written, the
-    highest of each of its counts, and counts that did not grow.
+    """Owns what a sink's history says: the last row of every key and its record's time, how often
+    it was written, the highest of each of its counts, and counts that did not grow.
 
     Feed it the sink's records, each key's in offset order.
 
@@ -83,11 +83,13 @@ class SinkHistory:
         self.highest: dict[tuple[Key, str], int] = {}
         self.updates_of: Counter[Key] = Counter()
         self.rows: dict[Key, Row] = {}
+        self.times: dict[Key, int] = {}
         self.regressions: list[Regression] = []
 
-    def update(self, key: Key, row: Row | None) -> None:
-        """One record of the sink; None is a tombstone."""
+    def update(self, key: Key, row: Row | None, time_ms: int = -1) -> None:
+        """One record of the sink and its time; None is a tombstone."""
         self.updates_of[key] += 1
+        self.times[key] = time_ms
         if row is None:
             self.rows.pop(key, None)
             return
@@ -123,12 +125,14 @@ class Progress:
         taken_in: what the commit markers cover.
         group: the consumer group's offsets.
         unlevel: markers that do not reach the input's end, in words.
+        contradictions: markers that go back, lack a place or are another's, in words.
     """
 
     ends: Mapping[str, int] = field(default_factory=dict)
     taken_in: Mapping[str, int] = field(default_factory=dict)
     group: Mapping[str, int] = field(default_factory=dict)
     unlevel: Sequence[str] = ()
+    contradictions: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,9 @@ class TableEvidence:
         states: of a statement that several queries may make, what each of them keeps.
         undecodable: input records that cannot be decoded; None: nobody counted them.
         dead_letters: records that the query says it has set aside; None: it sets none aside.
+        timed: do the sink's records carry the newest event time of their rows?
+        late_most: records that may have been dropped as late, by the input alone, once per window;
+            None: nobody asked, or it does not follow.
     """
 
     name: str
@@ -229,6 +236,8 @@ class TableEvidence:
     states: Sequence[QueryState] = ()
     undecodable: int | None = None
     dead_letters: int | None = None
+    timed: bool = False
+    late_most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -246,6 +255,7 @@ class StreamEvidence:
         late: records that must have been dropped as late; None: nobody recomputed it.
         states: what each query of the statement keeps.
         undecodable, dead_letters: see `TableEvidence`.
+        strange_times: records of the sink with a time that no input record has, in words.
     """
 
     name: str
@@ -267,6 +277,7 @@ class StreamEvidence:
     states: Sequence[QueryState] = ()
     undecodable: int | None = None
     dead_letters: int | None = None
+    strange_times: Sequence[str] = ()
 
     @property
     def allowed(self) -> Counter[Key] | None:

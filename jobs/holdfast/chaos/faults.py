@@ -49,7 +49,8 @@ class Fault(StrEnum):
     | SECOND_DRIVER | a second driver of the same job runs beside the first for some time          |
     | OLD_VOLUME    | SIGKILL, its stores copied aside; when the job has gone on SIGKILL again,    |
     |               | and the old stores put back                                                  |
-    | SWAP_VOLUMES  | SIGKILL, and the stores of two state partitions of one query swapped         |
+    | SWAP_VOLUMES  | SIGKILL to all executors, and on each volume the stores of two state         |
+    |               | partitions of each query swapped                                             |
     | ADD_PARTITION | a source topic gets one more partition, which the load then writes to        |
     """
 

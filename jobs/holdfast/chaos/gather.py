@@ -20,6 +20,8 @@ from holdfast.chaos.evidence import (
     TableEvidence,
 )
 from holdfast.chaos.left_out import dead_letters
+from holdfast.chaos.gather_late import late_bound
+from holdfast.chaos.marker_story import MarkerStory
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.recompute import (
     InputTable,
@@ -30,7 +32,7 @@ from holdfast.chaos.recompute import (
 )
 from holdfast.chaos.translate import BatchQuery, translate
 from holdfast.types.stores import StoreDigest
-from holdfast.types.topology import AggregateStep, Query
+from holdfast.types.topology import AggregateStep, Query, Sink, Source
 
 __all__ = ["Gatherer", "Snapshot", "by_place"]
 
@@ -72,9 +74,17 @@ class Gatherer:
         )
 
     def table(
-        self, query: Query, snapshot: Snapshot, stores: Mapping[int, StoreDigest] | None
+        self,
+        query: Query,
+        snapshot: Snapshot,
+        stores: Mapping[int, StoreDigest] | None,
+        origin: Source | None = None,
     ) -> TableEvidence:
-        """Everything about a table; `stores` by state partition, None when nobody could read them.
+        """Everything about a table.
+
+        Args:
+            stores: by state partition; None when nobody could read them.
+            origin: the declared source that all of its records come from; None: there is none.
 
         Raises:
             Untranslatable: the judge cannot recompute the statement.
@@ -111,6 +121,8 @@ class Gatherer:
             doubtful=_doubts(snapshot, decoder),
             undecodable=decoder.undecodable,
             dead_letters=dead_letters(self._observer, self._application_id, query),
+            timed=self._timed(query.sink),
+            late_most=late_bound(self._observer, origin, batch.window, changelog.dropped_late()),
         )
 
     def stream(self, query: Query, snapshot: Snapshot) -> StreamEvidence:
@@ -124,8 +136,10 @@ class Gatherer:
         formats = (sink.key_format, sink.value_format)
         decoder = SinkDecoder(sink.key_columns, sink.value_columns, formats, windowed=False)
         actual: Counter[Key] = Counter()
+        times: Counter[int] = Counter()
         for record in self._observer.records(sink.topic, snapshot.sink_bounds):
             row = decoder.row(record.value) or {}
+            times[record.timestamp_ms] += 1
             actual[(*decoder.key(record.key), *(row.get(name) for name in batch.values))] += 1
         table, inputs = self._input(query, batch, snapshot)
         columns = (*sink.key_columns, *sink.value_columns)
@@ -139,7 +153,12 @@ class Gatherer:
             doubtful=_doubts(snapshot, inputs),
             undecodable=inputs.undecodable,
             dead_letters=dead_letters(self._observer, self._application_id, query),
+            strange_times=_strange(times, table) if self._timed(sink) else (),
         )
+
+    def _timed(self, sink: Sink) -> bool:
+        """Whether the sink's records have event times for their own, and no column's."""
+        return sink.timestamp is None and self._observer.keeps_times(sink.topic)
 
     def _marker_topic(self, query: Query) -> str:
         return marker_topic(self._application_id, query)
@@ -154,20 +173,24 @@ class Gatherer:
         )
         history = SinkHistory(batch.growing, batch.never_shrinking)
         for record in self._observer.records(sink.topic, snapshot.sink_bounds):
-            history.update(decoder.key(record.key), decoder.row(record.value))
+            key, row = decoder.key(record.key), decoder.row(record.value)
+            history.update(key, row, record.timestamp_ms)
         return history
 
     def _changelog(self, query: Query) -> ChangelogFold:
         topic = self._marker_topic(query)
         bounds = self._observer.bounds(topic)
-        fold = ChangelogFold(bounds)
+        fold = ChangelogFold(bounds, self._story(query))
         for record in self._observer.records(topic, bounds):
             fold.update(record.partition, record.key, record.value, record.offset)
         return fold
 
+    def _story(self, query: Query) -> MarkerStory:
+        return MarkerStory(self._application_id, query.id)
+
     def _source_progress(self, query: Query) -> ProgressFold:
         topic = self._marker_topic(query)
-        fold = ProgressFold()
+        fold = ProgressFold(self._story(query))
         for record in self._observer.records(topic, self._observer.bounds(topic)):
             fold.update(record.key, record.value)
         return fold
@@ -190,7 +213,15 @@ def _progress(query: Query, snapshot: Snapshot, fold: ChangelogFold | ProgressFo
         taken_in=by_place(topic, fold.taken_in()),
         group=by_place(topic, snapshot.group),
         unlevel=tuple(fold.unlevel(snapshot.input_bounds)),
+        contradictions=fold.contradictions,
     )
+
+
+def _strange(times: Mapping[int, int], table: InputTable) -> list[str]:
+    """Times of sink records that no input record has."""
+    known = set(table.table()["__timestamp"].to_pylist())
+    known |= {1} if 0 in known else set()  # to Kafka's clients 0 is no time
+    return [f"{n} records at {at} ms" for at, n in sorted(times.items()) if at not in known]
 
 
 def by_place(topic: str, offsets: Mapping[int, int]) -> dict[str, int]:

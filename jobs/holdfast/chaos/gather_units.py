@@ -20,6 +20,8 @@ from holdfast.chaos.evidence import (
     TableEvidence,
 )
 from holdfast.chaos.gather import by_place
+from holdfast.chaos.gather_late import late_bound
+from holdfast.chaos.marker_story import MarkerStory
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.rebuild import Facts, rebuilt_stream, rebuilt_table
 from holdfast.chaos.relations import Relation, load
@@ -27,7 +29,7 @@ from holdfast.chaos.statement import Parts, SourceName, split
 from holdfast.chaos.translate import needed_columns
 from holdfast.chaos.units import Unit
 from holdfast.types.stores import StoreDigest
-from holdfast.types.topology import Query, WindowKind
+from holdfast.types.topology import Query, Source, WindowKind
 
 __all__ = ["UnitGatherer", "UnitSnapshot"]
 
@@ -110,6 +112,7 @@ class UnitGatherer:
         facts = self._facts(unit, unit.statements[0], snapshot, read)
         made = rebuilt_table(facts)
         last = facts.queries[-1].id
+        dropped = read.dropped.get(last, 0)
         return TableEvidence(
             name=unit.sink.name,
             input_records=read.records,
@@ -117,12 +120,15 @@ class UnitGatherer:
             expected=made.rows,
             matches=made.matches,
             progress=_together(read.progress),
-            dropped_late=read.dropped.get(last, 0),
+            dropped_late=dropped,
             open_transactions=snapshot.open_transactions,
             doubtful="; ".join(read.doubts),
             empty=made.empty,
             late=made.late,
             states=read.states,
+            late_most=late_bound(
+                self._observer, _origin(unit, facts.parts), facts.parts.window, dropped
+            ),
         )
 
     def stream(self, unit: Unit, snapshot: UnitSnapshot, stores: Stores) -> StreamEvidence:
@@ -175,14 +181,15 @@ class UnitGatherer:
     def _query(self, query: Query, read: _Read, stores: Stores) -> None:
         topic = self._markers(query)
         bounds = self._observer.bounds(topic)
+        story = MarkerStory(self._application_id, query.id)
         if not query.stateful:
-            progress = ProgressFold()
+            progress = ProgressFold(story)
             for record in self._observer.records(topic, bounds):
                 progress.update(record.key, record.value)
             ends = {(query.source.topic, p): end for p, end in progress.taken_in().items()}
-            read.progress.append(self._progress(query, ends))
+            read.progress.append(self._progress(query, ends, story))
             return
-        fold, batches = ChangelogFold(bounds), Batches()
+        fold, batches = ChangelogFold(bounds, story), Batches()
         for r in self._observer.records(topic, bounds):
             fold.update(r.partition, r.key, r.value, r.offset)
             if r.key is not None and r.key.startswith(_MARKER) and r.value is not None:
@@ -194,9 +201,11 @@ class UnitGatherer:
         read.batches[query.id] = batches
         read.state_partitions[query.id] = len(bounds)
         read.dropped[query.id] = fold.dropped_late()
-        read.progress.append(self._progress(query, batches.ends()))
+        read.progress.append(self._progress(query, batches.ends(), story))
 
-    def _progress(self, query: Query, taken_in: Mapping[tuple[str, int], int]) -> Progress:
+    def _progress(
+        self, query: Query, taken_in: Mapping[tuple[str, int], int], story: MarkerStory
+    ) -> Progress:
         ends: dict[str, int] = {}
         group: dict[str, int] = {}
         for topic in sorted({source.topic for source in query.sources}):
@@ -209,7 +218,7 @@ class UnitGatherer:
             for place, end in ends.items()
             if taken.get(place, 0) < end
         ]
-        return Progress(ends, taken, group, behind)
+        return Progress(ends, taken, group, behind, story.contradictions)
 
     def _markers(self, query: Query) -> str:
         return marker_topic(self._application_id, query)
@@ -264,6 +273,11 @@ class UnitGatherer:
             yield (*decoder.full_key(record.key)[:width], *(row.get(name) for name in names))
 
 
+def _origin(unit: Unit, parts: Parts) -> Source | None:
+    """The declared source that all of the statement's records come from."""
+    return None if parts.joins else unit.origin(unit.source(parts.source))
+
+
 def _names(parts: Parts) -> list[SourceName]:
     return [parts.source, *(join.right for join in parts.joins)]
 
@@ -288,4 +302,6 @@ def _together(parts: Sequence[Progress]) -> Progress:
         for place in each.ends:
             taken[place] = min(taken.get(place, each.ends[place]), each.taken_in.get(place, 0))
             group[place] = min(group.get(place, each.ends[place]), each.group.get(place, 0))
-    return Progress(ends, taken, group, [text for each in parts for text in each.unlevel])
+    unlevel = [text for each in parts for text in each.unlevel]
+    contradictions = [text for each in parts for text in each.contradictions]
+    return Progress(ends, taken, group, unlevel, contradictions)

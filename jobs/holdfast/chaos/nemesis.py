@@ -48,12 +48,12 @@ class Patience:
 
     Attributes:
         held: for a state task to get to the moment that is aimed at.
-        landed: for a fault to show.
+        landed: for a fault to show; a second driver has to start first.
         recovered: for the job to go on.
     """
 
     held: float = 120.0
-    landed: float = 90.0
+    landed: float = 240.0
     recovered: float = 360.0
 
 

@@ -63,6 +63,11 @@ class Observer:
         """Whether older records of a key may have been removed."""
         return "compact" in self._admin.config(topic).get("cleanup.policy", "")
 
+    def keeps_times(self, topic: str) -> bool:
+        """Whether records have the times that their producers gave them."""
+        found = self._admin.config(topic).get("message.timestamp.type", "")
+        return found != "LogAppendTime"
+
     def lag(self, query: Query) -> Lag:
         """The query's progress by its consumer group's offsets."""
         lags = [self._lag(query, topic) for topic in sorted({s.topic for s in query.sources})]

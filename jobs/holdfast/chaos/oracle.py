@@ -35,7 +35,7 @@ from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.errors import HoldfastError
 from holdfast.types.left_out import WarnShares
 from holdfast.types.stores import StoreDigest
-from holdfast.types.topology import AggregateStep, Emit, Query, Topology
+from holdfast.types.topology import AggregateStep, Emit, Query, Source, Topology
 
 __all__ = ["Oracle", "OracleOptions"]
 
@@ -120,7 +120,7 @@ class Oracle:
                 return _unknown(unit, "catch_up", f"{fact}; is it running?")
         plain = unit.plain
         for _ in range(_ROUNDS):
-            verdict = self._unit_round(unit) if plain is None else self._round(plain)
+            verdict = self._unit_round(unit) if plain is None else self._round(unit, plain)
             if verdict is not None:
                 return verdict
         return _unknown(unit, "catch_up", f"the input of {unit.sink.name} is still being written")
@@ -132,12 +132,14 @@ class Oracle:
         if not lag.caught_up:
             self._tell(f"{query.sink.name}: {lag.committed} of {lag.end} input offsets committed")
 
-    def _round(self, query: Query) -> TableVerdict | None:
+    def _round(self, unit: Unit, query: Query) -> TableVerdict | None:
         """One reading; None when the input moved on, which makes it worthless."""
         snapshot = self._gather.snapshot(query, time.monotonic() + self._options.quiet_s)
         self._tell(f"{query.sink.name}: recomputing from {query.source.topic}")
-        table = isinstance(query.step, AggregateStep)
-        verdict = (self._table if table else self._stream)(query, snapshot)
+        if isinstance(query.step, AggregateStep):
+            verdict = self._table(query, snapshot, unit.origin(query.source))
+        else:
+            verdict = self._stream(query, snapshot)
         moved = self._observer.bounds(query.source.topic) != snapshot.input_bounds
         caught_up = self._observer.lag(query).caught_up
         return verdict if caught_up and not moved else None
@@ -164,12 +166,12 @@ class Oracle:
         level = all(self._observer.lag(query).caught_up for query in unit.queries)
         return verdict if level and not moved else None
 
-    def _table(self, query: Query, snapshot: Snapshot) -> TableVerdict:
+    def _table(self, query: Query, snapshot: Snapshot, origin: Source | None) -> TableVerdict:
         stores = None
         if self._stores is not None:
             found = self._stores()
             stores = {p: store for (query_id, p), store in found.items() if query_id == query.id}
-        evidence = self._gather.table(query, snapshot, stores)
+        evidence = self._gather.table(query, snapshot, stores, origin)
         checkers = TABLE_CHECKERS if stores is None else (*TABLE_CHECKERS, stores_agree)
         findings = judge(evidence, checkers)
         rows = len(evidence.history.rows)

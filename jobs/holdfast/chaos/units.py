@@ -5,12 +5,13 @@ that write to one sink.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from holdfast.chaos.statement import SourceName, Untranslatable
 from holdfast.types.topology import (
     AggregateStep,
+    DeduplicateStep,
     Emit,
     ProjectStep,
     Query,
@@ -35,12 +36,14 @@ class Unit:
         named: every stream and table that statements may name.
         insertions: whether INSERT INTO … VALUES writes to the sink, too.
         properties: what SET has set for the file.
+        makers: by topic the queries of the file that write it.
     """
 
     statements: tuple[tuple[Query, ...], ...]
     named: dict[str, Source]
     insertions: bool = False
     properties: tuple[tuple[str, str], ...] = ()
+    makers: Mapping[str, Sequence[Query]] = field(default_factory=dict)
 
     def refuse_strange(self) -> None:
         """Refuse what no recomputation here knows of.
@@ -77,6 +80,23 @@ class Unit:
         whole = len(self.queries) == 1 and not self.insertions
         return query if whole and _is_plain(query) else None
 
+    def origin(self, source: Source) -> Source | None:
+        """The declared source that a stream's records come from, each with the time it has there.
+
+        None where they come from several, or are made of others.
+        """
+        while source.kind == "STREAM" and (makers := self.makers.get(source.topic)):
+            query = makers[0]
+            step = query.step
+            passes = isinstance(step, DeduplicateStep) or (
+                isinstance(step, ProjectStep) and not query.inputs
+            )
+            several = len(makers) > 1 or "EXPLODE" in query.statement.upper()
+            if not passes or several or source.timestamp is not None:
+                return None
+            source = query.source
+        return source if source.kind == "STREAM" else None
+
     def source(self, name: SourceName) -> Source:
         """What a statement names.
 
@@ -101,9 +121,12 @@ def units(topology: Topology) -> Iterator[Unit]:
         if not query.sink.internal:
             by_sink.setdefault(query.sink.topic, []).append(tuple(steps))
             steps = []
+    makers: dict[str, list[Query]] = {}
+    for query in topology.queries:
+        makers.setdefault(query.sink.topic, []).append(query)
     inserted = {insertion.source.topic for insertion in topology.insertions}
     for topic, statements in by_sink.items():
-        yield Unit(tuple(statements), named, topic in inserted, topology.properties)
+        yield Unit(tuple(statements), named, topic in inserted, topology.properties, makers)
 
 
 def _is_plain(query: Query) -> bool:

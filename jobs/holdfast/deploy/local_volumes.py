@@ -21,6 +21,7 @@ __all__ = ["VolumeStores"]
 _LOCK_WAIT_S = 10.0
 _POLL_S = 1.0
 _FURTHER_S = 150.0
+_FURTHER_OFFSETS = 20  # a commit without rows takes two
 _Place = tuple[str, int]
 
 
@@ -51,13 +52,13 @@ class VolumeStores:
             shutil.copytree(self._stores, self._aside)
 
     def await_further(self, refusal: Callable[[], str]) -> None:
-        """Waits until one of them is further than its copy.
+        """Waits until one of them is further than its copy, by rows that were committed.
 
         Raises:
             HoldfastError: none was in time, or the job has ended for good.
         """
         deadline = time.monotonic() + _FURTHER_S
-        while not self._older(self._copied(), self._positions()):
+        while not self._further():
             if refusal() or time.monotonic() >= deadline:
                 why = refusal() or f"none went on in {_FURTHER_S:.0f} s"
                 raise HoldfastError(f"The stores of volume {self._ordinal} were copied, but {why}.")
@@ -97,6 +98,10 @@ class VolumeStores:
         return ", ".join(done)
 
     # -- looking -----------------------------------------------------------------------------
+
+    def _further(self) -> bool:
+        found = self._older(self._copied(), self._positions())
+        return any(now - was >= _FURTHER_OFFSETS for was, now in found.values())
 
     def _positions(self) -> dict[_Place, int]:
         found = store_digests(self._state_dir, self._application)

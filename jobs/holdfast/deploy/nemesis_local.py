@@ -244,7 +244,7 @@ class LocalTarget:
             Fault.CUT_OFF: lambda: self._stop(member.victim, everyone),
             Fault.SECOND_DRIVER: self._second.start,
             Fault.OLD_VOLUME: lambda: self._old_volume(member, everyone),
-            Fault.SWAP_VOLUMES: lambda: self._swap_volumes(member, everyone),
+            Fault.SWAP_VOLUMES: lambda: self._swap_volumes(member),
         }
         return deeds[fault]()
 
@@ -259,22 +259,30 @@ class LocalTarget:
         stores.remove()
         return f"{did}; stores of volume {ordinal} removed"
 
-    def _swap_volumes(self, member: Member, everyone: list[psutil.Process]) -> str:
-        ordinal, stores = self._volume(member, everyone)
-        if not stores.pairs():
-            raise Retriable(f"Volume {ordinal} has no two stores of one query yet.")
-        did = _signalled(everyone, signal.SIGKILL)
-        self._stores_done[member.victim.identity] = swapped = stores.swap()
-        return f"{did}; swapped on volume {ordinal}: {swapped}"
+    def _swap_volumes(self, member: Member) -> str:
+        """Kills all executors: one that is left would restore what is missing in its own volume,
+        and nobody would open what was swapped.
+        """
+        members = self._processes.executors()
+        volumes = [self._volume(m, tree_of(m.pid)) for m in members]
+        if not any(stores.pairs() for _, stores in volumes):
+            raise Retriable("No volume has two stores of one query yet.")
+        identity = member.victim.identity  # a process that is gone has none
+        did = _signalled([p for m in members for p in tree_of(m.pid)], signal.SIGKILL)
+        done = [(ordinal, stores.swap()) for ordinal, stores in volumes]
+        swapped = "; ".join(f"on volume {ordinal} {text}" for ordinal, text in done if text)
+        self._stores_done[identity] = swapped
+        return f"{did}; swapped {swapped}"
 
     def _old_volume(self, member: Member, everyone: list[psutil.Process]) -> str:
         """Kills it, keeps a copy, lets the job go on, kills the successor, puts the copy back."""
         ordinal, stores = self._volume(member, everyone)
+        identity = member.victim.identity
         did = [_signalled(everyone, signal.SIGKILL)]
         stores.copy_aside()
         stores.await_further(self.refusal)
         did.append(_signalled(tree_of(self._owner(ordinal).pid), signal.SIGKILL))
-        self._stores_done[member.victim.identity] = older = stores.bring_back()
+        self._stores_done[identity] = older = stores.bring_back()
         return f"{', then '.join(did)}; put back on volume {ordinal}: {older}"
 
     def _volume(

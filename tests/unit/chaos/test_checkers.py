@@ -13,6 +13,7 @@ from holdfast.chaos.checkers import (
     lost_keys,
     phantom_keys,
     sink_history_legal,
+    sink_times,
     vacuous,
 )
 from holdfast.chaos.checking import judge
@@ -65,6 +66,35 @@ def test_doubles_agree_to_a_billionth() -> None:
     assert diverged_values(evidence(history([*UPDATES, (("Aliens",), close)]))).verdict is (
         Verdict.VALID
     )
+
+
+def _timed(at: int, newest: int = 70, **known: Any) -> TableEvidence:
+    sink = history()
+    sink.update(("Aliens",), ROWS["Aliens",], at)
+    sink.update(("Die Hard",), ROWS["Die Hard",], 90)
+    newest_of = {("Aliens",): newest, ("Die Hard",): 90}
+    return evidence(sink, newest=newest_of, timed=True, **known)
+
+
+def test_a_rows_record_has_the_newest_event_time_of_what_it_is_made_of() -> None:
+    assert sink_times(_timed(70)).verdict is Verdict.VALID
+    wrong = sink_times(_timed(1_795_000_000_000))
+    assert wrong.verdict is Verdict.INVALID
+    assert wrong.examples == ("Aliens: at 1795000000000 ms, must be 70",)
+
+
+def test_event_time_0_is_not_now() -> None:
+    """A client that is given 0 takes it for no time; the nearest that it can write is 1."""
+    assert sink_times(_timed(1_795_000_000_000, newest=0)).verdict is Verdict.INVALID
+    for near in (0, 1):
+        assert sink_times(_timed(near, newest=0)).verdict is Verdict.VALID
+    assert sink_times(_timed(2, newest=1)).verdict is Verdict.INVALID
+
+
+def test_a_window_without_its_late_record_may_be_older_and_never_newer() -> None:
+    late = {"windowed": True, "dropped_late": 1}
+    assert sink_times(_timed(60, **late)).verdict is Verdict.VALID
+    assert sink_times(_timed(71, **late)).verdict is Verdict.INVALID
 
 
 def test_an_update_written_twice_is_invalid() -> None:

@@ -13,6 +13,7 @@ from holdfast.chaos.checkers_stream import (
     duplicated_records,
     lost_records,
     phantom_records,
+    stream_times,
     vacuous_stream,
 )
 from holdfast.chaos.evidence import Key, OpenTransaction, Progress, StreamEvidence
@@ -49,6 +50,11 @@ def test_a_record_from_nowhere_is_a_phantom_and_not_duplicated() -> None:
     strange = stream(A, A, B, ("c", 3))
     assert phantom_records(strange).verdict is Verdict.INVALID
     assert duplicated_records(strange).verdict is Verdict.VALID
+
+
+def test_a_record_with_a_time_of_no_input_record_is_invalid() -> None:
+    strange = stream(A, A, B, strange_times=["1 records at 7 ms"])
+    assert stream_times(strange).verdict is Verdict.INVALID
 
 
 def test_an_open_transaction_is_invalid() -> None:

@@ -15,11 +15,11 @@ import pytest
 from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, SERVER, Fault
 from holdfast.chaos.target import Victim
 from holdfast.config.settings import Settings
-from holdfast.deploy.local_processes import is_stopped, signal_all
+from holdfast.deploy.local_processes import is_stopped, signal_all, volume_of
 from holdfast.deploy.local_servers import LocalServers
 from holdfast.deploy.nemesis_local import LocalTarget
 from holdfast.deploy.supervisor import read_record
-from holdfast.errors import HoldfastError, Refused
+from holdfast.errors import HoldfastError, Refused, Retriable
 from holdfast.local.processes import session_members
 from holdfast.state.files import write_json
 from tests.unit.deploy.local_job import NAME, LocalJob, gone, local_job, until
@@ -122,6 +122,36 @@ def test_a_lost_volume_is_empty_before_the_next_owner_gets_it(
     assert target.landed(first, Fault.LOSE_VOLUME).landed
     assert not stores.exists()
     assert other.exists()
+
+
+def test_swapped_stores_are_seen_to_be_swapped_before_the_next_owner_gets_them(
+    target: LocalTarget, job: LocalJob
+) -> None:
+    first = target.victims(EXECUTOR)[0]
+    ordinal = volume_of(_tree(first), job.state)
+    query = job.state / str(ordinal) / "stores" / NAME / "q"
+    with pytest.raises(Retriable, match="No volume has two stores of one query"):
+        target.strike(first, Fault.SWAP_VOLUMES)
+    (query / "1").mkdir()
+    before = {name: (query / name).stat().st_ino for name in "01"}
+    assert not target.landed(first, Fault.SWAP_VOLUMES).landed
+    assert target.strike(first, Fault.SWAP_VOLUMES).endswith(f"on volume {ordinal} q/0 with /1")
+    until(lambda: target.victims(EXECUTOR) == [], "the end of all that could take over")
+    landing = target.landed(first, Fault.SWAP_VOLUMES)
+    assert landing.landed
+    assert landing.evidence.endswith(f"is gone; stores: on volume {ordinal} q/0 with /1")
+    after = {name: (query / name).stat().st_ino for name in "01"}
+    assert after == {"0": before["1"], "1": before["0"]}
+
+
+def test_an_old_volume_needs_a_job_that_goes_on(
+    target: LocalTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.deploy.local_volumes._FURTHER_S", 0.1)
+    first = target.victims(EXECUTOR)[0]
+    with pytest.raises(HoldfastError, match=r"were copied, but none went on in 0 s"):
+        target.strike(first, Fault.OLD_VOLUME)
+    assert not target.landed(first, Fault.OLD_VOLUME).landed
 
 
 @pytest.mark.parametrize("component", [DRIVER, EXECUTOR])
