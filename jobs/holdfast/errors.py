@@ -41,6 +41,7 @@ __all__ = [
     "StoreCorrupted",
     "StoreLocked",
     "TopicMissing",
+    "TopicReplaced",
     "UndecodableRecord",
     "Unsupported",
     "VolumeFull",
@@ -145,6 +146,10 @@ class PlanAgain(HoldfastError):
 
 class OffsetOverlap(PlanAgain):
     """A batch overlaps a commit marker only in part, or does not know all that the marker has."""
+
+
+class TopicReplaced(PlanAgain):
+    """A source topic was deleted and made again: its offsets are not those that are known."""
 
 
 class StoreCorrupted(HoldfastError):

@@ -19,7 +19,7 @@ from holdfast.errors import (
     KafkaUnavailable,
     TopicMissing,
 )
-from holdfast.transport.admin import TopicInfo
+from holdfast.transport.admin import TopicBounds, TopicInfo
 from holdfast.transport.reader import Chunk
 from tests.simulation.fake_kafka import FakeKafka, Op, Trouble
 from tests.simulation.fake_log import Fate
@@ -239,6 +239,10 @@ class FakeAdmin:
             self._check(topic)
             logs = self.kafka.topics[topic].logs
             return {p: (log.start, log.stable_end) for p, log in enumerate(logs)}
+
+    def look(self, topic: str) -> TopicBounds:
+        bounds = self.bounds(topic)
+        return TopicBounds(self.kafka.topics[topic].topic_id, bounds)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         return {p: end for p, (_, end) in self.bounds(topic).items()}

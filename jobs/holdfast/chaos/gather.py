@@ -19,8 +19,8 @@ from holdfast.chaos.evidence import (
     StreamEvidence,
     TableEvidence,
 )
-from holdfast.chaos.left_out import dead_letters
 from holdfast.chaos.gather_late import late_bound
+from holdfast.chaos.left_out import dead_letters
 from holdfast.chaos.marker_story import MarkerStory
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.recompute import (

@@ -14,10 +14,11 @@ from holdfast.config.settings import Settings
 from holdfast.deploy.markers import last_markers
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
+from holdfast.runtime.sources import source_state
 from holdfast.runtime.start import start_point, stream_start
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
-from holdfast.state.source_progress import Of, progress_of
+from holdfast.state.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import Place, consumer_group
@@ -173,24 +174,15 @@ def _check_state(
             state_partition=p,
         )
     rebuild = settings.state.on_changelog_loss == "rebuild"
-    initial = _initial(admin, settings, sources)
-    start = start_point(query.id, markers, initial, progress, rebuild=rebuild)
+    there = [source.name for source in sources if source.existing is not None]
+    now = source_state(admin, settings, there)
+    start = start_point(query.id, markers, now, progress, rebuild=rebuild)
     known = [m for m in markers if m is not None]
     if known and settings.ingest.fail_on_data_loss:
         for source in sources:
             ends = {p: at for (topic, p), at in start.offsets.items() if topic == source.name}
             check_available(source.name, ends, _bounds(admin, source))
     return known
-
-
-def _initial(admin: Admin, settings: Settings, sources: Iterable[TopicPlan]) -> dict[Place, int]:
-    """Where the query would begin."""
-    latest = settings.ingest.auto_offset_reset == "latest"
-    return {
-        (source.name, p): end if latest else start
-        for source in sources
-        for p, (start, end) in _bounds(admin, source).items()
-    }
 
 
 def _progress(
@@ -206,19 +198,20 @@ def _check_stream(admin: Admin, settings: Settings, query: Query, plans: list[To
     by_role = {plan.role: plan for plan in plans}
     progress, source = by_role[Role.PROGRESS], by_role[Role.SOURCE]
     group = _progress(admin, settings, query, [source])
-    done: dict[Place, int] = {}
+    done: dict[Place, SourceProgress] = {}
     if progress.existing is not None:
         place = (settings.client(), progress.name, progress.existing.partitions)
         markers = [progress_of(*place, Of.RECORDS, p) for p in range(source.partitions)]
         for marker in markers:
             check_progress(marker, query)
-        done = {(source.name, m.partition): m.offset for m in markers if m is not None}
+        done = {(source.name, m.partition): m for m in markers if m is not None}
     if source.existing is None:
         return
     rebuild = settings.state.on_changelog_loss == "rebuild"
-    stream_start(query.id, done, _initial(admin, settings, [source]), group, rebuild=rebuild)
+    now = source_state(admin, settings, [source.name])
+    start = stream_start(query.id, done, now, group, rebuild=rebuild)
     if settings.ingest.fail_on_data_loss:
-        offsets = {p: offset for (_, p), offset in done.items()}
+        offsets = {p: at for (_, p), at in start.offsets.items()}
         check_available(source.name, offsets, _bounds(admin, source))
 
 

@@ -64,7 +64,7 @@ class DeadLetters:
         if not bad:
             return 0
         producer = self._producer or self._open()
-        written = self._last.offset if self._last is not None else 0
+        written = self._written()
         new = [record for record in bad if record.offset >= written]
         if not new:
             return 0
@@ -78,13 +78,25 @@ class DeadLetters:
                 self._headers(record),
             )
         before = self._last.records if self._last is not None else 0
-        marker = SourceProgress(self._topic, self._partition, new[-1].offset + 1, before + len(new))
+        marker = SourceProgress(
+            self._topic,
+            self._partition,
+            new[-1].offset + 1,
+            before + len(new),
+            topic_id=self._options.topic_id,
+        )
         key = Of.DEAD_LETTERS.key(self._partition, self._options.side)
         producer.send_marker(self._options.progress_topic, self._home, key, marker.to_bytes())
         producer.commit()
         self._last = marker
         self._tell(new)
         return len(new)
+
+    def _written(self) -> int:
+        """All bad records before this offset are written; none of a topic that was made anew."""
+        last = self._last
+        other = last is not None and last.of_other(self._options.topic_id)
+        return 0 if last is None or other else last.offset
 
     def close(self) -> None:
         """Leave the broker; an open transaction is aborted."""

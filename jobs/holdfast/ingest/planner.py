@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from holdfast.errors import DataLoss
+from holdfast.errors import DataLoss, TopicReplaced
 from holdfast.ingest.batch_size import BatchSize
 from holdfast.ingest.level import level_end
 from holdfast.ingest.offsets import batch_end, check_available
@@ -50,11 +50,15 @@ class Planner:
     ) -> dict[Place, int]:
         """Where the batch that starts at `begin` ends; `begin` itself when there is nothing new.
 
+        A topic partition that `begin` lacks is new.  It joins at its log's start, with nothing
+        taken: so every batch has a start for all that it reads, and the next one reads on.
+
         Args:
-            begin: topic partitions that are not in it begin where their logs do.
+            begin: where the batch starts.
             target: nothing beyond it is read, and no topic partition that it lacks.
 
         Raises:
+            TopicReplaced: a topic was deleted and made again.
             DataLoss: records from `begin` on are gone, and that is to fail.
             KafkaUnavailable, TopicMissing: nobody knows.
         """
@@ -64,10 +68,12 @@ class Planner:
             bounds = {
                 p: (low, min(high, target[p])) for p, (low, high) in bounds.items() if p in target
             }
+        new = {place: low for place, (low, _) in bounds.items() if place not in begin}
+        bounds = {place: found for place, found in bounds.items() if place not in new}
         end = self._end(begin, bounds, self._size.limit())
         offsets = _taken(begin, end, bounds)
         self._size.planned(offsets, cut=any(end[p] < high for p, (_, high) in bounds.items()))
-        return end
+        return end | new
 
     def _end(
         self, begin: Mapping[Place, int], bounds: _Bounds, limit: int | None
@@ -100,9 +106,21 @@ class Planner:
 
 
 def bounds_of(options: IngestOptions) -> dict[Place, tuple[int, int]]:
-    """Log starts and read-committed ends of all inputs."""
-    found = {topic: _admin(options).bounds(topic) for topic in _topics(options)}
-    return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.items()}
+    """Log starts and read-committed ends of all inputs.
+
+    Raises:
+        TopicReplaced: they would be those of another topic than the options know.
+    """
+    found = {topic: _admin(options).look(topic) for topic in _topics(options)}
+    for each in options.inputs:
+        now = found[each.source.topic].topic_id
+        if each.topic_id and now != each.topic_id:
+            raise TopicReplaced(
+                f"The topic {each.source.topic} has the id {now}, it had {each.topic_id}.",
+                cause="it was deleted and created again while the job ran.",
+                action="none: the job looks what its commit markers say of it.",
+            )
+    return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.bounds.items()}
 
 
 def first_offsets(options: IngestOptions, bounds: _Bounds) -> dict[Place, int]:
@@ -134,5 +152,5 @@ def _topics(options: IngestOptions) -> list[str]:
 
 
 def _taken(begin: Mapping[Place, int], end: Mapping[Place, int], bounds: _Bounds) -> int:
-    """How many offsets a batch has; those of new topic partitions from their log's start."""
+    """How many offsets a batch has."""
     return sum(end[p] - begin.get(p, low) for p, (low, _) in bounds.items())

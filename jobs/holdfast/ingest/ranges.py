@@ -15,15 +15,11 @@ __all__ = ["KafkaRange", "kafka_ranges"]
 
 @dataclass
 class KafkaRange(InputPartition):
-    """Offsets of one topic partition; `start` inclusive, `end` exclusive.
-
-    `fresh`: the topic partition is new to the query, it begins wherever its log does.
-    """
+    """Offsets of one topic partition; `start` inclusive, `end` exclusive."""
 
     partition: int
     start: int
     end: int
-    fresh: bool = False
     side: int = 0
 
 
@@ -32,10 +28,10 @@ def kafka_ranges(
 ) -> list[KafkaRange]:
     """In ascending order of sides and topic partitions, without the empty ones.
 
-    A topic partition that has no start is fresh.
+    A topic partition that has no start is new: it joins with nothing (`Planner.end`).
     """
     found = [
-        KafkaRange(p, start.get((topic, p), 0), e, (topic, p) not in start, each.side)
+        KafkaRange(p, start.get((topic, p), e), e, each.side)
         for each in options.inputs
         for (topic, p), e in sorted(end.items())
         if topic == each.source.topic

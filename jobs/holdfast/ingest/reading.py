@@ -96,11 +96,9 @@ def _chunks(options: IngestOptions, wanted: KafkaRange) -> Iterator[Chunk]:
         wanted.partition,
         headers=wants_headers(options),
     )
-    start = wanted.start
-    if wanted.fresh or not options.fail_on_data_loss:
+    start, end = wanted.start, wanted.end
+    if not options.fail_on_data_loss:
         start, end = _what_is_left(source, wanted)
-    else:
-        end = wanted.end
     try:
         if start < end:
             yield from source.read(start, end)
@@ -112,7 +110,7 @@ def _what_is_left(source: PartitionReader, wanted: KafkaRange) -> tuple[int, int
     """The part of a range that is still there; what is not is told loudly."""
     low, high = source.bounds()
     start, end = max(wanted.start, low), min(wanted.end, high)
-    if (start, end) != (wanted.start, wanted.end) and not wanted.fresh:
+    if (start, end) != (wanted.start, wanted.end):
         _LOG.warning(
             "DATA LOSS in topic %s partition %d: offsets %d to %d are to be read, %d to %d are "
             "there; going on with these as fail.on.data.loss=false says",

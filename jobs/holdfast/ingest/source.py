@@ -79,7 +79,7 @@ class KafkaBatch(DataSourceReader):
         end = ends or {place: high for place, (_, high) in bounds.items()}
         start = first_offsets(self._options, bounds)
         if self._options.fail_on_data_loss:
-            check_all({place: start.get(place, 0) for place in end}, bounds)
+            check_all({place: start.get(place, at) for place, at in end.items()}, bounds)
         return kafka_ranges(self._options, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

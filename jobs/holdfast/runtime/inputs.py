@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.frames import used_columns
@@ -22,11 +22,13 @@ class Inputs:
 
     Attributes:
         progress_topic: where dead letters' commit markers go; empty: nowhere.
+        ids: of the source topics that offsets are of, by topic.
     """
 
     query: Query
     settings: Settings
     progress_topic: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def packed(self) -> bool:
@@ -73,6 +75,7 @@ class Inputs:
             progress_topic=self.progress_topic,
             transactional_id_prefix=consumer_group(settings.application_id, self.query.id),
             side=side,
+            topic_id=self.ids.get(source.topic, ""),
         )
 
 

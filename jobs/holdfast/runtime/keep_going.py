@@ -61,8 +61,9 @@ class KeepGoing:
             cause = from_spark(run_.query.id, error)
             # A batch raises a Holdfast error itself only when its own retries are used up.
             given_up = error is run_.failure and isinstance(error, HoldfastError)
-            again = isinstance(cause, PlanAgain) or (isinstance(cause, Retriable) and not given_up)
-            if not again or (isinstance(cause, PlanAgain) and self._not_alone(run_)):
+            waits = isinstance(cause, Retriable) and not given_up
+            plans = isinstance(cause, PlanAgain) and not self._not_alone(run_)
+            if not isinstance(cause, HoldfastError) or not (waits or plans):
                 raise cause from error
             self._start_again(run_, cause)
 

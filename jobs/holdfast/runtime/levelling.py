@@ -36,5 +36,5 @@ def pieces(level: Level, ends: Ends) -> Iterator[OffsetRange]:
         end = ends.end(begin, target)
         if end == begin:  # records up to the target are gone: its reader says so
             end = target
-        yield OffsetRange.over(topics, begin, end)
+        yield OffsetRange.over(topics, begin, end, source.ids)
         begin = end

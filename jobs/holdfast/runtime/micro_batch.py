@@ -59,7 +59,11 @@ Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and Spar
 
 
 def offsets_of_batch(
-    checkpoint: Path, batch_id: int, topics: Sequence[str], initial: Mapping[Place, int]
+    checkpoint: Path,
+    batch_id: int,
+    topics: Sequence[str],
+    initial: Mapping[Place, int],
+    ids: Mapping[str, str] | None = None,
 ) -> OffsetRange:
     """The source offsets of a batch, from the offset log Spark wrote before it started it.
 
@@ -68,7 +72,9 @@ def offsets_of_batch(
     """
     start = initial if batch_id == 0 else _logged(checkpoint, batch_id - 1)
     end = _logged(checkpoint, batch_id)
-    return OffsetRange.over(topics, {place: start.get(place, 0) for place in end}, end)
+    # A topic partition joins with nothing taken, see `Planner.end`.
+    starts = {place: start.get(place, at) for place, at in end.items()}
+    return OffsetRange.over(topics, starts, end, ids)
 
 
 def _logged(checkpoint: Path, batch_id: int) -> dict[Place, int]:
@@ -272,7 +278,7 @@ def run_project(
 def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
     """(topic partition, start, end) in the order in which ingest makes its input partitions."""
     starts = source.starts()
-    triples = [(p, starts.get(p, 0), end) for p, end in source.end]
+    triples = [(p, starts.get(p, end), end) for p, end in source.end]
     return [t for t in triples if t[1] < t[2]]
 
 

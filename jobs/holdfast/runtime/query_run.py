@@ -7,7 +7,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,11 +30,12 @@ from holdfast.runtime.micro_batch import (
     run_stateful,
 )
 from holdfast.runtime.packed_batch import PackedRead, run_packed
-from holdfast.runtime.start import Level, StartPoint, start_point, stream_start
+from holdfast.runtime.sources import source_state
+from holdfast.runtime.start import Level, SourceState, StartPoint, start_point, stream_start
 from holdfast.runtime.streams import PlannedStream, SparkStream, Stream
 from holdfast.runtime.topics import QueryTopics
 from holdfast.runtime.turn import Turn
-from holdfast.state.source_progress import Of, progress_of
+from holdfast.state.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
@@ -108,6 +108,8 @@ class QueryRun:
             )
         self._shown: dict[Place, int] = {}
         self._marked: frozenset[Place] = frozenset()  # places that commit markers name
+        self._ids: dict[str, str] = {}  # of the source topics that offsets are of
+        self._replaced: frozenset[str] = frozenset()  # ids that they had before
         self._known: dict[int, TaskReport] = {}  # the last of each state partition
         self._hold = threading.Event()
         self._in_hand = threading.Lock()  # held by the batch in hand
@@ -176,17 +178,38 @@ class QueryRun:
         self.batch_id = start.batch_id
         self._marked = start.marked
 
+    def _know(self, sources: SourceState, start: StartPoint) -> StartPoint:
+        """Takes over which topics the offsets are of from now on."""
+        self._ids, self._replaced = dict(sources.ids), start.replaced
+        self._inputs = replace(self._inputs, ids=self._ids)
+        self._all = self._inputs.options({})
+        if self._stream_plan is not None:
+            topic_id = self._ids.get(self.query.source.topic, "")
+            self._stream_plan = replace(
+                self._stream_plan, source_id=topic_id, replaced=start.replaced
+            )
+        if start.replaced:
+            _LOG.warning(
+                "DATA LOSS, going on as fail.on.data.loss=false says: %s reads topics that were "
+                "made again from their start, ids that are gone: %s",
+                self.query.id, ", ".join(sorted(start.replaced)),
+            )  # fmt: skip
+            self._show(start.offsets)  # or else the markers would seem to be behind the group
+        return start
+
     def _prepare_stateful(self) -> StartPoint:
         plan, services = self._plan, self._services
         assert plan is not None
         reports = open_stores(plan, services.cluster, services.context)
+        sources = source_state(services.admin, self._settings, self.source_topics)
         start = start_point(
             self.query.id,
             [r.marker for r in sorted(reports, key=lambda r: r.partition)],
-            self._initial(),
+            sources,
             self._group_offsets(),
             rebuild=self._settings.state.on_changelog_loss == "rebuild",
         )
+        self._know(sources, start)
         empty = OffsetRange.over(self.source_topics, start.offsets, start.offsets)
         services.on_reports(self.query, Batch(start.batch_id - 1, empty), reports, 0.0)
         self._known = {r.partition: r for r in reports}
@@ -201,14 +224,14 @@ class QueryRun:
         beginners = level.beginners
         for source in pieces(level, Planner(self._all)):
             frame = None if self.packed else self._bounded(source)
-            batch = Batch(batch_id, source, level.state_partitions, beginners)
-            self._run(frame, batch, source.start_places().keys(), self._hold.is_set)
+            batch = Batch(batch_id, source, level.state_partitions, beginners, self._replaced)
+            self._run(frame, batch, self._hold.is_set)
             beginners = frozenset()
 
     def _prepare_stateless(self) -> StartPoint:
         plan, settings, topic = self._stream_plan, self._settings, self.query.source.topic
         assert plan is not None
-        done: dict[Place, int] = {}
+        done: dict[Place, SourceProgress] = {}
         for partition in range(self._topics.source.partitions):
             producer = TransactionalProducer(
                 settings.client(),
@@ -223,20 +246,11 @@ class QueryRun:
             )
             check_progress(marker, self.query)
             if marker is not None:
-                done[topic, partition] = marker.offset
+                done[topic, partition] = marker
         rebuild = settings.state.on_changelog_loss == "rebuild"
-        return stream_start(
-            self.query.id, done, self._initial(), self._group_offsets(), rebuild=rebuild
-        )
-
-    def _initial(self) -> dict[Place, int]:
-        latest = self._services.settings.ingest.auto_offset_reset == "latest"
-        bounds = {t: self._services.admin.bounds(t) for t in self.source_topics}
-        return {
-            (t, p): end if latest else start
-            for t, of_topic in bounds.items()
-            for p, (start, end) in of_topic.items()
-        }
+        sources = source_state(self._services.admin, settings, self.source_topics)
+        start = stream_start(self.query.id, done, sources, self._group_offsets(), rebuild=rebuild)
+        return self._know(sources, start)
 
     def _group_offsets(self) -> dict[Place, int]:
         admin = self._services.admin
@@ -271,10 +285,12 @@ class QueryRun:
         topics = self.source_topics
 
         def plan() -> OffsetRange | None:
+            end = planner.end(self.done)
+            if end.keys() != self.done.keys():  # new topic partitions, with nothing of them taken
+                self.done = {**end, **self.done}
+                end = planner.end(self.done)
             begin = self.done
-            end = planner.end(begin)
-            start = {place: begin.get(place, 0) for place in end}
-            return None if start == end else OffsetRange.over(topics, start, end)
+            return None if begin == end else OffsetRange.over(topics, begin, end, self._ids)
 
         def work(source: OffsetRange, stopped: Callable[[], bool]) -> None:
             self._guarded(None, self._batch(self.batch_id, source), stopped)
@@ -291,7 +307,9 @@ class QueryRun:
         initial = dict(self.done)
 
         def on_batch(batch_frame: DataFrame, spark_batch_id: int) -> None:
-            source = offsets_of_batch(self._checkpoint, spark_batch_id, self.source_topics, initial)
+            source = offsets_of_batch(
+                self._checkpoint, spark_batch_id, self.source_topics, initial, self._ids
+            )
             # Spark ends a stream only after its batch: what is on hold has not been started again.
             batch = self._batch(first + spark_batch_id, source)
             self._guarded(batch_frame, batch, self._hold.is_set)
@@ -306,29 +324,23 @@ class QueryRun:
 
     def _batch(self, batch_id: int, source: OffsetRange) -> Batch:
         """A batch for all state partitions: they all have a commit marker, or none has."""
-        return Batch(batch_id, source, beginners=frozenset() if self._marked else None)
+        beginners = frozenset[int]() if self._marked else None
+        return Batch(batch_id, source, beginners=beginners, replaced=self._replaced)
 
     def _guarded(self, frame: DataFrame | None, batch: Batch, unwanted: Callable[[], bool]) -> None:
         # py4j turns an exception into text on its way to Spark; the first one is kept here.
         try:
-            self._run(frame, batch, self.done.keys(), unwanted)
+            self._run(frame, batch, unwanted)
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
             raise
 
-    def _run(
-        self,
-        frame: DataFrame | None,
-        batch: Batch,
-        known: AbstractSet[Place],
-        unwanted: Callable[[], bool],
-    ) -> None:
+    def _run(self, frame: DataFrame | None, batch: Batch, unwanted: Callable[[], bool]) -> None:
         """Works on a batch.
 
         Args:
             frame: what Spark reads of it, unless it is packed.
-            known: topic partitions whose start is told; others begin where their logs do.
             unwanted: whether the batch must not begin any more.
         """
         services = self._services
@@ -337,7 +349,7 @@ class QueryRun:
         with services.turn.take(beat, unwanted) as ours, self._in_hand:
             if not ours or unwanted():
                 return  # of Spark's stream it counts as done; its checkpoint is scratch (ADR 2)
-            reports = self._reports(frame, batch, known)
+            reports = self._reports(frame, batch)
             self._known |= {r.partition: r for r in reports}
             if batch.state_partitions is None:
                 self.done = {**self.done, **batch.source.end_places()}
@@ -364,13 +376,11 @@ class QueryRun:
             for p, r in sorted(self._known.items())
         ]
 
-    def _reports(
-        self, frame: DataFrame | None, batch: Batch, known: AbstractSet[Place]
-    ) -> list[TaskReport]:
+    def _reports(self, frame: DataFrame | None, batch: Batch) -> list[TaskReport]:
         cluster = self._services.cluster
         if self._plan is not None and self.packed:
-            start = {p: o for p, o in batch.source.start_places().items() if p in known}
-            ranges = kafka_ranges(self._all, start, batch.source.end_places())
+            source = batch.source
+            ranges = kafka_ranges(self._all, source.start_places(), source.end_places())
             context = self._services.context
             return run_packed(context, PackedRead(self._all, ranges), self._plan, batch, cluster)
         assert frame is not None
@@ -394,13 +404,16 @@ class QueryRun:
         if done == self._shown:
             return True
         try:
-            for part in OffsetRange.over(self.source_topics, {}, done).parts:
-                self._services.admin.commit_group(self._group, part.topic, part.ends())
+            self._show(done)
         except HoldfastError as error:
             _LOG.warning("%s: the group's offsets lag behind: %s", self.query.id, error.fact)
             return False
         self._shown = done
         return True
+
+    def _show(self, done: Mapping[Place, int]) -> None:
+        for part in OffsetRange.over(self.source_topics, {}, done).parts:
+            self._services.admin.commit_group(self._group, part.topic, part.ends())
 
     def _bounded(self, source: OffsetRange) -> DataFrame:
         options = self._inputs.options(source.start_places(), source.end_places())

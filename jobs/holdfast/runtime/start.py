@@ -12,16 +12,34 @@ Each is brought level from its own end to the target; then all go on from there 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.errors import ChangelogLost
+from holdfast.errors import ChangelogLost, DataLoss
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.source_progress import SourceProgress
 from holdfast.types.ids import OffsetRange, Place
 
-__all__ = ["Level", "StartPoint", "start_point", "stream_start"]
+__all__ = ["Level", "SourceState", "StartPoint", "start_point", "stream_start"]
 
 _Offsets = Mapping[Place, int]
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """The source topics as they are now.
+
+    Attributes:
+        initial: where a query that never ran begins.
+        first: log starts, where a topic partition begins that is new to a query that ran.
+        ids: by topic; empty where nobody knows.
+        fail_on_data_loss: refuse to go on where a topic was made again.
+    """
+
+    initial: Mapping[Place, int]
+    first: Mapping[Place, int]
+    ids: Mapping[str, str]
+    fail_on_data_loss: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,18 +66,20 @@ class StartPoint:
         batch_id: its number.
         levels: what to bring to which state partitions first.
         marked: the places that commit markers name.
+        replaced: ids of topics that commit markers name and that are no longer there.
     """
 
     offsets: dict[Place, int]
     batch_id: int
     levels: tuple[Level, ...] = ()
     marked: frozenset[Place] = frozenset()
+    replaced: frozenset[str] = frozenset()
 
 
 def start_point(
     query_id: str,
     markers: Sequence[CommitMarker | None],
-    initial: _Offsets,
+    sources: SourceState,
     group_offsets: _Offsets,
     *,
     rebuild: bool,
@@ -68,36 +88,46 @@ def start_point(
 
     Args:
         markers: one per state partition, None where nothing was ever committed.
-        initial: first offsets of a query that never ran.
+        sources: what it reads, looked at after the markers.
         group_offsets: what the query's group shows: a place once all state partitions have
             committed it, and never further.  No source of progress, only an alarm.
         rebuild: compute anew what the changelog has lost.
 
     Raises:
         ChangelogLost: commit markers, or the last of them, are gone.
+        DataLoss: a source topic was made again, and that is to fail.
     """
     known = {p: m for p, m in enumerate(markers) if m is not None}
     if not known:
         if any(group_offsets.values()) and not rebuild:
             raise _all_lost(query_id, group_offsets, "changelog")
-        return StartPoint(dict(initial), 0)
-    found = _Found(query_id, len(markers), known, initial)
+        return StartPoint(dict(sources.initial), 0)
+    gone = _replaced(query_id, (part for m in known.values() for part in m.source.parts), sources)
+    current = {p: marker.without(gone.keys()) for p, marker in known.items()}
+    found = _Found(query_id, len(markers), current, sources)
     if not rebuild:
-        found.refuse_losses(group_offsets)
+        found.refuse_losses(_without(group_offsets, gone.values()))
     leader = max(known.values(), key=lambda m: m.batch_id)
-    offsets = {**initial, **found.target}
-    return StartPoint(offsets, leader.batch_id + 1, found.levels(), frozenset(found.target))
+    return StartPoint(
+        {**sources.first, **found.target},
+        leader.batch_id + 1,
+        found.levels(),
+        frozenset(found.target),
+        frozenset(gone),
+    )
 
 
 class _Found:
     """Owns what the commit markers say together; there is one at least."""
 
     def __init__(
-        self, query_id: str, count: int, known: Mapping[int, CommitMarker], initial: _Offsets
+        self, query_id: str, count: int, known: Mapping[int, CommitMarker], sources: SourceState
     ) -> None:
         self._query_id = query_id
         self._known = known
-        self._initial = initial
+        self._initial = sources.initial
+        self._first_of_new = sources.first
+        self._ids = sources.ids
         self._ends = {p: marker.source.end_places() for p, marker in known.items()}
         self._missing = [p for p in range(count) if p not in known]
         self._topics = [part.topic for m in known.values() for part in m.source.parts]
@@ -130,11 +160,11 @@ class _Found:
                 raise _tail_lost(self._query_id, partition, short)
 
     def _first(self, place: Place) -> int:
-        return self._begun.get(place, self._initial.get(place, 0))
+        return self._begun.get(place, self._first_of_new.get(place, 0))
 
     def levels(self) -> tuple[Level, ...]:
         """One for all state partitions that lack the same."""
-        batches = [marker.source for marker in self._known.values()]
+        batches = [(m.source.start_places(), m.source.end_places()) for m in self._known.values()]
         apart: dict[tuple[tuple[Place, int], ...], set[int]] = {}
         for partition in (*self._known, *self._missing):
             own = self._own(partition)
@@ -142,11 +172,11 @@ class _Found:
                 apart.setdefault(tuple(sorted(own.items())), set()).add(partition)
         found = []
         for own_places, partitions in apart.items():
-            source = OffsetRange.over(self._topics, dict(own_places), self.target)
-            beginners = partitions.intersection(self._missing)
-            found.append(
-                Level(source, frozenset(partitions), frozenset(beginners), source in batches)
-            )
+            own = dict(own_places)
+            source = OffsetRange.over(self._topics, own, self.target, self._ids)
+            beginners = frozenset(partitions.intersection(self._missing))
+            planned = (own, self.target) in batches
+            found.append(Level(source, frozenset(partitions), beginners, planned))
         return tuple(found)
 
     def _own(self, partition: int) -> dict[Place, int]:
@@ -160,8 +190,8 @@ class _Found:
 
 def stream_start(
     query_id: str,
-    markers: _Offsets,
-    initial: _Offsets,
+    markers: Mapping[Place, SourceProgress],
+    sources: SourceState,
     group_offsets: _Offsets,
     *,
     rebuild: bool,
@@ -169,22 +199,61 @@ def stream_start(
     """The start of a query without state.
 
     Args:
-        markers: offsets of the commit markers by source topic partition; the rest as above.
+        markers: the commit markers by source topic partition; the rest as above.
 
     Raises:
         ChangelogLost: commit markers, or the last of them, are gone.
+        DataLoss: the source topic was made again, and that is to fail.
     """
+    ranges = (
+        OffsetRange.of(topic, {}, {p: m.offset}, m.topic_id) for (topic, p), m in markers.items()
+    )
+    gone = _replaced(query_id, ranges, sources)
+    done = {place: m.offset for place, m in markers.items() if m.topic_id not in gone}
+    shown = _without(group_offsets, gone.values())
     if not rebuild:
-        if not markers and any(group_offsets.values()):
-            raise _all_lost(query_id, group_offsets, "progress topic")
+        if not markers and any(shown.values()):
+            raise _all_lost(query_id, shown, "progress topic")
+        # A version that did not write topic ids showed a place before it had a marker.
+        strict = any(marker.topic_id for marker in markers.values())
+        first = sources.first if strict else sources.initial
         short = {
-            place: (markers.get(place), shown)
-            for place, shown in group_offsets.items()
-            if markers.get(place, initial.get(place, 0)) < shown
+            p: (done.get(p), at) for p, at in shown.items() if done.get(p, first.get(p, 0)) < at
         }
         if short:
             raise _progress_lost(query_id, short)
-    return StartPoint({**initial, **markers}, 0, marked=frozenset(markers))
+    new = {p: at for p, at in sources.first.items() if p[0] in gone.values()}
+    offsets = {**sources.initial, **new, **done}
+    return StartPoint(offsets, 0, marked=frozenset(done), replaced=frozenset(gone))
+
+
+def _replaced(
+    query_id: str, committed: Iterable[OffsetRange], sources: SourceState
+) -> dict[str, str]:
+    """Ids that commit markers name and topics no longer have, with those topics.
+
+    Raises:
+        DataLoss: there are some, and that is to fail.
+    """
+    old: dict[str, OffsetRange] = {}
+    taken_over = set()  # a driver that was allowed to has gone on with the new topic
+    for part in committed:
+        now = sources.ids.get(part.topic, "")
+        if part.topic_id == now:
+            taken_over.add(part.topic)
+        elif part.topic_id and now:
+            merged = _folded((part.end_places(), old.get(part.topic_id, part).end_places()), max)
+            old[part.topic_id] = OffsetRange.over(
+                [part.topic], {}, merged, {part.topic: part.topic_id}
+            )
+    lost = [part for part in old.values() if part.topic not in taken_over]
+    if lost and sources.fail_on_data_loss:
+        raise _topic_replaced(query_id, lost, sources.ids)
+    return {topic_id: part.topic for topic_id, part in old.items()}
+
+
+def _without(offsets: _Offsets, topics: Collection[str]) -> _Offsets:
+    return {place: at for place, at in offsets.items() if place[0] not in topics}
 
 
 def _folded(found: Iterable[_Offsets], pick: Callable[[int, int], int]) -> dict[Place, int]:
@@ -195,10 +264,28 @@ def _folded(found: Iterable[_Offsets], pick: Callable[[int, int], int]) -> dict[
     return result
 
 
+_REPLACED = (
+    "set fail.on.data.loss=false to keep the tables and add the new topic to them from its "
+    "earliest offset; or start anew under another application.id to build the tables from the new "
+    "topic alone."
+)
 _REBUILD = (
     "set on.changelog.loss=rebuild to compute it again from the source's earliest records; a step "
     "after the first one of its statement needs a new application.id"
 )
+
+
+def _topic_replaced(query_id: str, old: Iterable[OffsetRange], ids: Mapping[str, str]) -> DataLoss:
+    told = "; ".join(
+        f"{part.topic} had the id {part.topic_id}, it has {ids[part.topic]} now, "
+        f"and {_told(part.end_places())} of the old one were committed"
+        for part in old
+    )
+    return DataLoss(
+        f"{query_id}: a source topic was deleted and created again: {told}.",
+        cause="somebody did so, or the cluster was made anew.",
+        action=_REPLACED,
+    )
 
 
 def _all_lost(query_id: str, group_offsets: _Offsets, topic: str) -> ChangelogLost:

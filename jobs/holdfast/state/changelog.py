@@ -8,8 +8,8 @@ commit markers, and with them the progress.  Expired windows leave by tombstone.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -104,6 +104,9 @@ class CommitMarker:
         fields = asdict(self)
         if not self.source.others:  # as it was before a query could have several topics
             del fields["source"]["others"]
+        for part in (fields["source"], *fields["source"].get("others", ())):
+            if not part["topic_id"]:  # as it was before offsets carried it
+                del part["topic_id"]
         if not self.origin:
             del fields["origin"]
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
@@ -111,6 +114,14 @@ class CommitMarker:
     def origins(self) -> dict[Place, int]:
         """Where each place was begun, as far as it was written down."""
         return {(topic, p): at for topic, p, at in self.origin}
+
+    def without(self, gone: Collection[str]) -> CommitMarker:
+        """This marker without the offsets of topics that had one of these ids."""
+        topics = {part.topic for part in self.source.parts if part.topic_id in gone}
+        if not topics:
+            return self
+        origin = tuple(each for each in self.origin if each[0] not in topics)
+        return replace(self, source=self.source.without(gone), origin=origin)
 
     @staticmethod
     def from_bytes(data: bytes) -> CommitMarker:
@@ -167,4 +178,5 @@ def _offset_range(fields: dict[str, Any]) -> OffsetRange:
         start=tuple((int(p), int(offset)) for p, offset in fields["start"]),
         end=tuple((int(p), int(offset)) for p, offset in fields["end"]),
         others=tuple(_offset_range(other) for other in fields.get("others", ())),
+        topic_id=str(fields.get("topic_id", "")),
     )

@@ -55,6 +55,7 @@ class SourceProgress:
         offset: every source record before it has been dealt with.
         records: source offsets dealt with, all transactions together.
         facts: `statement_facts` of the query; empty of dead letters and of versions before.
+        topic_id: of the topic that the offset is of; empty where a version before did not say.
     """
 
     topic: str
@@ -63,10 +64,18 @@ class SourceProgress:
     records: int = 0
     format_version: int = _FORMAT_VERSION
     facts: str = ""
+    topic_id: str = ""
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        fields = asdict(self)
+        if not self.topic_id:
+            del fields["topic_id"]
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    def of_other(self, topic_id: str) -> bool:
+        """Is its offset known to be of another topic than the one with that id?"""
+        return bool(self.topic_id and topic_id and self.topic_id != topic_id)
 
     @staticmethod
     def from_bytes(data: bytes) -> SourceProgress:

@@ -30,13 +30,20 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """Everything a stateless query's task must know; `progress` is its progress topic."""
+    """Everything a stateless query's task must know; `progress` is its progress topic.
+
+    Attributes:
+        source_id: topic id of the source, which the offsets of batches are of; empty: unknown.
+        replaced: topic ids that the source had before; their offsets mean nothing any more.
+    """
 
     settings: Settings
     query: Query
     sink_partitions: int
     progress: str
     progress_partitions: int
+    source_id: str = ""
+    replaced: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,14 @@ class Batch:
     Attributes:
         state_partitions: those that it is for; None: all.
         beginners: state partitions that need not have a commit marker; None: any.
+        replaced: topic ids that sources had before; their offsets mean nothing any more.
     """
 
     batch_id: int
     source: OffsetRange
     state_partitions: frozenset[int] | None = None
     beginners: frozenset[int] | None = None
+    replaced: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

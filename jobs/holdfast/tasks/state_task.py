@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -72,10 +72,12 @@ def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool
 
     Raises:
         OffsetOverlap: the marker ends inside the batch, the batch starts beyond it, or the batch
-            was planned without a topic partition that the marker has.
+            was planned without a topic partition that the marker has, or from another topic of
+            the same name.
     """
     if marker is None:
         return False
+    _check_ids(marker.source.ids, batch.ids, where)
     done, starts, ends = marker.source.end_places(), batch.start_places(), batch.end_places()
     unknown = {p: at for p, at in done.items() if p not in ends}
     if not unknown and all(p in done and done[p] >= end for p, end in ends.items()):
@@ -95,6 +97,18 @@ def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool
         cause="two jobs run under one application.id, or the changelog was replaced",
         action="stop the other job; this one plans again from the commit markers",
     )
+
+
+def _check_ids(committed: Mapping[str, str], planned: Mapping[str, str], where: str) -> None:
+    """Offsets of a topic and of the one that was made in its place are not to be compared."""
+    for topic, topic_id in planned.items():
+        if committed.get(topic, topic_id) != topic_id:
+            raise OffsetOverlap(
+                f"A batch reads the topic {topic} with the id {topic_id}, {where} has committed "
+                f"offsets of the topic with the id {committed[topic]}.",
+                cause="the topic was deleted and made again, and another driver knew it first",
+                action="none: this job plans again from the commit markers",
+            )
 
 
 def expiring(store: TableStore, changes: Changes, before_ms: int) -> list[bytes]:
@@ -252,7 +266,7 @@ class StateTask:
         producer, store = self._opened()
         query_id = self._plan.query.id
         self._check_begun(batch)
-        if covered(self.marker, batch.source, self._name):
+        if covered(self._last(batch), batch.source, self._name):
             return self._report(skipped=True)
         reached(Step.CHECKED, query_id, self._partition)
         timer = _Timer(time.perf_counter())
@@ -297,6 +311,10 @@ class StateTask:
                 action="none: the commit markers of all state partitions are compared",
             )
 
+    def _last(self, batch: Batch) -> CommitMarker | None:
+        """The last marker, without what it says of topics that are no longer there."""
+        return self.marker.without(batch.replaced) if self.marker is not None else None
+
     def _stream_time(self) -> int:
         return self.marker.stream_time_ms if self.marker is not None else NO_TIME
 
@@ -331,7 +349,7 @@ class StateTask:
         return [own if k is None else next(found) for k in keys]
 
     def _marker(self, batch: Batch, changes: Changes) -> CommitMarker:
-        plan, last = self._plan, self.marker
+        plan, last = self._plan, self._last(batch)
         return CommitMarker(
             format_version=FORMAT_VERSION,
             application_id=plan.settings.application_id,

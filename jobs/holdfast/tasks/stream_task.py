@@ -72,7 +72,7 @@ class StreamTask:
         """
         if self._producer is None:
             raise AssertionError("the task is not open")
-        done = self._last.offset if self._last is not None else start
+        done = self._done(start)
         if done >= end:
             return TaskReport(self._partition, self._where, skipped=True)
         if done != start:
@@ -98,11 +98,34 @@ class StreamTask:
             commit_seconds=time.perf_counter() - produced,
         )
 
+    def _done(self, start: int) -> int:
+        """How far the last commit marker says it is; where the batch starts without one."""
+        last, plan = self._last, self._plan
+        if last is None or last.topic_id in plan.replaced:
+            return start
+        if last.of_other(plan.source_id):
+            raise OffsetOverlap(
+                f"A batch reads {self._topic} with the id {plan.source_id}, {plan.query.id} has "
+                f"committed offsets of the topic with the id {last.topic_id}.",
+                cause="the topic was deleted and made again, and another driver knew it first",
+                action="none: this job plans again from the commit markers",
+            )
+        return last.offset
+
+    def fits(self, plan: StreamPlan) -> bool:
+        """Was it opened for the same topics?"""
+        known = self._plan
+        return (known.source_id, known.replaced) == (plan.source_id, plan.replaced)
+
     def _mark(self, producer: TransactionalProducer, start: int, end: int) -> SourceProgress:
         plan, before = self._plan, self._last.records if self._last is not None else 0
-        facts = statement_facts(plan.query)
         marker = SourceProgress(
-            self._topic, self._partition, end, before + end - start, facts=facts
+            self._topic,
+            self._partition,
+            end,
+            before + end - start,
+            facts=statement_facts(plan.query),
+            topic_id=plan.source_id,
         )
         producer.send_marker(
             plan.progress, self._home, Of.RECORDS.key(self._partition), marker.to_bytes()

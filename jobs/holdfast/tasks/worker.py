@@ -195,10 +195,10 @@ def process_stream(
     key = (plan.settings.application_id, plan.query.id, topic_partition)
     try:
         open_task = _stream_tasks.get(key)
-        if open_task is not None:
+        if open_task is not None and open_task.fits(plan):
             with suppress(OffsetOverlap):  # of another owner's commits: step 0 tells
                 return open_task.process(start, end, payload)
-            _close_stream(key)
+        _close_stream(key)
         task = StreamTask(plan, topic_partition, _where(_NO_VOLUME))
         _stream_tasks[key] = task
         task.open()

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     TopicDescription,
 )
 
-from holdfast.errors import HangingTransaction, KafkaUnavailable, TopicMissing
+from holdfast.errors import HangingTransaction, HoldfastError, KafkaUnavailable, TopicMissing
 from holdfast.transport.errors import (
     client_config,
     kafka_error,
@@ -38,7 +38,7 @@ from holdfast.transport.errors import (
 from holdfast.transport.patient import PatientClient
 from holdfast.types.ids import Place
 
-__all__ = ["Admin", "TopicInfo"]
+__all__ = ["Admin", "TopicBounds", "TopicInfo"]
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # has no annotations
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no annotations
@@ -59,6 +59,14 @@ class TopicInfo:
     replicas: int
 
 
+@dataclass(frozen=True)
+class TopicBounds:
+    """What is in the topic with that id: log start and read-committed end by topic partition."""
+
+    topic_id: str
+    bounds: dict[int, tuple[int, int]]
+
+
 class Admin:
     """Asks and changes the cluster.  Safe to share between threads."""
 
@@ -73,6 +81,7 @@ class Admin:
         self._patient = PatientClient(client, timeout_s)
         self._consumers: dict[str, Consumer] = {}  # by group, only to ask for its offsets
         self._lock = threading.Lock()
+        self._looked: dict[str, TopicInfo] = {}  # what the last look at a topic has found
 
     @property
     def _client(self) -> AdminClient:
@@ -166,7 +175,35 @@ class Admin:
         Raises:
             TopicMissing: there is no such topic.
         """
-        count = self._partitions(topic)  # asked once: a stream that waits asks all the time
+        return self._bounds(topic, self._described(topic).partitions)
+
+    def look(self, topic: str) -> TopicBounds:
+        """`bounds`, and the id of the very topic that they are of.
+
+        Brokers tell a topic's id and its offsets in two answers.  It is the same topic when it had
+        that id before and after: the last look says what it was before, so that a look costs no
+        more requests than `bounds`.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        before = self._looked.pop(topic, None)
+        while True:
+            before = before or self._described(topic)
+            try:
+                bounds = self._bounds(topic, before.partitions)
+            except HoldfastError:  # of a topic made again with fewer partitions, too
+                if self._described(topic) == before:
+                    raise
+                before = None
+                continue
+            now = self._described(topic)
+            if (now.topic_id, now.partitions) == (before.topic_id, before.partitions):
+                self._looked[topic] = now
+                return TopicBounds(now.topic_id, bounds)
+            before = now
+
+    def _bounds(self, topic: str, count: int) -> dict[int, tuple[int, int]]:
         starts = self._listed(topic, _each(topic, count, _EARLIEST))
         ends = self._listed(topic, _each(topic, count, _LATEST))
         return {p: (start, ends[p]) for p, start in starts.items()}
@@ -351,9 +388,10 @@ class Admin:
         spec: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[int, int]:
-        return self._listed(topic, _each(topic, self._partitions(topic), spec), isolation)
+        count = self._described(topic).partitions
+        return self._listed(topic, _each(topic, count, spec), isolation)
 
-    def _partitions(self, topic: str) -> int:
+    def _described(self, topic: str) -> TopicInfo:
         info = self.describe(topic)
         if info is None:
             raise TopicMissing(
@@ -361,7 +399,7 @@ class Admin:
                 cause="it was deleted, or its name is misspelt.",
                 action="create it, or correct its name.",
             )
-        return info.partitions
+        return info
 
     def _offset(self, topic: str, partition: int, isolation: IsolationLevel) -> int:
         """The end of one topic partition."""

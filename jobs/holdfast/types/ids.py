@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 __all__ = [
     "OffsetRange",
@@ -87,33 +87,55 @@ class OffsetRange:
     """Source offsets of one batch: per topic partition start (inclusive), end (exclusive).
 
     A query with several source topics has one range per topic: the first is this, `others` are the
-    rest.
+    rest.  Offsets belong to a topic id; a topic that is made again has another one.  It is empty
+    where nobody wrote it down.
     """
 
     topic: str
     start: tuple[tuple[int, int], ...]  # (topic partition, offset), sorted
     end: tuple[tuple[int, int], ...]
     others: tuple[OffsetRange, ...] = ()
+    topic_id: str = ""
 
     @staticmethod
-    def of(topic: str, start: dict[int, int], end: dict[int, int]) -> OffsetRange:
-        return OffsetRange(topic, tuple(sorted(start.items())), tuple(sorted(end.items())))
+    def of(
+        topic: str, start: dict[int, int], end: dict[int, int], topic_id: str = ""
+    ) -> OffsetRange:
+        starts, ends = tuple(sorted(start.items())), tuple(sorted(end.items()))
+        return OffsetRange(topic, starts, ends, topic_id=topic_id)
 
     @staticmethod
     def over(
-        topics: Iterable[str], starts: Mapping[Place, int], ends: Mapping[Place, int]
+        topics: Iterable[str],
+        starts: Mapping[Place, int],
+        ends: Mapping[Place, int],
+        ids: Mapping[str, str] | None = None,
     ) -> OffsetRange:
-        """A range over all of `topics`, in their order; one at least."""
+        """A range over all of `topics`, in their order; one at least.  `ids`: by topic."""
+        known = ids or {}
         first, *rest = (
-            OffsetRange.of(t, _of_topic(starts, t), _of_topic(ends, t))
+            OffsetRange.of(t, _of_topic(starts, t), _of_topic(ends, t), known.get(t, ""))
             for t in dict.fromkeys(topics)
         )
-        return OffsetRange(first.topic, first.start, first.end, tuple(rest))
+        return replace(first, others=tuple(rest))
 
     @property
     def parts(self) -> tuple[OffsetRange, ...]:
         """One range per topic."""
-        return (OffsetRange(self.topic, self.start, self.end), *self.others)
+        return (replace(self, others=()), *self.others)
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The known topic ids, by topic."""
+        return {part.topic: part.topic_id for part in self.parts if part.topic_id}
+
+    def without(self, gone: Collection[str]) -> OffsetRange:
+        """This range without the places of topics that have one of these ids."""
+        if not gone:
+            return self
+        left = [part if part.topic_id not in gone else OffsetRange.of(part.topic, {}, {})
+                for part in self.parts]  # fmt: skip
+        return replace(left[0], others=tuple(left[1:]))
 
     def after(self, last: OffsetRange | None) -> OffsetRange:
         """This range and, standing still at their end, the places of `last` that it lacks.
@@ -125,10 +147,11 @@ class OffsetRange:
             return self
         starts, ends = self.start_places(), self.end_places()
         kept = {place: end for place, end in last.end_places().items() if place not in ends}
-        if not kept:
+        ids = last.ids | self.ids
+        if not kept and ids == self.ids:
             return self
         topics = [part.topic for part in (*self.parts, *last.parts)]
-        return OffsetRange.over(topics, starts | kept, ends | kept)
+        return OffsetRange.over(topics, starts | kept, ends | kept, ids)
 
     def starts(self) -> dict[int, int]:
         """Of `topic` by topic partition, without the others."""
@@ -150,7 +173,7 @@ class OffsetRange:
     def records_max(self) -> int:
         """Offsets in the range: an upper bound of its records (gaps count)."""
         starts = self.start_places()
-        return sum(end - starts.get(place, 0) for place, end in self.end_places().items())
+        return sum(end - starts.get(place, end) for place, end in self.end_places().items())
 
 
 def _of_topic(offsets: Mapping[Place, int], topic: str) -> dict[int, int]:

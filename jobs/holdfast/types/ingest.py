@@ -58,6 +58,7 @@ class IngestOptions:
         others: the query's further inputs, in the order of their sides.  All are read as one, in
             batches that are cut together: a column SIDE tells them apart, and the columns of a
             side are called `side_prefix` and their name.
+        topic_id: of the source's topic, which the offsets are of; empty: unknown.
         packing: make the query's payload, cut by state partition, instead of columns; then
             `reading.read_packed` reads, not Spark.
     """
@@ -76,6 +77,7 @@ class IngestOptions:
     progress_topic: str = ""
     transactional_id_prefix: str = ""
     side: int = 0
+    topic_id: str = ""
     others: tuple[IngestOptions, ...] = ()
     packing: Packing | None = None
 

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from holdfast.errors import DataLoss
+from holdfast.errors import DataLoss, TopicReplaced
 from holdfast.ingest.source import KafkaDataSource, KafkaStream
 from holdfast.local.broker import BrokerStatus
+from holdfast.transport.admin import Admin
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import META_COLUMNS, Source, TimestampSpec
@@ -239,12 +241,36 @@ def test_a_partition_new_to_the_query_begins_wherever_its_log_does(
     topics.produce(servers, topic, payments(9))
     topics.delete_records(servers, topic, 0, 4)
     stream = KafkaStream(options(topic))
-    [found] = stream.partitions({topic: {}}, {topic: {"0": 9}})
-    assert (found.start, found.end, found.fresh) == (0, 9, True)
+    joined = stream.latestOffset({topic: {}}, ReadAllAvailable())
+    assert joined == {topic: {"0": 4}}, "it joins with nothing taken"
+    assert stream.partitions({topic: {}}, joined) == []
+    end = stream.latestOffset(joined, ReadAllAvailable())
+    [found] = stream.partitions(joined, end)
+    assert (found.start, found.end) == (4, 9)
     [rows] = stream.read(found)
     assert rows.column("__offset").to_pylist() == [4, 5, 6, 7, 8]
-    with pytest.raises(DataLoss, match=r"offset 0 is wanted[\s\S]*fail.on.data.loss=false"):
-        list(stream.read(replace(found, fresh=False)))
+    topics.delete_records(servers, topic, 0, 6)  # what a batch has once begun must be there
+    with pytest.raises(DataLoss, match=r"offset 4 is wanted[\s\S]*fail.on.data.loss=false"):
+        list(stream.read(found))
+
+
+def test_a_topic_made_anew_with_more_records_than_before_is_noticed(
+    servers: str, options: Callable[..., IngestOptions]
+) -> None:
+    topic = topics.create(servers)
+    topics.produce(servers, topic, payments(5))
+    admin = Admin({"bootstrap.servers": servers})
+    known = admin.look(topic)
+    stream = KafkaStream(replace(options(topic), topic_id=known.topic_id))
+    assert stream.latestOffset({topic: {"0": 5}}, ReadAllAvailable()) == {topic: {"0": 5}}
+    admin.delete_topic(topic)
+    admin.ensure_topic(topic, len(known.bounds), -1, {})
+    topics.produce(servers, topic, payments(9))
+    now = admin.look(topic)
+    assert now.topic_id != known.topic_id
+    assert sum(high for _, high in now.bounds.values()) == 9
+    with pytest.raises(TopicReplaced, match=f"has the id {now.topic_id}, it had {known.topic_id}"):
+        stream.latestOffset({topic: {"0": 5}}, ReadAllAvailable())
 
 
 def test_event_time_comes_from_the_named_column(

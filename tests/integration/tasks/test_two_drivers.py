@@ -13,7 +13,7 @@ import pytest
 from holdfast.errors import ChangelogLost, Fenced, OffsetOverlap
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.levelling import pieces
-from holdfast.runtime.start import start_point
+from holdfast.runtime.start import SourceState, start_point
 from holdfast.state.volume import Volume, claim
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processors.aggregate import AggregateProcessor
@@ -25,7 +25,7 @@ from tests.simulation import history
 
 STATE_PARTITIONS = 2
 P0, P1 = ("s", 0), ("s", 1)
-INITIAL = {P0: 0, P1: 0}
+INITIAL = SourceState({P0: 0, P1: 0}, {P0: 0, P1: 0}, {})
 
 
 class Job:
@@ -53,10 +53,10 @@ class Job:
         if task is not None:
             task.close()
 
-    def settle(self, initial: dict[Place, int]) -> dict[Place, int]:
+    def settle(self, sources: SourceState) -> dict[Place, int]:
         """What a driver does at its start; where it goes on."""
         markers = [self.open(p).marker for p in range(STATE_PARTITIONS)]
-        start = start_point("q", markers, initial, {}, rebuild=False)
+        start = start_point("q", markers, sources, {}, rebuild=False)
         for level in start.levels:
             for source in pieces(level, _AtOnce()):
                 for partition in sorted(level.state_partitions):

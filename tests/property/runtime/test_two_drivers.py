@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from holdfast.errors import OffsetOverlap
 from holdfast.ingest.offsets import batch_end
 from holdfast.runtime.levelling import pieces
-from holdfast.runtime.start import start_point
+from holdfast.runtime.start import SourceState, start_point
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker, origin_after
 from holdfast.tasks.state_task import covered
 from holdfast.types.ids import OffsetRange, Place
@@ -86,7 +86,8 @@ class Driver:
         shown = dict(kafka.group)
         yield  # what the group shows may be old, the markers are read after every fence
         initial = {place: low for place, (low, _) in kafka.logs.items()}
-        start = start_point("q", kafka.markers, initial, shown, rebuild=False)
+        sources = SourceState(initial, initial, {})
+        start = start_point("q", kafka.markers, sources, shown, rebuild=False)
         for level in start.levels:
             for source in pieces(level, self):
                 yield from self._everywhere(source, start.batch_id - 1, level.state_partitions)

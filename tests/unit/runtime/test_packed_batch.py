@@ -36,12 +36,9 @@ def test_state_partitions_that_are_done_are_not_moved_again(
     assert next(elements, None) is None, "a worker that leaves some of its input ends"
 
 
-def test_a_topic_partition_without_a_start_begins_where_its_log_does() -> None:
+def test_a_topic_partition_without_a_start_joins_with_nothing() -> None:
     start, end = {("sales", 0): 5, ("sales", 1): 7}, {("sales", p): 7 for p in range(3)}
-    assert kafka_ranges(OPTIONS, start, end) == [
-        KafkaRange(0, 5, 7),
-        KafkaRange(2, 0, 7, fresh=True),
-    ]
+    assert kafka_ranges(OPTIONS, start, end) == [KafkaRange(0, 5, 7)]
 
 
 def cut(tasks: dict[int, int]) -> packed_batch._Cut:

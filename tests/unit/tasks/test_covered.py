@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.errors import OffsetOverlap, PlanAgain, Retriable
@@ -64,7 +66,7 @@ def test_a_batch_of_all_places_is_the_marker_s_source() -> None:
 def test_a_marker_remembers_where_each_place_was_begun() -> None:
     first = origin_after(None, OffsetRange.of("t", {0: 3}, {0: 10}))
     assert first == (("t", 0, 3),)
-    last = CommitMarker(**{**vars(marker(0, {0: 3}, {0: 10})), "origin": first})
+    last = replace(marker(0, {0: 3}, {0: 10}), origin=first)
     assert CommitMarker.from_bytes(last.to_bytes()) == last
     then = origin_after(last, OffsetRange.of("t", {0: 10, 1: 7}, {0: 20, 1: 7}))
     assert then == (("t", 0, 3), ("t", 1, 7))
@@ -75,3 +77,25 @@ def test_a_marker_of_a_version_that_wrote_no_origin_is_read_and_says_nothing_of_
     assert CommitMarker.from_bytes(LAST.to_bytes()) == LAST
     then = origin_after(LAST, OffsetRange.of("t", {0: 20, 1: 8, 2: 4}, {0: 21, 1: 9, 2: 5}))
     assert then == (("t", 2, 4),)
+
+
+def test_offsets_of_two_topic_ids_are_not_compared() -> None:
+    batch = OffsetRange.of("t", {0: 0, 1: 0}, {0: 10, 1: 5}, "new")
+    assert covered(LAST, batch, "here"), "an id that nobody wrote down is any"
+    of_old = replace(LAST, source=replace(LAST.source, topic_id="old"))
+    with pytest.raises(OffsetOverlap, match=r"with the id new, here has committed .* the id old"):
+        covered(of_old, batch, "here")
+    assert not covered(of_old.without({"old"}), batch, "here")
+    taken_over = batch.after(of_old.without({"old"}).source)
+    assert (taken_over, taken_over.ids) == (batch, {"t": "new"})
+
+
+def test_a_topic_id_is_written_down_where_it_is_known() -> None:
+    assert b"topic_id" not in LAST.to_bytes()
+    others = (OffsetRange.of("u", {0: 1}, {0: 4}, "id-u"),)
+    both = replace(LAST, source=replace(LAST.source, topic_id="id-t", others=others))
+    assert CommitMarker.from_bytes(both.to_bytes()) == both
+    assert both.source.ids == {"t": "id-t", "u": "id-u"}
+    assert both.without({"id-t"}).source.end_places() == {("u", 0): 4}
+    next_ = OffsetRange.of("t", {0: 20, 1: 8}, {0: 30, 1: 9}).after(both.source)
+    assert next_.ids == both.source.ids, "a batch that says none keeps them"
