@@ -158,7 +158,7 @@ class Stage(World):
     # -- the run -------------------------------------------------------------------------------
 
     def _excused(self) -> frozenset[str]:
-        return self.excused
+        return super()._excused() | self.excused
 
     def _job(self, query: Query) -> Job:
         return Job(self._settings, query, self._kafka, self._admin, self._clock)

@@ -28,6 +28,7 @@ __all__ = ["Clients", "FakeAdmin", "FakeProducer", "FakeReader", "clients"]
 
 _Record = tuple[str, int, bytes | None, bytes | None, int | None]
 _ADMIN_S = 30.0
+_POLL_S = 1.0
 
 
 class FakeProducer:
@@ -260,10 +261,15 @@ class FakeAdmin:
             return {p: log.end for p, log in enumerate(self.kafka.topics[topic].logs)}
 
     def await_ended(self, topic: str, partition: int, timeout_s: float) -> None:
-        with self.kafka.asked(Op.ADMIN, self._timeout_s):
-            log = self.kafka.log(topic, partition)
-            if log.stable_end < log.end:
+        deadline_s = self.kafka.clock.monotonic() + timeout_s
+        while True:
+            with self.kafka.asked(Op.ADMIN, self._timeout_s):
+                log = self.kafka.log(topic, partition)
+                if log.stable_end == log.end:
+                    return
+            if self.kafka.clock.monotonic() >= deadline_s:
                 raise HangingTransaction(f"{topic}-{partition}: stable to {log.stable_end}.")
+            self.kafka.clock.sleep(_POLL_S)
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         with self.kafka.asked(Op.ADMIN, self._timeout_s):

@@ -86,11 +86,16 @@ class Family:
         kinds: what happens in each, one or two of them.
         drivers: how many there are at once.
         faults: at most, of those that all may have.
+        weights: of totals, extremes, windows, late, filter, and a join.
+        executors: of each driver, at least and at most; rounds likewise.
     """
 
     kinds: tuple[Kind, ...] = ()
     drivers: tuple[int, ...] = (1,)
     faults: int = 3
+    weights: tuple[int, ...] = (3, 2, 3, 1, 2, 1)
+    executors: tuple[int, int] = (1, 3)
+    rounds: tuple[int, int] = (4, 9)
 
 
 _MOVES = (
@@ -98,11 +103,21 @@ _MOVES = (
 )  # fmt: skip
 FAMILIES = {
     "drivers": Family(drivers=(2, 2, 3)),
-    "partitions": Family((Kind.ADD_PARTITION,), drivers=(1, 2)),
+    "partitions": Family((Kind.ADD_PARTITION,), drivers=(1, 2, 2)),
     "topics": Family((Kind.RECREATE,)),
-    "changelogs": Family((Kind.EMPTY_CHANGELOG, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG)),
+    # Records that were late the first time may be in time when they are counted again.
+    "changelogs": Family(
+        (Kind.EMPTY_CHANGELOG, Kind.EMPTY_CHANGELOG, Kind.CUT_CHANGELOG),
+        weights=(3, 2, 3, 0, 2, 0),
+    ),
     "stores": Family((Kind.OLD_STORE, Kind.SWAP_STORES)),
-    "clocks": Family((Kind.CLOCK, Kind.RETENTION)),
+    # It takes a store that is away while rows leave the table.
+    "clocks": Family(
+        (Kind.CLOCK, Kind.RETENTION),
+        weights=(0, 0, 3, 1, 0, 0),
+        executors=(2, 3),
+        rounds=(8, 13),
+    ),
     "everything": Family(_MOVES, drivers=(1, 2, 3)),
 }
 
@@ -148,17 +163,20 @@ def schedule_of(
 
 def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:
     jump_s = rng.choice((-1, 1)) * rng.choice((30, 300, 86_400))
-    return Fault(
-        kind, "round", rng.randint(2, rounds), seconds=jump_s if kind is Kind.CLOCK else 0.0
-    )
+    about = {Kind.CLOCK, Kind.RETENTION}
+    nth = rng.randint(rounds // 2 if kind in about else 2, rounds)
+    return Fault(kind, "round", nth, seconds=jump_s if kind is Kind.CLOCK else 0.0)
 
 
 def _absences(rng: random.Random, moves: Sequence[Fault]) -> list[Fault]:
     """What clocks and retention decide is about stores that are away."""
     about = [m for m in moves if m.kind in {Kind.CLOCK, Kind.RETENTION}]
-    return [
-        Fault(Kind.ABSENCE, "round", max(m.nth - 1, 1), seconds=rng.uniform(30, 200)) for m in about
-    ]
+    return [_absence(rng, move) for move in about]
+
+
+def _absence(rng: random.Random, move: Fault) -> Fault:
+    seconds = rng.uniform(5, 50) if move.kind is Kind.RETENTION else rng.uniform(60, 200)
+    return Fault(Kind.ABSENCE, "round", max(move.nth - rng.randint(0, 2), 1), seconds=seconds)
 
 
 def _fault(rng: random.Random, rounds: int, partitions: int) -> Fault:
