@@ -20,6 +20,7 @@ from holdfast.errors import Retriable
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.runtime import inputs, micro_batch, packed_batch
 from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.cutting import Cutting
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.topics import ensure_topics
@@ -161,6 +162,7 @@ class Job:
             state_dir="state",
             on_reports=lambda *_: None,
             health=Health((query.id,), 300.0, clock.monotonic),
+            cutting=Cutting(any_admin, settings, [query]),
         )
         self.run = _Run(services, query, ensure_topics(any_admin, settings, query))
         self.run.kafka = kafka

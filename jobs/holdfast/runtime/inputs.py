@@ -22,11 +22,13 @@ class Inputs:
 
     Attributes:
         progress_topic: where dead letters' commit markers go; empty: nowhere.
+        cuts: file of `ingest.cuts`; empty: no query of this job writes a source.
     """
 
     query: Query
     settings: Settings
     progress_topic: str = ""
+    cuts: str = ""
 
     @property
     def packed(self) -> bool:
@@ -73,6 +75,7 @@ class Inputs:
             progress_topic=self.progress_topic,
             transactional_id_prefix=consumer_group(settings.application_id, self.query.id),
             side=side,
+            cuts=self.cuts,
         )
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,13 @@ from holdfast.errors import HoldfastError
 from holdfast.ingest.planner import Planner
 from holdfast.ingest.ranges import kafka_ranges
 from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.cutting import Cutting
 from holdfast.runtime.health import Health
 from holdfast.runtime.inputs import Inputs
 from holdfast.runtime.micro_batch import (
     offsets_of_batch,
     open_stores,
+    plan_of_batch,
     rehearse,
     run_project,
     run_stateful,
@@ -39,7 +42,7 @@ from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, consumer_group, stream_transactional_id
-from holdfast.types.ingest import DATA_SOURCE
+from holdfast.types.ingest import DATA_SOURCE, Planned
 from holdfast.types.topology import Query
 
 __all__ = ["QueryRun", "Services"]
@@ -59,6 +62,7 @@ class Services:
     state_dir: str
     on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
     health: Health
+    cutting: Cutting
     turn: Turn = field(default_factory=Turn)
     internal_topics: frozenset[str] = frozenset()
 
@@ -94,7 +98,8 @@ class QueryRun:
                 services.state_dir,
             )
         progress_topic = topics.progress.name if topics.progress else ""
-        self._inputs = Inputs(query, services.settings, progress_topic)
+        cuts = services.cutting.file_for(query)
+        self._inputs = Inputs(query, services.settings, progress_topic, cuts)
         # Of packed batches: the ranges are told batch by batch, the rest once.
         self._all = self._inputs.options({})
         self._stream_plan: StreamPlan | None = None
@@ -167,7 +172,8 @@ class QueryRun:
             _LOG.info("%s: bringing lagging state partitions level", self.query.id)
             frame = None if self.packed else self._bounded(start.level)
             known = start.level.start_places().keys()
-            self._run(frame, Batch(batch_id, start.level), known, self._hold.is_set)
+            level = Batch(batch_id, start.level, start.watermark_ms)
+            self._run(frame, level, known, self._hold.is_set)
         return start
 
     def _prepare_stateless(self) -> StartPoint:
@@ -234,14 +240,18 @@ class QueryRun:
         planner = Planner(self._all)
         topics = self.source_topics
 
-        def plan() -> OffsetRange | None:
+        def plan() -> tuple[OffsetRange, Planned] | None:
             begin = self.done
-            end = planner.end(begin)
-            start = {place: begin.get(place, 0) for place in end}
-            return None if start == end else OffsetRange.over(topics, start, end)
+            planned = planner.plan(begin)
+            start = {place: begin.get(place, 0) for place in planned.end}
+            if start == planned.end:
+                return None
+            return OffsetRange.over(topics, start, planned.end), planned
 
-        def work(source: OffsetRange, stopped: Callable[[], bool]) -> None:
-            self._guarded(None, Batch(self.batch_id, source), stopped)
+        def work(found: tuple[OffsetRange, Planned], stopped: Callable[[], bool]) -> None:
+            source, planned = found
+            batch = Batch(self.batch_id, source, planned.watermark_ms)
+            self._guarded(None, batch, stopped, planned.reached_ms)
 
         interval_s = self._services.settings.ingest.trigger_interval_ms / 1000
         return PlannedStream(self.query.id, plan, work, interval_s)
@@ -256,8 +266,10 @@ class QueryRun:
 
         def on_batch(batch_frame: DataFrame, spark_batch_id: int) -> None:
             source = offsets_of_batch(self._checkpoint, spark_batch_id, self.source_topics, initial)
+            planned = plan_of_batch(self._checkpoint, spark_batch_id)
+            batch = Batch(first + spark_batch_id, source, planned.watermark_ms)
             # Spark ends a stream only after its batch: what is on hold has not been started again.
-            self._guarded(batch_frame, Batch(first + spark_batch_id, source), self._hold.is_set)
+            self._guarded(batch_frame, batch, self._hold.is_set, planned.reached_ms)
 
         return SparkStream(
             frame.writeStream.queryName(self.query.id)
@@ -267,10 +279,16 @@ class QueryRun:
             .start()
         )
 
-    def _guarded(self, frame: DataFrame | None, batch: Batch, unwanted: Callable[[], bool]) -> None:
+    def _guarded(
+        self,
+        frame: DataFrame | None,
+        batch: Batch,
+        unwanted: Callable[[], bool],
+        reached_ms: int | None = None,
+    ) -> None:
         # py4j turns an exception into text on its way to Spark; the first one is kept here.
         try:
-            self._run(frame, batch, self.done.keys(), unwanted)
+            self._run(frame, batch, self.done.keys(), unwanted, reached_ms)
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
@@ -282,6 +300,7 @@ class QueryRun:
         batch: Batch,
         known: AbstractSet[Place],
         unwanted: Callable[[], bool],
+        reached_ms: int | None = None,
     ) -> None:
         """Works on a batch.
 
@@ -289,6 +308,7 @@ class QueryRun:
             frame: what Spark reads of it, unless it is packed.
             known: topic partitions whose start is told; others begin where their logs do.
             unwanted: whether the batch must not begin any more.
+            reached_ms: record time up to which all sources are read then; None: unknown.
         """
         services = self._services
         began = time.perf_counter()
@@ -299,6 +319,7 @@ class QueryRun:
             reports = self._reports(frame, batch, known)
             self.done = {**self.done, **batch.source.end_places()}
             self.batch_id = batch.batch_id + 1
+            services.cutting.ended(self.query, reached_ms)
         services.health.beat(self.query.id)
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
 
@@ -347,6 +368,17 @@ class QueryRun:
         if self.failure is not None or self.streaming is None:
             return self.failure
         return self.streaming.error()
+
+    def between_batches(self, stack: ExitStack) -> bool:
+        """Whether no batch is in hand; then none begins while the stack is open."""
+        if not self._in_hand.acquire(blocking=False):
+            return False
+        stack.callback(self._in_hand.release)
+        return True
+
+    def level_with(self, ends: Mapping[Place, int]) -> bool:
+        """Whether it has been prepared, and has committed all up to `ends`."""
+        return bool(self.done) and self.caught_up(ends)
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""

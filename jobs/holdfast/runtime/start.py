@@ -17,12 +17,13 @@ class StartPoint:
     """`offsets` to go on from, once the batch `level` (if any) has been brought to everybody.
 
     `level` is a batch that some state partitions committed and others did not before the last
-    driver died.
+    driver died; `watermark_ms` is that batch's, as it was committed.
     """
 
     offsets: dict[Place, int]
     batch_id: int
     level: OffsetRange | None
+    watermark_ms: int | None = None
 
 
 def start_point(
@@ -55,7 +56,8 @@ def start_point(
     for marker in behind:
         _check_one_batch(query_id, marker, leader)
     offsets = {**initial, **leader.source.end_places()}
-    return StartPoint(offsets, leader.batch_id + 1, leader.source if behind else None)
+    level = leader.source if behind else None
+    return StartPoint(offsets, leader.batch_id + 1, level, leader.watermark_ms)
 
 
 def stream_start(

@@ -70,11 +70,14 @@ class CommitMarker:
         fingerprint: of the statement whose state the rows are.
         canonical: the text behind the fingerprint, to tell what differs.
         source: the source offsets this transaction took in.
-        stream_time_ms: the highest event time seen, in ms since the epoch.
+        stream_time_ms: the highest event time seen, in ms since the epoch; no higher than a
+            batch's watermark.
         batch_id: Spark's, for people; nothing is decided from it.
         records: input records this state partition took in, all transactions together.
         dropped_late: those of them whose window had closed, per window.
         dropped_null_key: those of them without a key.
+        watermark_ms: of the batch, see `tasks.plan.Batch`.
+        newest_ms: the highest event time seen, where it is beyond stream time.
     """
 
     format_version: int
@@ -91,12 +94,17 @@ class CommitMarker:
     records: int = 0
     dropped_late: int = 0
     dropped_null_key: int = 0
+    watermark_ms: int | None = None
+    newest_ms: int | None = None
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
         fields = asdict(self)
         if not self.source.others:  # as it was before a query could have several topics
             del fields["source"]["others"]
+        for name in ("watermark_ms", "newest_ms"):  # only where they say anything
+            if fields[name] is None:
+                del fields[name]
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     @staticmethod

@@ -41,10 +41,17 @@ class StreamPlan:
 
 @dataclass(frozen=True)
 class Batch:
-    """One micro-batch: its id and the source offsets it covers."""
+    """One micro-batch: its id and the source offsets it covers.
+
+    Attributes:
+        watermark_ms: None: stream time goes on with each record.  A number: the records come in
+            no order of event time, so none of them is late by another one of the batch; at its
+            end stream time goes on to the newest event time, and no further than the watermark.
+    """
 
     batch_id: int
     source: OffsetRange
+    watermark_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,11 @@ __all__ = [
     "DATA_SOURCE",
     "IngestOptions",
     "Packing",
+    "Planned",
     "places_from_spark",
     "places_to_spark",
+    "plan_from_spark",
+    "plan_to_spark",
     "side_prefix",
 ]
 
@@ -34,6 +37,20 @@ class Packing:
 
     query: Query
     state_partitions: int
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Where a batch ends, and in which times.
+
+    Attributes:
+        reached_ms: every topic partition has been read up to this record time; None: unknown.
+        watermark_ms: see `tasks.plan.Batch`.
+    """
+
+    end: dict[Place, int]
+    reached_ms: int | None = None
+    watermark_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,7 @@ class IngestOptions:
         others: the query's further inputs, in the order of their sides.  All are read as one, in
             batches that are cut together: a column SIDE tells them apart, and the columns of a
             side are called `side_prefix` and their name.
+        cuts: file of `ingest.cuts`; empty: no query of this job writes a source.
         packing: make the query's payload, cut by state partition, instead of columns; then
             `reading.read_packed` reads, not Spark.
     """
@@ -78,6 +96,7 @@ class IngestOptions:
     side: int = 0
     others: tuple[IngestOptions, ...] = ()
     packing: Packing | None = None
+    cuts: str = ""
 
     @property
     def inputs(self) -> tuple[IngestOptions, ...]:
@@ -106,6 +125,22 @@ def side_prefix(side: int) -> str:
     return f"__{side}_"
 
 
+_TIMES = ""  # no topic is called so
+
+
+def plan_to_spark(plan: Planned) -> dict[str, dict[str, int]]:
+    """A batch's end as Spark keeps it; with its times, as if they were a topic's offsets."""
+    times = {"reached": plan.reached_ms, "watermark": plan.watermark_ms}
+    known = {name: time for name, time in times.items() if time is not None}
+    return {**places_to_spark(plan.end), _TIMES: known} if known else places_to_spark(plan.end)
+
+
+def plan_from_spark(offsets: Mapping[str, Mapping[str, int]]) -> Planned:
+    """The inverse of `plan_to_spark`."""
+    times = offsets.get(_TIMES, {})
+    return Planned(places_from_spark(offsets), times.get("reached"), times.get("watermark"))
+
+
 def places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
     """Offsets as Spark keeps them."""
     found: dict[str, dict[str, int]] = {}
@@ -115,5 +150,6 @@ def places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
 
 
 def places_from_spark(offsets: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
-    """The inverse of `places_to_spark`."""
-    return {(topic, int(p)): int(o) for topic, of in offsets.items() for p, o in of.items()}
+    """The inverse of `places_to_spark`; a batch's times are no places."""
+    named = ((topic, of) for topic, of in offsets.items() if topic != _TIMES)
+    return {(topic, int(p)): int(o) for topic, of in named for p, o in of.items()}
