@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from holdfast.tasks.keys import split_windowed
 from holdfast.tasks.processors.aggregate_state import HAS_NEW, HAS_OLD, WINDOW
-from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor
+from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor, Watermark
 from holdfast.tasks.processors.kinds import processor_of
+from holdfast.tasks.processors.timed import processed
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.topology import (
     OFFSET,
@@ -75,7 +76,7 @@ class Grouped:
         self._step = query.step
         self._processor = processor_of(query)
         self.rows: dict[bytes, bytes] = {}
-        self.stream_time = NO_TIME
+        self.stream_time = self.newest = NO_TIME
         self.dropped_late = self.dropped_null_key = 0
         self.order: list[int] = []
         self._offset = 0
@@ -85,9 +86,10 @@ class Grouped:
         """Another processor of the same query."""
         self._processor = processor
 
-    def feed(self, records: Sequence[Record]) -> list[Change]:
+    def feed(self, records: Sequence[Record], watermark_ms: int | None = None) -> list[Change]:
         """A batch of records, in the order of their offsets."""
-        return self._apply([r for record in records for r in self._of_record(*record)])
+        rows = [r for record in records for r in self._of_record(*record)]
+        return self._apply(rows, watermark_ms)
 
     def change(self, key: str, old: int | None, new: int | None) -> list[Change]:
         """A batch of one change of a table's row."""
@@ -114,10 +116,12 @@ class Grouped:
             TIMESTAMP: time, SEQUENCE: 100 + self._offset,
         }  # fmt: skip
 
-    def _apply(self, rows: list[dict[str, Any]]) -> list[Change]:
+    def _apply(self, rows: list[dict[str, Any]], watermark_ms: int | None = None) -> list[Change]:
         payload = pa.Table.from_pylist(rows, self._processor.schema)
         view = RowsView(self.rows)
-        changes = self._processor.process(payload, self.stream_time, view)
+        watermark = None if watermark_ms is None else Watermark(watermark_ms, self.newest)
+        changes = processed(self._processor, payload, self.stream_time, view, watermark)
+        self.newest = changes.stream_time_ms if changes.newest_ms is None else changes.newest_ms
         self._count(changes)
         for state_key, row in zip(changes.keys, changes.rows, strict=True):
             if row is None:

@@ -23,13 +23,14 @@ from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.source import KafkaBatch
 from holdfast.runtime import inputs, micro_batch, packed_batch, query_run
 from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.cutting import Cutting
 from holdfast.runtime.health import Health
 from holdfast.runtime.query_run import QueryRun, Services
 from holdfast.runtime.topics import ensure_topics
 from holdfast.tasks.packing import addressed, packs
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.ids import OffsetRange, Place
-from holdfast.types.ingest import IngestOptions
+from holdfast.types.ingest import IngestOptions, Planned
 from holdfast.types.topology import Query
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import FakeAdmin
@@ -130,12 +131,12 @@ def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None
     """
 
     class Cutting(planner.Planner):
-        def end(
+        def plan(
             self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
-        ) -> dict[Place, int]:
+        ) -> Planned:
             if cut is not None:
                 target = cut(begin, planner.bounds_of(self._options))
-            return super().end(begin, target)
+            return super().plan(begin, target)
 
     patch.setattr(query_run, "Planner", Cutting)
     patch.setattr(query_run, "PlannedStream", _ByHand)
@@ -221,6 +222,7 @@ class Job:
             state_dir="state",
             on_reports=lambda *_: None,
             health=Health((query.id,), 300.0, clock.monotonic),
+            cutting=Cutting(any_admin, settings, [query]),
         )
         self.run = _Run(services, query, ensure_topics(any_admin, settings, query))
         self.run.kafka = kafka

@@ -19,9 +19,10 @@ import orjson
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import Base, SqlType
 
-__all__ = ["Batches", "Lane", "Offsets", "home_of", "offsets_of"]
+__all__ = ["Batches", "Lane", "Offsets", "Seen", "home_of", "offsets_of"]
 
 _HASH_OF_NULL = 42  # Spark's
+_LONG_AGO = -(1 << 62)
 _WHOLE = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
 Place = tuple[str, int]  # topic, topic partition
@@ -51,6 +52,19 @@ class Lane:
     times: Sequence[int]
 
 
+@dataclass(frozen=True)
+class Seen:
+    """Stream time where it is not that of the newest record so far.
+
+    Attributes:
+        at: as each record of one lane finds it, by state partition and row.
+        last: of each state partition, in the end.
+    """
+
+    at: Mapping[tuple[int, int], int]
+    last: Mapping[int, int]
+
+
 @dataclass
 class Batches:
     """Owns the batches of each state partition.  Feed it all commit markers, in offset order.
@@ -63,6 +77,7 @@ class Batches:
     newest_ms: dict[int, int] = field(default_factory=dict)
     broken: str = ""
     _ends: dict[int, list[dict[Place, int]]] = field(default_factory=dict)
+    _limits: dict[int, list[int | None]] = field(default_factory=dict)
 
     def add(self, home: int, marker: Mapping[str, Any]) -> None:
         """The next marker of a state partition."""
@@ -77,6 +92,7 @@ class Batches:
                     f"{last.get(place, 0)}"
                 )
         before.append(last | offsets_of(source, "end"))
+        self._limits.setdefault(home, []).append(marker.get("watermark_ms"))
         self.newest_ms[home] = int(marker.get("stream_time_ms", -(1 << 62)))
 
     def ends(self) -> dict[Place, int]:
@@ -99,6 +115,31 @@ class Batches:
         """(state partition, rows) of each batch that has any."""
         for (home, _), found in groupby(self._all([lane]), key=lambda placed: placed[:2]):
             yield home, [placed[-1] for placed in found]
+
+    def seen(self, lane: Lane) -> Seen | None:
+        """Stream time by watermarks; None: no batch had one, each record moves stream time.
+
+        Of a batch with a watermark no record moves it.  At its end it goes on to the newest event
+        time so far, and no further than the watermark.
+        """
+        if not any(limit is not None for limits in self._limits.values() for limit in limits):
+            return None
+        rows: dict[tuple[int, int], list[int]] = {}
+        for home, batch, *_, row in self._all([lane]):
+            rows.setdefault((home, batch), []).append(row)
+        at: dict[tuple[int, int], int] = {}
+        last: dict[int, int] = {}
+        for home, limits in self._limits.items():
+            now = newest = _LONG_AGO
+            for batch, limit in enumerate(limits):
+                for row in rows.get((home, batch), ()):
+                    newest = max(newest, lane.times[row])
+                    now = now if limit is not None else max(now, lane.times[row])
+                    at[home, row] = now
+                if limit is not None:
+                    now = max(now, min(newest, limit))
+            last[home] = now
+        return Seen(at, last)
 
     def _all(self, lanes: Sequence[Lane]) -> list[tuple[int, int, int, int, int, int]]:
         return sorted(

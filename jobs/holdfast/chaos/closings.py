@@ -6,7 +6,8 @@ merged is deleted.  A final result is written once, by the record that moves str
 window's end and grace.
 
 Where only a batch's last changes are written, late is what stream time had closed before the batch:
-all of its records count as having come at once.
+all of its records count as having come at once.  So they do where a batch has a watermark, whatever
+is written: `Seen` tells the stream time then.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.chaos.arrivals import Seen
 from holdfast.chaos.meetings import Key
 from holdfast.chaos.statement import WindowClause
 
@@ -67,12 +69,22 @@ class _Session:
 
 
 def sessions_in_order(
-    window: WindowClause, keys: Sequence[Key], times: Sequence[int], order: Order, *, final: bool
+    window: WindowClause,
+    keys: Sequence[Key],
+    times: Sequence[int],
+    order: Order,
+    *,
+    final: bool,
+    seen: Seen | None = None,
 ) -> Windowed:
     """The sessions that are a result in the end; of `final` ones each state that was written."""
     homes: dict[int, _Sessions] = {}
     for home, row in order:
-        homes.setdefault(home, _Sessions(window, final=final)).take(row, keys[row], times[row])
+        now = None if seen is None else seen.at[home, row]
+        homes.setdefault(home, _Sessions(window, final=final)).take(row, keys[row], times[row], now)
+    for home, last in seen.last.items() if seen is not None else ():
+        if home in homes:
+            homes[home].move(last)
     made = Windowed(late=sum(each.late for each in homes.values()))
     for each in homes.values():
         every = each.written if final else (s for of_key in each.of.values() for s in of_key)
@@ -94,12 +106,19 @@ class _Sessions:
     _closing: list[tuple[int, int, _Session]] = field(default_factory=list)
     _made: int = 0
 
-    def take(self, row: int, key: Key, time: int) -> None:
-        """The next record."""
+    def move(self, now: int) -> None:
+        """Stream time goes on without a record."""
+        self.now = now
+        self._close()
+
+    def take(self, row: int, key: Key, time: int, now: int | None) -> None:
+        """The next record; `now`: stream time, where the record does not move it."""
         gap = self.window.size_ms
+        if now is not None:
+            self.move(now)
         # What has been forgotten cannot be merged any more.
         from_ms = max(time - gap, self.now - self.window.retention_ms + 1)
-        self.now = max(self.now, time)
+        self.now = max(self.now, time) if now is None else now
         there = self.of.setdefault(key, [])
         near = [s for s in there if s.end >= from_ms and s.start <= time + gap]
         start = min([time, *(s.start for s in near)])
@@ -129,6 +148,7 @@ def sessions_in_batches(
     keys: Sequence[Key],
     times: Sequence[int],
     batches: Iterable[tuple[int, Sequence[int]]],
+    seen: Seen | None = None,
 ) -> Windowed:
     """The sessions in the end, each batch's records taken at once.
 
@@ -145,7 +165,8 @@ def sessions_in_batches(
         for key, mine in of_key.items():
             before = there[home, key]
             new = [_Session(times[row], times[row], [row]) for row in mine]
-            there[home, key], late = _merged(window, before, new, newest[home])
+            now = newest[home] if seen is None else seen.at[home, rows[0]]
+            there[home, key], late = _merged(window, before, new, now)
             made.late += late
         newest[home] = max([newest[home], *(times[row] for row in rows)])
     for sessions in there.values():
@@ -183,20 +204,29 @@ def _merged(
 
 
 def windows_in_order(
-    window: WindowClause, keys: Sequence[Key], times: Sequence[int], order: Order
+    window: WindowClause,
+    keys: Sequence[Key],
+    times: Sequence[int],
+    order: Order,
+    seen: Seen | None = None,
 ) -> Windowed:
     """The final results of tumbling and hopping windows."""
     made = Windowed()
     members: defaultdict[tuple[int, Key, int], list[int]] = defaultdict(list)
     newest: defaultdict[int, list[int]] = defaultdict(list)  # stream time after each record
     for home, row in order:
-        now = max(newest[home][-1], times[row]) if newest[home] else times[row]
+        if seen is not None:
+            now = seen.at[home, row]
+        else:
+            now = max(newest[home][-1], times[row]) if newest[home] else times[row]
         newest[home].append(now)
         for start in _starts(window, times[row]):
             if start + window.open_ms <= now:
                 made.late += 1
             else:
                 members[home, keys[row], start].append(row)
+    for home, last in seen.last.items() if seen is not None else ():
+        newest[home].append(last)
     for (home, _, start), rows in members.items():
         at = bisect_left(newest[home], start + window.open_ms)
         if at == len(newest[home]):
@@ -215,7 +245,11 @@ def _starts(window: WindowClause, time: int) -> range:
 
 
 def once_within(
-    within_ms: int, keys: Sequence[Key | None], times: Sequence[int], order: Order
+    within_ms: int,
+    keys: Sequence[Key | None],
+    times: Sequence[int],
+    order: Order,
+    seen: Seen | None = None,
 ) -> tuple[list[int], int]:
     """(records that pass a DEDUPLICATE_WITHIN in their order, how many came too late)."""
     passed: list[int] = []
@@ -224,7 +258,7 @@ def once_within(
     before: defaultdict[Key, list[int]] = defaultdict(list)
     for home, row in order:
         key, time = keys[row], times[row]
-        now[home] = max(now.get(home, _LONG_AGO), time)
+        now[home] = max(now.get(home, _LONG_AGO), time) if seen is None else seen.at[home, row]
         if key is None:
             continue
         if time <= now[home] - within_ms:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
-from holdfast.chaos.arrivals import Batches, Lane, home_of
+from holdfast.chaos.arrivals import Batches, Lane, Seen, home_of
 from holdfast.chaos.closings import (
     Windowed,
     alone_within,
@@ -224,7 +224,7 @@ def _once(facts: Facts, joined: Relation) -> tuple[Relation, int | None]:
     times, lane = passing.column("__timestamp"), _lane(facts, passing, keys)
     if lane is None:
         return _maybe_once(facts, passing, keys, times), None
-    kept, late = once_within(within_ms, keys, times, _order(lane))
+    kept, late = once_within(within_ms, keys, times, _order(lane), _seen(lane))
     return passing.at(kept).with_column("__rank", range(len(kept))), late
 
 
@@ -268,6 +268,11 @@ def _order(found: tuple[Batches, Lane]) -> list[tuple[int, int]]:
     """(state partition, row) in the order in which they are taken."""
     batches, lane = found
     return [(at, row) for at, _, row in batches.in_order([lane])]
+
+
+def _seen(found: tuple[Batches, Lane] | None) -> Seen | None:
+    """Stream time as they find it, where watermarks hold it back."""
+    return None if found is None else found[0].seen(found[1])
 
 
 def _why(facts: Facts) -> str:
@@ -357,12 +362,14 @@ class _Grouped:
     ) -> Windowed:
         final = self.facts.parts.final
         order = self._timely(keys, times) if lane is None else _order(lane)
+        seen = _seen(lane)
         if not window.session:
-            return windows_in_order(window, keys, times, order)
+            return windows_in_order(window, keys, times, order, seen)
         if lane is not None and self.facts.by_batch:
             batches, of_query = lane
-            return sessions_in_batches(window, keys, times, batches.by_batch(of_query))
-        return sessions_in_order(window, keys, times, order, final=final)
+            by_batch = batches.by_batch(of_query)
+            return sessions_in_batches(window, keys, times, by_batch, seen)
+        return sessions_in_order(window, keys, times, order, final=final, seen=seen)
 
     def _timely(self, keys: Sequence[Key], times: Sequence[int]) -> list[tuple[int, int]]:
         """An order in which nothing is late, where nothing was."""

@@ -1,20 +1,37 @@
-"""Where a batch over several topics ends, so that none of them runs ahead in event time.
+"""Where a batch ends while its query is behind, so that no topic partition runs ahead in time.
 
-A join drops what comes too late by the stream time of both sides.  Read by offsets alone, a side
-with few records a day would be days ahead after one batch.  So, as long as there is more than a
-batch takes, it ends in all topic partitions at the same record time: what Kafka Streams gets from
-choosing the oldest record of its queues.  Only the brokers' index of record times is asked.
+Windows close by the newest record that was read.  Read by offsets alone, a topic partition with few
+records a day would be days ahead of a busy one after one batch, and the busy one's records would be
+late.  So, as long as there is more than a batch takes, it ends in all topic partitions of all
+sources at the same record time: what Kafka Streams gets from choosing the oldest record of its
+queues, and Flink from aligning watermarks.  Only the brokers' index of record times is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+from holdfast.ingest.offsets import batch_end
 from holdfast.types.ids import Place
 
-__all__ = ["level_end"]
+__all__ = ["Level", "level_end"]
 
 _ENOUGH = 0.75  # of the limit: a batch this full is not worth another question
+
+
+@dataclass(frozen=True)
+class Level:
+    """The end of a batch.
+
+    Attributes:
+        end: by topic partition.
+        time_ms: every topic partition is read up to this record time; None: nothing parts the
+            records that are left by their time, so that one may be ahead of another.
+    """
+
+    end: dict[Place, int]
+    time_ms: int | None
 
 
 def level_end(
@@ -24,8 +41,10 @@ def level_end(
     newest_ms: int,
     first_at: Callable[[int], Mapping[Place, int]],
     guesses: Sequence[int] = (),
-) -> tuple[int, dict[Place, int]] | None:
-    """The record time in ms where a batch of at most `limit` offsets ends, and the ends.
+) -> Level:
+    """Where a batch of at most `limit` offsets ends, of more than that.
+
+    Of records of one time that are more than the limit, as many as a batch may have.
 
     Args:
         start: next offset by topic partition; those it lacks are new, they begin at their start.
@@ -33,13 +52,11 @@ def level_end(
         newest_ms: no record is that new.
         first_at: the first offset at or after a time in ms; a place without one is left out.
         guesses: times to try first.
-
-    Returns:
-        None where no time parts the records so: a batch by offsets alone has to do.
     """
     begin = {place: max(start.get(place, low), low) for place, (low, _) in bounds.items()}
     before, after = 0, newest_ms
-    best: tuple[int, dict[Place, int]] | None = None
+    best: Level | None = None
+    beyond: dict[Place, int] | None = None  # the ends at `after`
     tries = list(reversed(guesses))
     while after - before > 1:
         time_ms = tries.pop() if tries else (before + after) // 2
@@ -49,10 +66,15 @@ def level_end(
         ends = {p: max(begin[p], min(found.get(p, high), high)) for p, (_, high) in bounds.items()}
         taken = sum(ends[place] - begin[place] for place in ends)
         if taken > limit:
-            after = time_ms
+            after, beyond = time_ms, ends
             continue
         before = time_ms
-        best = (time_ms, {**start, **ends}) if taken else best
-        if taken >= limit * _ENOUGH:
-            break
-    return best
+        best = Level({**start, **ends}, time_ms) if taken else best
+        if best is not None and taken >= limit * _ENOUGH:
+            return best
+    if best is not None and beyond is not None:
+        return best
+    # All that is left is of one time, or stays behind records of a time that is yet to come.
+    ends = {place: high for place, (_, high) in bounds.items()} if beyond is None else beyond
+    within = {place: (low, ends[place]) for place, (low, _) in bounds.items()}
+    return Level(batch_end(start, within, limit), None if beyond is None else before)

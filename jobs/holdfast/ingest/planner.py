@@ -8,14 +8,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DataLoss, TopicReplaced
 from holdfast.ingest.batch_size import BatchSize
+from holdfast.ingest.chained import Chained
+from holdfast.ingest.cuts import cuts_in
 from holdfast.ingest.level import level_end
 from holdfast.ingest.offsets import batch_end, check_available
 from holdfast.types.ids import Place
-from holdfast.types.ingest import IngestOptions
+from holdfast.types.ingest import IngestOptions, Planned
+from holdfast.types.times import FOREVER
 
 if TYPE_CHECKING:
     from holdfast.transport.admin import Admin
@@ -45,10 +49,10 @@ class Planner:
         """Read-committed ends of all inputs."""
         return {place: high for place, (_, high) in bounds_of(self._options).items()}
 
-    def end(
+    def plan(
         self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
-    ) -> dict[Place, int]:
-        """Where the batch that starts at `begin` ends; `begin` itself when there is nothing new.
+    ) -> Planned:
+        """The batch that starts at `begin`; it ends there, too, when there is nothing new.
 
         A topic partition that `begin` lacks is new.  It joins at its log's start, with nothing
         taken: so every batch has a start for all that it reads, and the next one reads on.
@@ -62,6 +66,10 @@ class Planner:
             DataLoss: records from `begin` on are gone, and that is to fail.
             KafkaUnavailable, TopicMissing: nobody knows.
         """
+        # Before the bounds: what a cut names is there when they are asked for.
+        cuts = (
+            cuts_in(Path(self._options.cuts), _topics(self._options)) if self._options.cuts else {}
+        )
         bounds: _Bounds = bounds_of(self._options)
         self._check(begin, bounds)
         if target is not None:
@@ -70,26 +78,27 @@ class Planner:
             }
         new = {place: low for place, (low, _) in bounds.items() if place not in begin}
         bounds = {place: found for place, found in bounds.items() if place not in new}
-        end = self._end(begin, bounds, self._size.limit())
-        offsets = _taken(begin, end, bounds)
-        self._size.planned(offsets, cut=any(end[p] < high for p, (_, high) in bounds.items()))
-        return end | new
+        limit = self._size.limit()
+        chained = Chained(begin, bounds, cuts)
+        planned = chained.at_a_cut(limit)
+        if planned is None:
+            planned = chained.within_a_cut(self._level(begin, chained.open_bounds, limit))
+        offsets = _taken(begin, planned.end, bounds)
+        self._size.planned(offsets, cut=chained.leaves(planned.end))
+        return planned.joined_by(new) if new else planned
 
-    def _end(
-        self, begin: Mapping[Place, int], bounds: _Bounds, limit: int | None
-    ) -> dict[Place, int]:
+    def _level(self, begin: Mapping[Place, int], bounds: _Bounds, limit: int | None) -> Planned:
         end = batch_end(begin, bounds, limit)
-        several = len({topic for topic, _ in bounds}) > 1
-        if limit is None or not several or all(end[p] >= high for p, (_, high) in bounds.items()):
-            return end
+        if limit is None or all(end[p] >= high for p, (_, high) in bounds.items()):
+            return Planned(end, FOREVER)
         newest_ms = int(time.time() * 1000) + _A_DAY_MS
         last, pace = self._cut
         guesses = (*(last + round(part * limit * pace) for part in _PARTS), last)
         found = level_end(begin, bounds, limit, newest_ms, self._first_at, guesses)
-        if found is None:
-            return end
-        self._cut = (found[0], (found[0] - last) / max(_taken(begin, found[1], bounds), 1))
-        return found[1]
+        if found.time_ms is not None:
+            taken = max(_taken(begin, found.end, bounds), 1)
+            self._cut = (found.time_ms, (found.time_ms - last) / taken)
+        return Planned(found.end, found.time_ms)
 
     def _first_at(self, time_ms: int) -> dict[Place, int]:
         asked, topics = _admin(self._options), _topics(self._options)

@@ -34,6 +34,7 @@ from holdfast.types.ingest import (
     IngestOptions,
     places_from_spark,
     places_to_spark,
+    plan_to_spark,
 )
 
 if TYPE_CHECKING:
@@ -109,7 +110,10 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLoss: records from `start` on are gone, and that is to fail.
         """
-        return places_to_spark(self._planner.end(places_from_spark(start), self._target))
+        begin = places_from_spark(start)
+        planned = self._planner.plan(begin, self._target)
+        # Times that changed are no batch.
+        return places_to_spark(begin) if planned.end == begin else plan_to_spark(planned)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         return places_to_spark(self._planner.newest())

@@ -23,12 +23,14 @@ class Inputs:
     Attributes:
         progress_topic: where dead letters' commit markers go; empty: nowhere.
         ids: of the source topics that offsets are of, by topic.
+        cuts: file of `ingest.cuts`; empty: no query of this job writes a source.
     """
 
     query: Query
     settings: Settings
     progress_topic: str = ""
     ids: Mapping[str, str] = field(default_factory=dict)
+    cuts: str = ""
 
     @property
     def packed(self) -> bool:
@@ -76,6 +78,7 @@ class Inputs:
             transactional_id_prefix=consumer_group(settings.application_id, self.query.id),
             side=side,
             topic_id=self.ids.get(source.topic, ""),
+            cuts=self.cuts,
         )
 
 

@@ -19,6 +19,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
 from holdfast.runtime.caught_up import CaughtUp
 from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.cutting import Cutting
 from holdfast.runtime.endpoint import health_pages, serve
 from holdfast.runtime.health import Health
 from holdfast.runtime.insertions import write_insertions
@@ -89,7 +90,7 @@ def run(
             internal = frozenset(q.sink.topic for q in topology.queries if q.sink.internal)
             services = Services(
                 context, sql, settings, admin, cluster, state_dir, board.observe, health,
-                internal_topics=internal,
+                Cutting(admin, settings, topology.queries), internal_topics=internal,
             )  # fmt: skip
             runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
             watch = Watch(admin, settings, metrics, health)
@@ -166,6 +167,7 @@ def _drive(
             looks.steering.look(runs)
             watch.observe(runs)
             looks.counts.look()
+            services.cutting.look(runs)
             _show_progress(runs)
             purge.look(runs)
             if goal is not None and goal.reached(runs):

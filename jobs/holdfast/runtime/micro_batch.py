@@ -34,7 +34,7 @@ from holdfast.runtime.spark_internals import (
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
 from holdfast.types.ids import OffsetRange, Place
-from holdfast.types.ingest import places_from_spark
+from holdfast.types.ingest import Planned, places_from_spark, plan_from_spark
 from holdfast.types.topology import Query
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "by_location",
     "offsets_of_batch",
     "open_stores",
+    "plan_of_batch",
     "rehearse",
     "run_project",
     "run_stateful",
@@ -77,9 +78,19 @@ def offsets_of_batch(
     return OffsetRange.over(topics, starts, end, ids)
 
 
+def plan_of_batch(checkpoint: Path, batch_id: int) -> Planned:
+    """Where a batch ends, and in which times, from the same log."""
+    return plan_from_spark(_line(checkpoint, batch_id))
+
+
 def _logged(checkpoint: Path, batch_id: int) -> dict[Place, int]:
+    return places_from_spark(_line(checkpoint, batch_id))
+
+
+def _line(checkpoint: Path, batch_id: int) -> dict[str, dict[str, int]]:
     lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
-    return places_from_spark(json.loads(lines[2]))
+    found: dict[str, dict[str, int]] = json.loads(lines[2])
+    return found
 
 
 def run_stateful(

@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +20,14 @@ from holdfast.errors import HoldfastError, PlanAgain
 from holdfast.ingest.planner import Planner
 from holdfast.ingest.ranges import kafka_ranges
 from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.cutting import Cutting
 from holdfast.runtime.health import Health
 from holdfast.runtime.inputs import Inputs
 from holdfast.runtime.levelling import pieces
 from holdfast.runtime.micro_batch import (
     offsets_of_batch,
     open_stores,
+    plan_of_batch,
     rehearse,
     run_project,
     run_stateful,
@@ -41,7 +44,7 @@ from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, consumer_group, stream_transactional_id
-from holdfast.types.ingest import DATA_SOURCE
+from holdfast.types.ingest import DATA_SOURCE, Planned
 from holdfast.types.topology import Query
 
 __all__ = ["QueryRun", "Services"]
@@ -62,6 +65,7 @@ class Services:
     state_dir: str
     on_reports: Callable[[Query, Batch, list[TaskReport], float], None]
     health: Health
+    cutting: Cutting
     turn: Turn = field(default_factory=Turn)
     internal_topics: frozenset[str] = frozenset()
 
@@ -97,7 +101,8 @@ class QueryRun:
                 services.state_dir,
             )
         progress_topic = topics.progress.name if topics.progress else ""
-        self._inputs = Inputs(query, services.settings, progress_topic)
+        cuts = services.cutting.file_for(query)
+        self._inputs = Inputs(query, services.settings, progress_topic, cuts)
         # Of packed batches: the ranges are told batch by batch, the rest once.
         self._all = self._inputs.options({})
         self._stream_plan: StreamPlan | None = None
@@ -222,9 +227,16 @@ class QueryRun:
         which = ", ".join(map(str, sorted(level.state_partitions)))
         _LOG.info("%s: bringing state partitions %s level", self.query.id, which)
         beginners = level.beginners
-        for source in pieces(level, Planner(self._all)):
+        for source, watermark_ms in pieces(level, Planner(self._all)):
             frame = None if self.packed else self._bounded(source)
-            batch = Batch(batch_id, source, level.state_partitions, beginners, self._replaced)
+            batch = Batch(
+                batch_id,
+                source,
+                level.state_partitions,
+                beginners,
+                self._replaced,
+                watermark_ms,
+            )
             self._run(frame, batch, self._hold.is_set)
             beginners = frozenset()
 
@@ -284,16 +296,20 @@ class QueryRun:
         planner = Planner(self._all)
         topics = self.source_topics
 
-        def plan() -> OffsetRange | None:
-            end = planner.end(self.done)
-            if end.keys() != self.done.keys():  # new topic partitions, with nothing of them taken
-                self.done = {**end, **self.done}
-                end = planner.end(self.done)
+        def plan() -> tuple[OffsetRange, Planned] | None:
+            planned = planner.plan(self.done)
+            if planned.end.keys() != self.done.keys():  # new ones, with nothing of them taken
+                self.done = {**planned.end, **self.done}
+                planned = planner.plan(self.done)
             begin = self.done
-            return None if begin == end else OffsetRange.over(topics, begin, end, self._ids)
+            if begin == planned.end:
+                return None
+            return OffsetRange.over(topics, begin, planned.end, self._ids), planned
 
-        def work(source: OffsetRange, stopped: Callable[[], bool]) -> None:
-            self._guarded(None, self._batch(self.batch_id, source), stopped)
+        def work(found: tuple[OffsetRange, Planned], stopped: Callable[[], bool]) -> None:
+            source, planned = found
+            batch = self._batch(self.batch_id, source, planned.watermark_ms)
+            self._guarded(None, batch, stopped, planned.reached_ms)
 
         interval_s = self._services.settings.ingest.trigger_interval_ms / 1000
         return PlannedStream(self.query.id, plan, work, interval_s)
@@ -310,9 +326,10 @@ class QueryRun:
             source = offsets_of_batch(
                 self._checkpoint, spark_batch_id, self.source_topics, initial, self._ids
             )
+            planned = plan_of_batch(self._checkpoint, spark_batch_id)
+            batch = self._batch(first + spark_batch_id, source, planned.watermark_ms)
             # Spark ends a stream only after its batch: what is on hold has not been started again.
-            batch = self._batch(first + spark_batch_id, source)
-            self._guarded(batch_frame, batch, self._hold.is_set)
+            self._guarded(batch_frame, batch, self._hold.is_set, planned.reached_ms)
 
         return SparkStream(
             frame.writeStream.queryName(self.query.id)
@@ -322,26 +339,44 @@ class QueryRun:
             .start()
         )
 
-    def _batch(self, batch_id: int, source: OffsetRange) -> Batch:
+    def _batch(self, batch_id: int, source: OffsetRange, watermark_ms: int | None) -> Batch:
         """A batch for all state partitions: they all have a commit marker, or none has."""
-        beginners = frozenset[int]() if self._marked else None
-        return Batch(batch_id, source, beginners=beginners, replaced=self._replaced)
+        return Batch(
+            batch_id,
+            source,
+            beginners=frozenset() if self._marked else None,
+            replaced=self._replaced,
+            watermark_ms=watermark_ms,
+        )
 
-    def _guarded(self, frame: DataFrame | None, batch: Batch, unwanted: Callable[[], bool]) -> None:
+    def _guarded(
+        self,
+        frame: DataFrame | None,
+        batch: Batch,
+        unwanted: Callable[[], bool],
+        reached_ms: int | None = None,
+    ) -> None:
         # py4j turns an exception into text on its way to Spark; the first one is kept here.
         try:
-            self._run(frame, batch, unwanted)
+            self._run(frame, batch, unwanted, reached_ms)
         except BaseException as error:
             if self.failure is None:
                 self.failure = error
             raise
 
-    def _run(self, frame: DataFrame | None, batch: Batch, unwanted: Callable[[], bool]) -> None:
+    def _run(
+        self,
+        frame: DataFrame | None,
+        batch: Batch,
+        unwanted: Callable[[], bool],
+        reached_ms: int | None = None,
+    ) -> None:
         """Works on a batch.
 
         Args:
             frame: what Spark reads of it, unless it is packed.
             unwanted: whether the batch must not begin any more.
+            reached_ms: record time up to which all sources are read then; None: unknown.
         """
         services = self._services
         began = time.perf_counter()
@@ -355,6 +390,7 @@ class QueryRun:
                 self.done = {**self.done, **batch.source.end_places()}
                 self.batch_id = batch.batch_id + 1
                 self._marked |= self._marked_by(batch)
+                services.cutting.ended(self.query, reached_ms)
             else:
                 reports = self._with_others(reports)
         services.health.beat(self.query.id)
@@ -425,6 +461,17 @@ class QueryRun:
         if self.failure is not None or self.streaming is None:
             return self.failure
         return self.streaming.error()
+
+    def between_batches(self, stack: ExitStack) -> bool:
+        """Whether no batch is in hand; then none begins while the stack is open."""
+        if not self._in_hand.acquire(blocking=False):
+            return False
+        stack.callback(self._in_hand.release)
+        return True
+
+    def level_with(self, ends: Mapping[Place, int]) -> bool:
+        """Whether it has been prepared, and has committed all up to `ends`."""
+        return bool(self.done) and self.caught_up(ends)
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""

@@ -49,12 +49,14 @@ class Level:
     Attributes:
         beginners: those of them that have no commit marker.
         planned: this is a batch that another state partition committed, as it was planned.
+        watermark_ms: of that batch, see `tasks.plan.Batch`.
     """
 
     source: OffsetRange
     state_partitions: frozenset[int]
     beginners: frozenset[int]
     planned: bool
+    watermark_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,9 @@ class _Found:
 
     def levels(self) -> tuple[Level, ...]:
         """One for all state partitions that lack the same."""
-        batches = [(m.source.start_places(), m.source.end_places()) for m in self._known.values()]
+        markers = self._known.values()
+        batches = [(m.source.start_places(), m.source.end_places()) for m in markers]
+        watermarks = [m.watermark_ms for m in markers]
         apart: dict[tuple[tuple[Place, int], ...], set[int]] = {}
         for partition in (*self._known, *self._missing):
             own = self._own(partition)
@@ -176,7 +180,8 @@ class _Found:
             source = OffsetRange.over(self._topics, own, self.target, self._ids)
             beginners = frozenset(partitions.intersection(self._missing))
             planned = (own, self.target) in batches
-            found.append(Level(source, frozenset(partitions), beginners, planned))
+            watermark_ms = watermarks[batches.index((own, self.target))] if planned else None
+            found.append(Level(source, frozenset(partitions), beginners, planned, watermark_ms))
         return tuple(found)
 
     def _own(self, partition: int) -> dict[Place, int]:

@@ -10,18 +10,17 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
-
-from holdfast.types.ids import OffsetRange
 
 __all__ = ["PlannedStream", "SparkStream", "Stream"]
 
 _POLL_S = 0.02
 _END_S = 1.0  # a plan takes milliseconds, but where no broker answers
 _TOO_LATE = "Python worker failed to connect back"
+_Planned = TypeVar("_Planned")
 
 
 class Stream(Protocol):
@@ -84,11 +83,11 @@ class SparkStream:
         return str(self._query.status["message"])
 
 
-class PlannedStream:
+class PlannedStream(Generic[_Planned]):
     """Owns a thread that plans batches and has them done.
 
     Args:
-        plan: the source offsets of the next batch; None when there is nothing new.
+        plan: what the next batch covers; None when there is nothing new.
         work: does a batch; does nothing when it is told, in time, that the stream was stopped.
         interval_s: from the start of one batch to that of the next, at least.
     """
@@ -96,8 +95,8 @@ class PlannedStream:
     def __init__(
         self,
         name: str,
-        plan: Callable[[], OffsetRange | None],
-        work: Callable[[OffsetRange, Callable[[], bool]], None],
+        plan: Callable[[], _Planned | None],
+        work: Callable[[_Planned, Callable[[], bool]], None],
         interval_s: float,
     ) -> None:
         self._plan = plan

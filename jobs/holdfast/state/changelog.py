@@ -72,7 +72,8 @@ class CommitMarker:
         canonical: the text behind the fingerprint, to tell what differs.
         source: the source offsets this transaction took in; places that its batch did not have
             stand still at their end.
-        stream_time_ms: the highest event time seen, in ms since the epoch.
+        stream_time_ms: the highest event time seen, in ms since the epoch; no higher than a
+            batch's watermark.
         batch_id: Spark's, for people; nothing is decided from it.
         records: input records this state partition took in, all transactions together.
         dropped_late: those of them whose window had closed, per window.
@@ -80,6 +81,8 @@ class CommitMarker:
         origin: (topic, topic partition, offset) where each place was begun; empty in markers of a
             version that did not write it.
         facts: `statement_facts` of the statement; empty in markers of versions before.
+        watermark_ms: of the batch, see `tasks.plan.Batch`.
+        newest_ms: the highest event time seen, where it is beyond stream time.
     """
 
     format_version: int
@@ -98,6 +101,8 @@ class CommitMarker:
     dropped_null_key: int = 0
     origin: tuple[tuple[str, int, int], ...] = ()
     facts: str = ""
+    watermark_ms: int | None = None
+    newest_ms: int | None = None
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
@@ -109,6 +114,9 @@ class CommitMarker:
                 del part["topic_id"]
         if not self.origin:
             del fields["origin"]
+        for name in ("watermark_ms", "newest_ms"):  # only where they say anything
+            if fields[name] is None:
+                del fields[name]
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     def origins(self) -> dict[Place, int]:

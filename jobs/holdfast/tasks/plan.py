@@ -54,6 +54,9 @@ class Batch:
         state_partitions: those that it is for; None: all.
         beginners: state partitions that need not have a commit marker; None: any.
         replaced: topic ids that sources had before; their offsets mean nothing any more.
+        watermark_ms: None: stream time goes on with each record.  A number: the records come in
+            no order of event time, so none of them is late by another one of the batch; at its
+            end stream time goes on to the newest event time, and no further than the watermark.
     """
 
     batch_id: int
@@ -61,6 +64,7 @@ class Batch:
     state_partitions: frozenset[int] | None = None
     beginners: frozenset[int] | None = None
     replaced: frozenset[str] = frozenset()
+    watermark_ms: int | None = None
 
 
 @dataclass(frozen=True)

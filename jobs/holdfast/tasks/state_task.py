@@ -31,9 +31,15 @@ from holdfast.state.volume import Volume
 from holdfast.tasks.compatibility import check_marker
 from holdfast.tasks.lookup import Lookup
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
-from holdfast.tasks.processors.base import NO_TIME, Changes, Processor
+from holdfast.tasks.processors.base import (
+    NO_TIME,
+    Changes,
+    Processor,
+    Watermark,
+)
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
+from holdfast.tasks.processors.timed import processed
 from holdfast.tasks.steps import Step, reached
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
@@ -42,6 +48,7 @@ from holdfast.transport.reader import PartitionReader
 from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import OffsetRange, state_transactional_id
 from holdfast.types.statement_facts import statement_facts
+from holdfast.types.times import FOREVER
 
 __all__ = ["StateTask", "covered", "expiring"]
 
@@ -271,14 +278,15 @@ class StateTask:
         reached(Step.CHECKED, query_id, self._partition)
         timer = _Timer(time.perf_counter())
         lookup = Lookup(store)
-        changes = self._processor.process(payload, self._stream_time(), lookup)
+        watermark = self._watermark(batch)
+        changes = processed(self._processor, payload, self._stream_time(), lookup, watermark)
         expired = self._expired(changes)
         merge_seconds = timer.lap() - lookup.seconds
         producer.begin()
         reached(Step.BEGUN, query_id, self._partition)
         self._produce(producer, changes, expired)
         reached(Step.PRODUCED, query_id, self._partition)
-        marker = self._marker(batch, changes)
+        marker = self._marker(batch, changes, watermark)
         producer.send_marker(self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes())
         reached(Step.MARKED, query_id, self._partition)
         produce_seconds = timer.lap()
@@ -318,6 +326,14 @@ class StateTask:
     def _stream_time(self) -> int:
         return self.marker.stream_time_ms if self.marker is not None else NO_TIME
 
+    def _watermark(self, batch: Batch) -> Watermark | None:
+        """None: stream time goes on with each record, and has not been held back before."""
+        newest = self.marker.newest_ms if self.marker is not None else None
+        if batch.watermark_ms is None and newest is None:
+            return None
+        limit = FOREVER if batch.watermark_ms is None else batch.watermark_ms
+        return Watermark(limit, self._stream_time() if newest is None else newest)
+
     def _expired(self, changes: Changes) -> list[bytes]:
         kept_ms = self._layout.retention_ms
         if kept_ms is None or self._store is None or changes.stream_time_ms == NO_TIME:
@@ -348,7 +364,7 @@ class StateTask:
         own = self._partition % count
         return [own if k is None else next(found) for k in keys]
 
-    def _marker(self, batch: Batch, changes: Changes) -> CommitMarker:
+    def _marker(self, batch: Batch, changes: Changes, watermark: Watermark | None) -> CommitMarker:
         plan, last = self._plan, self._last(batch)
         return CommitMarker(
             format_version=FORMAT_VERSION,
@@ -368,6 +384,8 @@ class StateTask:
             dropped_null_key=changes.dropped_null_key + (last.dropped_null_key if last else 0),
             origin=origin_after(last, batch.source),
             facts=statement_facts(plan.query),
+            watermark_ms=None if watermark is None else watermark.limit_ms,
+            newest_ms=changes.newest_ms,
         )
 
     def _apply(

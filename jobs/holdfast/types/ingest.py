@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.types.ids import Place
+from holdfast.types.times import NO_TIME
 from holdfast.types.topology import Query, Source
 
 if TYPE_CHECKING:
@@ -19,8 +20,11 @@ __all__ = [
     "DATA_SOURCE",
     "IngestOptions",
     "Packing",
+    "Planned",
     "places_from_spark",
     "places_to_spark",
+    "plan_from_spark",
+    "plan_to_spark",
     "side_prefix",
 ]
 
@@ -34,6 +38,25 @@ class Packing:
 
     query: Query
     state_partitions: int
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Where a batch ends, and in which times.
+
+    Attributes:
+        reached_ms: every topic partition has been read up to this record time; None: unknown.
+        watermark_ms: see `tasks.plan.Batch`.
+    """
+
+    end: dict[Place, int]
+    reached_ms: int | None = None
+    watermark_ms: int | None = None
+
+    def joined_by(self, new: Mapping[Place, int]) -> Planned:
+        """The batch with new topic partitions, by their starts: it reads none of their records."""
+        watermark_ms = None if self.watermark_ms is None else NO_TIME
+        return Planned({**self.end, **new}, NO_TIME, watermark_ms)
 
 
 @dataclass(frozen=True)
@@ -59,6 +82,7 @@ class IngestOptions:
             batches that are cut together: a column SIDE tells them apart, and the columns of a
             side are called `side_prefix` and their name.
         topic_id: of the source's topic, which the offsets are of; empty: unknown.
+        cuts: file of `ingest.cuts`; empty: no query of this job writes a source.
         packing: make the query's payload, cut by state partition, instead of columns; then
             `reading.read_packed` reads, not Spark.
     """
@@ -80,6 +104,7 @@ class IngestOptions:
     topic_id: str = ""
     others: tuple[IngestOptions, ...] = ()
     packing: Packing | None = None
+    cuts: str = ""
 
     @property
     def inputs(self) -> tuple[IngestOptions, ...]:
@@ -108,6 +133,22 @@ def side_prefix(side: int) -> str:
     return f"__{side}_"
 
 
+_TIMES = ""  # no topic is called so
+
+
+def plan_to_spark(plan: Planned) -> dict[str, dict[str, int]]:
+    """A batch's end as Spark keeps it; with its times, as if they were a topic's offsets."""
+    times = {"reached": plan.reached_ms, "watermark": plan.watermark_ms}
+    known = {name: time for name, time in times.items() if time is not None}
+    return {**places_to_spark(plan.end), _TIMES: known} if known else places_to_spark(plan.end)
+
+
+def plan_from_spark(offsets: Mapping[str, Mapping[str, int]]) -> Planned:
+    """The inverse of `plan_to_spark`."""
+    times = offsets.get(_TIMES, {})
+    return Planned(places_from_spark(offsets), times.get("reached"), times.get("watermark"))
+
+
 def places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
     """Offsets as Spark keeps them."""
     found: dict[str, dict[str, int]] = {}
@@ -117,5 +158,6 @@ def places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
 
 
 def places_from_spark(offsets: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
-    """The inverse of `places_to_spark`."""
-    return {(topic, int(p)): int(o) for topic, of in offsets.items() for p, o in of.items()}
+    """The inverse of `places_to_spark`; a batch's times are no places."""
+    named = ((topic, of) for topic, of in offsets.items() if topic != _TIMES)
+    return {(topic, int(p)): int(o) for topic, of in named for p, o in of.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from holdfast.tasks.state_task import StateTask
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, Place
+from holdfast.types.ingest import Planned
 from tests.simulation import history
 
 STATE_PARTITIONS = 2
@@ -58,9 +59,10 @@ class Job:
         markers = [self.open(p).marker for p in range(STATE_PARTITIONS)]
         start = start_point("q", markers, sources, {}, rebuild=False)
         for level in start.levels:
-            for source in pieces(level, _AtOnce()):
+            for source, watermark_ms in pieces(level, _AtOnce()):
+                batch = Batch(start.batch_id - 1, source, watermark_ms=watermark_ms)
                 for partition in sorted(level.state_partitions):
-                    self.take(partition, Batch(start.batch_id - 1, source))
+                    self.take(partition, batch)
         return start.offsets
 
     def counts(self) -> Counter[str]:
@@ -79,8 +81,10 @@ class Job:
 
 
 class _AtOnce:
-    def end(self, begin: object, target: dict[Place, int]) -> dict[Place, int]:
-        return target
+    def plan(
+        self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
+    ) -> Planned:
+        return Planned(dict(target or begin))
 
 
 def batch(start: dict[int, int], end: dict[int, int], batch_id: int = 0) -> Batch:

@@ -25,14 +25,21 @@ from holdfast.tasks.processors.aggregate_state import (
     payload_schema,
     state_keys_of,
 )
-from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor, StoreView
+from holdfast.tasks.processors.base import (
+    KEY,
+    NO_TIME,
+    Changes,
+    StoreView,
+    TimedProcessor,
+    Watermark,
+)
 from holdfast.types.lazy import Lazy
 from holdfast.types.topology import AggregateStep, Query
 
 __all__ = ["AggregateProcessor"]
 
 
-class AggregateProcessor(Processor):
+class AggregateProcessor(TimedProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
@@ -48,14 +55,22 @@ class AggregateProcessor(Processor):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+    def process(
+        self,
+        payload: pa.Table,
+        stream_time_ms: int,
+        store: StoreView,
+        watermark: Watermark | None = None,
+    ) -> Changes:
         """Merges a payload (partials by key and window) given the stream time before the batch."""
         records = pc.sum(payload[COUNT]).as_py() or 0
         keyed = payload.filter(pc.is_valid(payload[KEY]))
         newest = pc.max(keyed[ROWTIME]).as_py()
         live = self._by_key(self._drop_late(keyed, stream_time_ms))
         keys = state_keys_of(self._step, live)
-        old_rows = self._old_rows(keys, live, stream_time_ms, store)
+        # Windows beyond stream time may have rows where a watermark has held it back.
+        seen = stream_time_ms if watermark is None else max(stream_time_ms, watermark.newest_ms)
+        old_rows = self._old_rows(keys, live, seen, store)
         old_time, present, old = self._state.codec.decode(old_rows)
         new = self._state.merge(old, live)
         newest_of = chunk(live[ROWTIME]).to_numpy(zero_copy_only=False)
@@ -98,12 +113,12 @@ class AggregateProcessor(Processor):
         return pa.table(folded(self._step, ordered, groups, firsts), schema=self._schema)
 
     def _old_rows(
-        self, keys: StateKeys, payload: pa.Table, stream_time_ms: int, store: StoreView
+        self, keys: StateKeys, payload: pa.Table, newest_ms: int, store: StoreView
     ) -> list[bytes | None]:
         """A window that starts after all records so far has no row, and is not asked for."""
-        if self._step.window is None or stream_time_ms == NO_TIME:
+        if self._step.window is None or newest_ms == NO_TIME:
             return store.get_many(keys)
-        asked = np.flatnonzero(payload[WINDOW].to_numpy() <= stream_time_ms)
+        asked = np.flatnonzero(payload[WINDOW].to_numpy() <= newest_ms)
         if len(asked) == len(keys):
             return store.get_many(keys)
         rows: list[bytes | None] = [None] * len(keys)

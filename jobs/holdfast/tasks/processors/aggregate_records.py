@@ -25,7 +25,7 @@ from holdfast.tasks.processors.aggregate_state import (
     payload_schema,
     state_keys_of,
 )
-from holdfast.tasks.processors.base import Changes, Processor, StoreView
+from holdfast.tasks.processors.base import Changes, StoreView, TimedProcessor, Watermark
 from holdfast.types.topology import AggregateStep, Emit, Query, Window
 
 __all__ = ["RecordAggregateProcessor"]
@@ -42,7 +42,7 @@ class _Arrived:
     steps: Steps
 
 
-class RecordAggregateProcessor(Processor):
+class RecordAggregateProcessor(TimedProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
@@ -59,14 +59,26 @@ class RecordAggregateProcessor(Processor):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
-        """Applies records in arrival order; each sees the stream time that it finds or makes."""
+    def process(
+        self,
+        payload: pa.Table,
+        stream_time_ms: int,
+        store: StoreView,
+        watermark: Watermark | None = None,
+    ) -> Changes:
+        """Applies records in arrival order; each sees the stream time that it finds or makes.
+
+        With a watermark all of them see the stream time before the batch.
+        """
         keyed = in_order(payload, None if self._window is None else WINDOW)
-        times = running_time(keyed, stream_time_ms)
+        running = running_time(keyed, stream_time_ms)
+        newest = int(running[-1]) if len(running) else stream_time_ms
+        times = running if watermark is None else np.full(len(running), stream_time_ms)
+        after = newest if watermark is None else watermark.after(stream_time_ms, newest)
         arrived = self._arrive(self._live(keyed, times), store)
         last = arrived.steps.take(arrived.groups.last)
         if self._step.emit is Emit.FINAL and self._window is not None:
-            final = _Closing(self._window, stream_time_ms, times, keyed)
+            final = _Closing(self._window, stream_time_ms, after, times, keyed)
             sink, order = self._final(final, arrived.groups.keys, last, store)
         else:
             sink, order = self._changes(arrived)
@@ -79,7 +91,7 @@ class RecordAggregateProcessor(Processor):
             sink_values=sink.values,
             sink_timestamps=sink.timestamps,
             sink_order=order,
-            stream_time_ms=int(times[-1]) if len(times) else stream_time_ms,
+            stream_time_ms=newest,
             records=payload.num_rows,
             dropped_null_key=payload.num_rows - keyed.num_rows,
             dropped_late=keyed.num_rows - arrived.records.num_rows,
@@ -152,7 +164,7 @@ class RecordAggregateProcessor(Processor):
             {name: array.take(pa.array(passed)) for name, array in finished.items()},
             chosen.rowtime[passed].tolist(),
         )
-        return sink, order_of(closing.records, by[passed][sink.rows])
+        return sink, closing.causes(by[passed][sink.rows])
 
 
 @dataclass(frozen=True)
@@ -165,18 +177,22 @@ class _Closing:
 
     window: Window
     stream_time_ms: int
+    after_ms: int
     times: Rows
     records: pa.Table
 
     @property
     def starts(self) -> tuple[int, int]:
         """Windows that start at or after the first of these and before the second."""
-        after = int(self.times[-1]) if len(self.times) else self.stream_time_ms
-        return self.stream_time_ms - self._open + 1, after - self._open + 1
+        return self.stream_time_ms - self._open + 1, self.after_ms - self._open + 1
 
     @property
     def _open(self) -> int:
         return self.window.size_ms + self.window.grace_ms
+
+    def causes(self, by: Rows) -> list[int]:
+        """The sequence numbers of those records; none where the end of the batch closes windows."""
+        return order_of(self.records, by) if len(by) and by.max() < len(self.times) else []
 
     def order(self, frame: Frame) -> tuple[Rows, Rows]:
         """Rows of the frame in the order of closing, and the record that closes each."""
@@ -185,7 +201,8 @@ class _Closing:
         rows = np.flatnonzero((starts >= first) & (starts < last))
         by = np.searchsorted(self.times, starts[rows] + self._open).astype(np.int64)
         if self.window.final_within_retention:
-            newest = self.times[by] // self.window.advance_ms * self.window.advance_ms
+            times = np.append(self.times, self.after_ms)  # the batch's end may close them, too
+            newest = times[by] // self.window.advance_ms * self.window.advance_ms
             kept = starts[rows] >= newest - self.window.retention_ms
             rows, by = rows[kept], by[kept]
         keys = sorted({frame.keys[i] for i in rows.tolist()})

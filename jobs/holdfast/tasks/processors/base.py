@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from holdfast.state.store import Found
 from holdfast.types.byte_columns import Parts
+from holdfast.types.times import NO_TIME
 from holdfast.types.topology import OFFSET, PARTITION, SEQUENCE, TIMESTAMP, TOMBSTONE, Input
 
 __all__ = [
@@ -39,12 +40,13 @@ __all__ = [
     "Changes",
     "Processor",
     "StoreView",
+    "TimedProcessor",
+    "Watermark",
     "arrival_order",
     "row_schema",
 ]
 
 KEY, SIDE = "__key", "__side"
-NO_TIME = -(1 << 62)  # stream time before the first record
 
 
 class StoreView(Protocol):
@@ -91,6 +93,7 @@ class Changes:
             the payload has none.
         stream_time_ms: after the batch.
         records: input records.
+        newest_ms: the newest event time, where the batch's watermark holds stream time behind it.
     """
 
     keys: Sequence[bytes]
@@ -105,6 +108,7 @@ class Changes:
     dropped_late: int = 0
     removed: int = 0
     sink_order: list[int] = field(default_factory=list)
+    newest_ms: int | None = None
 
 
 class Processor(ABC):
@@ -118,6 +122,43 @@ class Processor(ABC):
     @abstractmethod
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
         """What a batch changes, given the stream time before it (`NO_TIME` before the first)."""
+
+
+@dataclass(frozen=True)
+class Watermark:
+    """How far stream time goes at the end of a batch whose records come in no order.
+
+    Attributes:
+        limit_ms: no further than this.
+        newest_ms: the newest event time before the batch, which stream time may not have reached.
+    """
+
+    limit_ms: int
+    newest_ms: int = NO_TIME
+
+    def after(self, stream_time_ms: int, newest_ms: int) -> int:
+        """Stream time after a batch with that newest event time; `stream_time_ms`: before it."""
+        return max(stream_time_ms, min(max(self.newest_ms, newest_ms), self.limit_ms))
+
+
+class TimedProcessor(Processor):
+    """One whose results depend on stream time."""
+
+    @abstractmethod
+    def process(
+        self,
+        payload: pa.Table,
+        stream_time_ms: int,
+        store: StoreView,
+        watermark: Watermark | None = None,
+    ) -> Changes:
+        """What a batch changes.
+
+        Args:
+            stream_time_ms: before the batch.
+            watermark: None: each record moves stream time on.  Else none does before the end; of
+                the changes `stream_time_ms` is the newest event time all the same.
+        """
 
 
 def row_schema(inputs: Sequence[Input]) -> pa.Schema:

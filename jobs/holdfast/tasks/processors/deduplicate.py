@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdfast.state.times import SIGN
 from holdfast.tasks.keys import measured
-from holdfast.tasks.processors.base import Changes, StoreView
+from holdfast.tasks.processors.base import Changes, StoreView, TimedProcessor, Watermark
 from holdfast.tasks.processors.pairs import key_arrays
 from holdfast.tasks.processors.records import (
     Emitted,
@@ -33,7 +33,7 @@ _TIME = struct.Struct(">q")
 _PASSED = b"\x01"
 
 
-class DeduplicateProcessor(RowProcessor):
+class DeduplicateProcessor(RowProcessor, TimedProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
@@ -44,14 +44,20 @@ class DeduplicateProcessor(RowProcessor):
         self._side = Side(query.step.input)
         self._sink = SinkRecords(query.sink)
 
-    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+    def process(
+        self,
+        payload: pa.Table,
+        stream_time_ms: int,
+        store: StoreView,
+        watermark: Watermark | None = None,
+    ) -> Changes:
         records = Records.read(payload, (self._side,))
         state = Overlay(store)
         passed = _Passed(state, store, {k for k in records.keys if k is not None})
         kept: list[int] = []
         late, now = 0, stream_time_ms
         for place, (_, key, _, time, _) in enumerate(records):
-            now = max(now, time)
+            now = max(now, time) if watermark is None else now
             if key is None:
                 continue
             if time <= now - self._within_ms:

@@ -16,7 +16,7 @@ from holdfast.tasks.processors.aggregate_state import (
     combined,
     payload_schema,
 )
-from holdfast.tasks.processors.base import KEY, Changes, Processor, StoreView
+from holdfast.tasks.processors.base import KEY, Changes, StoreView, TimedProcessor, Watermark
 from holdfast.tasks.processors.session_plan import (
     Event,
     Node,
@@ -29,7 +29,7 @@ from holdfast.types.topology import TIMESTAMP, AggregateStep, Emit, Query
 __all__ = ["SessionProcessor"]
 
 
-class SessionProcessor(Processor):
+class SessionProcessor(TimedProcessor):
     """Knows one query's columns; holds no data between calls."""
 
     def __init__(self, query: Query) -> None:
@@ -46,14 +46,27 @@ class SessionProcessor(Processor):
     def schema(self) -> pa.Schema:
         return self._schema
 
-    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
-        """Applies records in arrival order; each sees the stream time that it finds or makes."""
+    def process(
+        self,
+        payload: pa.Table,
+        stream_time_ms: int,
+        store: StoreView,
+        watermark: Watermark | None = None,
+    ) -> Changes:
+        """Applies records in arrival order; each sees the stream time that it finds or makes.
+
+        With a watermark all of them see the stream time before the batch.
+        """
         keyed = in_order(payload, None)
         times = keyed[TIMESTAMP].to_pylist()
-        after = max([stream_time_ms, *times])
+        newest = max([stream_time_ms, *times])
+        after = newest if watermark is None else watermark.after(stream_time_ms, newest)
         sessions = self._sessions(keyed, stream_time_ms, after, store)
+        sessions.held = watermark is not None
         for record, (key, time) in enumerate(zip(keyed[KEY].to_pylist(), times, strict=True)):
             sessions.add(record, key, time)
+        if watermark is not None:
+            sessions.close(after)
         state = self._made(sessions, keyed)
         sink, events = self._written(sessions, state)
         keys, kept, created, removed = self._stored(sessions, state)
@@ -65,8 +78,8 @@ class SessionProcessor(Processor):
             sink_keys=sink.keys,
             sink_values=sink.values,
             sink_timestamps=sink.timestamps,
-            sink_order=order_of(keyed, np.array([e.record for e in events], np.int64)),
-            stream_time_ms=after,
+            sink_order=_order(keyed, [e.record for e in events]),
+            stream_time_ms=newest,
             records=payload.num_rows,
             dropped_null_key=payload.num_rows - keyed.num_rows,
             dropped_late=sessions.late,
@@ -140,6 +153,11 @@ class SessionProcessor(Processor):
         created = [key for key in keys if key not in before]
         none: list[bytes | None] = [None] * len(gone)
         return [*keys, *gone], [*rows, *none], created, len(gone)
+
+
+def _order(records: pa.Table, causes: list[int]) -> list[int]:
+    """The sequence numbers of records; none where the end of a batch was the cause."""
+    return [] if -1 in causes else order_of(records, np.array(causes, np.int64))
 
 
 def _levels(nodes: Sequence[Node]) -> list[list[int]]:

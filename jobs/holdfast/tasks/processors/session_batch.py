@@ -14,7 +14,7 @@ from holdfast.tasks import folds
 from holdfast.tasks.processors.aggregate_results import Frame, SinkRows
 from holdfast.tasks.processors.aggregate_rounds import Groups, in_order, order_of, run
 from holdfast.tasks.processors.aggregate_state import Columns, chunk, combined, partial_columns
-from holdfast.tasks.processors.base import Changes, StoreView
+from holdfast.tasks.processors.base import Changes, StoreView, Watermark
 from holdfast.tasks.processors.session import SessionProcessor
 from holdfast.tasks.processors.session_clusters import Clusters
 from holdfast.types.topology import TIMESTAMP, AggregateStep, Query
@@ -49,7 +49,13 @@ class SessionBatchProcessor(SessionProcessor):
         self._folds = {c.name: c.fold.folding for c in columns if c.fold is not None}
         self._all_fold = len(self._folds) == len(columns)
 
-    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+    def process(
+        self,
+        payload: pa.Table,
+        stream_time_ms: int,
+        store: StoreView,
+        watermark: Watermark | None = None,
+    ) -> Changes:
         """Applies a batch; stream time is what it was before it."""
         keyed = in_order(payload, None)
         clusters = Clusters.of_batch(keyed, self._window, stream_time_ms, store)

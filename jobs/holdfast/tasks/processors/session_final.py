@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.aggregate_results import Frame, SinkRows
 from holdfast.tasks.processors.aggregate_rounds import in_order, running_time
-from holdfast.tasks.processors.base import Changes, StoreView
+from holdfast.tasks.processors.base import Changes, StoreView, Watermark
 from holdfast.tasks.processors.session import SessionProcessor
 from holdfast.tasks.processors.session_batch import Merged, Rows, SessionBatchProcessor
 from holdfast.tasks.processors.session_plan import split_session
@@ -25,15 +25,22 @@ class SessionFinalProcessor(SessionBatchProcessor):
     and so they are for an aggregate that their order matters to.
     """
 
-    def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
+    def process(
+        self,
+        payload: pa.Table,
+        stream_time_ms: int,
+        store: StoreView,
+        watermark: Watermark | None = None,
+    ) -> Changes:
         """Applies a batch; stream time is what it was before it."""
         keyed = in_order(payload, None)
         window = self._window
         # At the very end of its retention a session is not found although it is still open.
         edge = 1 if window.retention_ms <= window.size_ms + window.grace_ms else 0
         least = running_time(keyed, stream_time_ms) - window.grace_ms + edge
-        if not self._all_fold or (keyed[TIMESTAMP].to_numpy() < least).any():
-            return SessionProcessor.process(self, payload, stream_time_ms, store)
+        late = not self._all_fold or (keyed[TIMESTAMP].to_numpy() < least).any()
+        if late or watermark is not None:
+            return SessionProcessor.process(self, payload, stream_time_ms, store, watermark)
         return super().process(payload, stream_time_ms, store)
 
     def _told(self, merged: Merged, stream_time_ms: int, store: StoreView) -> tuple[SinkRows, Rows]:

@@ -121,6 +121,7 @@ class Sessions:
         kept_ms: how long before stream time a session may end and still be found.
         now_ms: stream time.
         final: only what closes is an event.
+        held: stream time stays where it is until `close`.
     """
 
     gap_ms: int
@@ -133,6 +134,7 @@ class Sessions:
     rows: list[bytes] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     late: int = 0
+    held: bool = False
     _of: dict[bytes, list[Session]] = field(default_factory=dict)
     _closing: list[tuple[int, int, bytes, int]] = field(default_factory=list)
 
@@ -161,7 +163,8 @@ class Sessions:
     def add(self, record: int, key: bytes, time_ms: int) -> None:
         """The record in row `record`, the next in order of arrival."""
         from_ms = max(time_ms - self.gap_ms, self.now_ms - self.kept_ms + 1)
-        self.now_ms = max(self.now_ms, time_ms)
+        if not self.held:
+            self.now_ms = max(self.now_ms, time_ms)
         close = self.now_ms - self.open_ms
         sessions = self._of[key]
         near = [s for s in sessions if s.end >= from_ms and s.start <= time_ms + self.gap_ms]
@@ -173,6 +176,11 @@ class Sessions:
         else:
             self._merge(record, Session(key, start, end, len(self.nodes)), near)
         self._close(record, close)
+
+    def close(self, now_ms: int) -> None:
+        """The batch ends, and moves stream time."""
+        self.now_ms = now_ms
+        self._close(-1, now_ms - self.open_ms)
 
     def left(self) -> list[Session]:
         """The sessions of all keys that were looked at, as they are now."""
