@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,8 +79,12 @@ class Job:
 
 
 class _AtOnce:
-    def end(self, begin: object, target: dict[Place, int]) -> dict[Place, int]:
-        return target
+    """Levels in one piece."""
+
+    def end(
+        self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
+    ) -> dict[Place, int]:
+        return dict(target or begin)
 
 
 def batch(start: dict[int, int], end: dict[int, int], batch_id: int = 0) -> Batch:

@@ -81,6 +81,12 @@ class Driver:
         bounds = logs if target is None else {p: (logs[p][0], at) for p, at in target.items()}
         return batch_end(begin, bounds, self.rng.choice((LIMIT, 3 * LIMIT, None)))
 
+    def _some(self, begin: Mapping[Place, int], end: Mapping[Place, int]) -> dict[Place, int]:
+        """Any part of a batch is a batch."""
+        logs, left = self.kafka.logs, self.rng.random() < 0.5
+        held = {p for p in end if left and self.rng.random() < 0.5}
+        return {p: begin.get(p, logs[p][0]) if p in held else at for p, at in end.items()}
+
     def _run(self, *, endless: bool = True) -> Iterator[None]:
         kafka = self.kafka
         shown = dict(kafka.group)
@@ -94,7 +100,7 @@ class Driver:
         done, batch_id = start.offsets, start.batch_id
         everyone = frozenset(range(len(kafka.markers)))
         while True:
-            end = self.end(done)
+            end = self._some(done, self.end(done)) if endless else self.end(done)
             yield
             if end != done:
                 starts = {place: done.get(place, kafka.logs[place][0]) for place in end}
@@ -119,9 +125,9 @@ def _produce(kafka: Kafka, rng: random.Random) -> None:
     """More records, or a new source topic partition; a few of those begin above 0."""
     topic = rng.choice(TOPICS)
     known = [place for place in kafka.logs if place[0] == topic]
-    if rng.random() < 0.15:
+    if rng.random() < 0.4:
         low = rng.choice((0, 0, 5))
-        kafka.logs[topic, len(known)] = (low, low + rng.randint(0, 9))
+        kafka.logs[topic, len(known)] = (low, low + rng.randint(0, 20))
     else:
         place = rng.choice(known)
         low, high = kafka.logs[place]
