@@ -102,7 +102,7 @@ class QueryRun:
             )
         progress_topic = topics.progress.name if topics.progress else ""
         cuts = services.cutting.file_for(query)
-        self._inputs = Inputs(query, services.settings, progress_topic, cuts)
+        self._inputs = Inputs(query, services.settings, progress_topic, cuts=cuts)
         # Of packed batches: the ranges are told batch by batch, the rest once.
         self._all = self._inputs.options({})
         self._stream_plan: StreamPlan | None = None

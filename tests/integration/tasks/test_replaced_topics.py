@@ -13,7 +13,7 @@ from holdfast.ingest.records import BadRecord
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.source_progress import Of, progress_of
 from holdfast.tasks import worker
-from holdfast.tasks.plan import TaskReport
+from holdfast.tasks.plan import StreamPlan, TaskReport
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.admin import Admin
 from holdfast.types.ingest import IngestOptions
@@ -45,7 +45,7 @@ def test_a_query_without_state_does_not_skip_the_records_of_the_new_topic(
         _take(old)
 
 
-def _take(plan: stream.StreamPlan) -> None:
+def _take(plan: StreamPlan) -> None:
     task: StreamTask = stream.open_task(plan)
     try:
         stream.apply(task, 2)

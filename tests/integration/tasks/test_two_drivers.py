@@ -81,6 +81,8 @@ class Job:
 
 
 class _AtOnce:
+    """Levels in one piece."""
+
     def plan(
         self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
     ) -> Planned:

@@ -216,7 +216,6 @@ def sources(draw: st.DrawFn) -> Topic:
     """Topics whose records are in order but for less than the grace; one partition is idle."""
     partitions = draw(st.one_of(st.integers(1, 5), st.just(64)))
     idle = draw(st.integers(0, partitions)) if partitions > 1 else partitions
-    counts = [1, 3, 12, 40] if partitions < 6 else [1, 3]
     logs: dict[Place, list[Record]] = {}
     for p in range(partitions):
         count = (

@@ -21,6 +21,7 @@ from holdfast.runtime.start import SourceState, start_point
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker, origin_after
 from holdfast.tasks.state_task import covered
 from holdfast.types.ids import OffsetRange, Place
+from holdfast.types.ingest import Planned
 
 TOPICS = ("s", "t")
 LIMIT = 7  # offsets a batch may hold
@@ -74,12 +75,18 @@ class Driver:
         for _ in self._run(endless=False):
             pass
 
-    def end(
+    def plan(
         self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
-    ) -> dict[Place, int]:
+    ) -> Planned:
         logs = self.kafka.logs
         bounds = logs if target is None else {p: (logs[p][0], at) for p, at in target.items()}
-        return batch_end(begin, bounds, self.rng.choice((LIMIT, 3 * LIMIT, None)))
+        return Planned(batch_end(begin, bounds, self.rng.choice((LIMIT, 3 * LIMIT, None))))
+
+    def _some(self, begin: Mapping[Place, int], end: Mapping[Place, int]) -> dict[Place, int]:
+        """Any part of a batch is a batch."""
+        logs, left = self.kafka.logs, self.rng.random() < 0.5
+        held = {p for p in end if left and self.rng.random() < 0.5}
+        return {p: begin.get(p, logs[p][0]) if p in held else at for p, at in end.items()}
 
     def _run(self, *, endless: bool = True) -> Iterator[None]:
         kafka = self.kafka
@@ -89,12 +96,13 @@ class Driver:
         sources = SourceState(initial, initial, {})
         start = start_point("q", kafka.markers, sources, shown, rebuild=False)
         for level in start.levels:
-            for source in pieces(level, self):
+            for source, _ in pieces(level, self):
                 yield from self._everywhere(source, start.batch_id - 1, level.state_partitions)
         done, batch_id = start.offsets, start.batch_id
         everyone = frozenset(range(len(kafka.markers)))
         while True:
-            end = self.end(done)
+            end = self.plan(done).end
+            end = self._some(done, end) if endless else end
             yield
             if end != done:
                 starts = {place: done.get(place, kafka.logs[place][0]) for place in end}
@@ -119,9 +127,9 @@ def _produce(kafka: Kafka, rng: random.Random) -> None:
     """More records, or a new source topic partition; a few of those begin above 0."""
     topic = rng.choice(TOPICS)
     known = [place for place in kafka.logs if place[0] == topic]
-    if rng.random() < 0.15:
+    if rng.random() < 0.4:
         low = rng.choice((0, 0, 5))
-        kafka.logs[topic, len(known)] = (low, low + rng.randint(0, 9))
+        kafka.logs[topic, len(known)] = (low, low + rng.randint(0, 20))
     else:
         place = rng.choice(known)
         low, high = kafka.logs[place]
