@@ -193,7 +193,7 @@ def _sink_time_now() -> list[Patch]:
 
 
 def _key_of_a_life() -> list[Patch]:
-    real = packing.state_partitions
+    real: Any = vars(packing)["state_partitions"]
 
     def mutant(keys: Any, count: int) -> Any:
         return (real(keys, count) + os.getsid(0)) % count

@@ -319,7 +319,7 @@ class Admin:
         self._patient.ask(tell, f"deleting records of {topics}", acl=f"DELETE on topic {topics}")
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions, up to this number; one that has as many stays as it is.
+        """Give a topic so many partitions and wait until it has them; one with more stays as it is.
 
         Raises:
             KafkaUnavailable, Refused, TopicMissing: it does not have them.
@@ -334,6 +334,7 @@ class Admin:
         except KafkaException as error:
             doing = f"adding partitions to topic {name}"
             raise translate(error, doing, self._properties, acl) from error
+        self._await_topic(name, partitions)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone; a missing one is fine.
@@ -369,12 +370,13 @@ class Admin:
         acl = f"DESCRIBE on topic {name}"
         return self._patient.ask(ask, f"describing topic {name}", acl=acl)
 
-    def _await_topic(self, name: str) -> TopicInfo:
-        """The new topic, as soon as every partition of it has a leader."""
+    def _await_topic(self, name: str, partitions: int = 1) -> TopicInfo:
+        """The topic, as soon as it has so many partitions and each of them has a leader."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             found = self._description(name)
-            if found is not None and all(p.leader is not None for p in found.partitions):
+            led = [p.leader is not None for p in found.partitions] if found is not None else []
+            if len(led) >= partitions and all(led):
                 info = self.describe(name)
                 if info is not None:
                     return info

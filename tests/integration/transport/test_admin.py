@@ -74,6 +74,19 @@ def test_a_topic_made_anew_has_another_id(admin: Admin, kafka_topic_name: TopicN
     assert admin.ensure_topic(name, 1).topic_id != first.topic_id
 
 
+def test_a_topic_grows_keeps_its_id_and_never_shrinks(
+    admin: Admin, kafka_topic_name: TopicNames
+) -> None:
+    made = admin.ensure_topic(kafka_topic_name("grows"), 2)
+    for wanted, partitions in ((3, 3), (3, 3), (1, 3)):
+        admin.add_partitions(made.name, wanted)
+        found = admin.describe(made.name)
+        assert found is not None
+        assert (found.partitions, found.topic_id) == (partitions, made.topic_id)
+    with pytest.raises(TopicMissing, match="There is no topic"):
+        admin.add_partitions(kafka_topic_name("nowhere"), 3)
+
+
 def test_the_broker_takes_every_setting_of_a_changelog(
     admin: Admin, kafka_topic_name: TopicNames
 ) -> None:
