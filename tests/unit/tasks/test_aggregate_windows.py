@@ -12,9 +12,10 @@ from holdfast.state.memory import MemoryStore
 from holdfast.state.segments import SEGMENT_MS
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.tasks.keys import window_key
-from holdfast.tasks.processors.base import NO_TIME, Changes
+from holdfast.tasks.processors.base import NO_TIME, Changes, Watermark
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
+from holdfast.tasks.processors.timed import processed
 from holdfast.tasks.state_task import expiring
 from tests.rows_view import RowsView
 
@@ -69,6 +70,16 @@ def test_windows_that_start_after_all_records_are_not_asked_for() -> None:
         _key(b"a", 20): b'{"N":1}',
         _key(b"b", 10): b'{"N":1}',
     }
+
+
+def test_a_window_beyond_a_stream_time_that_was_held_back_is_asked_for() -> None:
+    first = processed(PROCESSOR, _payload((b"a", 50, 1)), NO_TIME, RowsView({}), Watermark(NO_TIME))
+    assert (first.stream_time_ms, first.newest_ms) == (NO_TIME, 51 * SECOND)
+    view = _Asked(dict(zip(first.keys, first.rows, strict=True)))
+    held = Watermark(9 * SECOND, 51 * SECOND)
+    changes = processed(PROCESSOR, _payload((b"a", 50, 2)), 5 * SECOND, view, held)
+    assert list(changes.sink_values) == [b'{"N":3}']
+    assert (changes.stream_time_ms, changes.newest_ms) == (9 * SECOND, 51 * SECOND)
 
 
 def test_windows_leave_with_their_segment() -> None:
