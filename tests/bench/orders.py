@@ -62,7 +62,8 @@ class Orders:
     def paid_in_time(self) -> npt.NDArray[np.bool_]:
         """Which orders find their payment within 10 minutes."""
         known = self.named == np.arange(self.count)
-        return known & (self.delays <= _IN_TIME_MS)
+        in_time: npt.NDArray[np.bool_] = known & (self.delays <= _IN_TIME_MS)
+        return in_time
 
     def orders(self, first_ms: int) -> Iterator[list[Record]]:
         """Chunks of key (the order), value (JSON) and event time in ms."""
