@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreLocked
-from tests.simulation.coroutine import Coroutine
+from tests.simulation.clock import VirtualTime
+from tests.simulation.coroutine import Abandoned, Coroutine
 from tests.simulation.fake_disk import Disk
 from tests.simulation.fake_log import Fate, Log, Transaction
 
@@ -93,6 +94,55 @@ def test_compaction_takes_aborted_records_away() -> None:
     log.compact(3, now_s=0.0, delete_retention_s=60)
     assert [(e.offset, e.value) for e in log.visible(0, 3, 9)] == [(0, b"1")]
     assert log.stable_end == log.end == 3
+
+
+def test_stores_change_places_and_old_copies_come_back() -> None:
+    process = Somebody()
+    disk = _written(1, process)
+    process.alive = False
+    old, other = disk.copy(), VOLUME / "app" / "query" / "1"
+    disk.open(other, None).write([(b"n", b"1")], [])
+    disk.swap(STORE, other)
+    assert (disk.peek(STORE, b"n"), disk.peek(other, b"n")) == (b"1", b"10")
+    disk.bring_back(STORE, old[STORE])
+    assert disk.peek(STORE, b"n") == b"10"
+
+
+def test_a_log_that_lost_its_tail_gives_its_offsets_out_anew() -> None:
+    log = Log()
+    lost = Transaction("t", 0, 0.0, 60.0)
+    log.append(b"a", b"1", 1_000)
+    log.append(b"b", b"2", 2_000, lost)
+    log.delete_from(1)
+    log.conclude(lost, 0)
+    assert (log.end, log.stable_end) == (1, 1)
+    assert log.append(b"c", b"3", 3_000) == 1
+    assert (log.first_at(1_001), log.first_at(3_001)) == (1, None)
+
+
+def test_a_wall_clock_that_jumps_moves_no_other_clock() -> None:
+    clock = VirtualTime()
+    before = clock.monotonic(), clock.now_ms()
+    clock.jump(-3600)
+    assert (clock.monotonic(), clock.now_ms()) == before
+    assert clock.time() == before[0] - 3600
+
+
+def test_a_coroutine_that_is_abandoned_unwinds() -> None:
+    said: list[str] = []
+
+    def call() -> None:
+        try:
+            coroutine.pause()
+        finally:
+            said.append("unwound")
+
+    coroutine = Coroutine(call)
+    assert not coroutine.resume()
+    coroutine.abandon()
+    assert said == ["unwound"]
+    with pytest.raises(Abandoned):
+        coroutine.outcome()
 
 
 def test_a_coroutine_stops_and_goes_on_where_it_was() -> None:

@@ -95,8 +95,10 @@ def test_every_history_of_a_family_ends_as_it_has_to(
         tally.add(outcome)
         if outcome.failure:
             failed.append(seed)
+        if failed and name in _UNMENDED:
+            break
     show(request.config, tally.of_family(name))
-    told = [f"seed {seed}: {shrunk(seed, family=name)}" for seed in failed[:1]]
+    told = [f"seed {s}: {shrunk(s, family=name)}" for s in failed[:1] if name not in _UNMENDED]
     assert not failed, f"{len(failed)} of {seeds} seeds fail: {failed}\n" + "\n".join(told)
     if seeds >= _SEEDS // 2 // len(FAMILIES):
         kinds = tally.kinds()

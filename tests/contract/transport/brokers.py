@@ -17,7 +17,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
-from tests.integration.ingest.topics import delete_records
+from tests.integration.ingest.topics import add_partitions, delete_records
 from tests.integration.transport.settling import await_settled
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import FakeProducer, clients
@@ -50,6 +50,9 @@ class Broker(Protocol):
 
     def delete_before(self, topic: str, offset: int) -> None:
         """What retention does."""
+
+    def add_partition(self, topic: str) -> None:
+        """A topic gets one more partition."""
 
     def lose_answer(self, producer: TransactionalProducer) -> None:
         """Commits, and gets no answer."""
@@ -89,6 +92,9 @@ class FakeBroker:
 
     def delete_before(self, topic: str, offset: int) -> None:
         self.kafka.log(topic, 0).delete_before(offset)
+
+    def add_partition(self, topic: str) -> None:
+        self.kafka.add_partition(topic)
 
     def lose_answer(self, producer: TransactionalProducer) -> None:
         outcomes = (Trouble.UNKNOWN_APPLIED, Trouble.UNKNOWN_LOST, Trouble.UNKNOWN_LATE)
@@ -134,6 +140,11 @@ class RealBroker:
 
     def delete_before(self, topic: str, offset: int) -> None:
         delete_records(self._servers, topic, 0, offset)
+
+    def add_partition(self, topic: str) -> None:
+        found = self.admin.describe(topic)
+        assert found is not None
+        add_partitions(self._servers, topic, found.partitions + 1)
 
     def lose_answer(self, producer: TransactionalProducer) -> None:
         self.deliver(producer)

@@ -285,6 +285,40 @@ def test_a_topic_made_anew_has_another_id_and_is_empty(broker: Broker, topic: st
     broker.await_that(lambda: admin.bounds(topic) == {0: (0, 0)})
 
 
+def test_a_topic_made_anew_has_no_offsets_of_the_one_before(broker: Broker, topic: str) -> None:
+    admin, group = broker.admin, f"{topic}-group"
+    admin.commit_group(group, topic, {0: 3})
+    admin.delete_topic(topic)
+    broker.await_that(lambda: admin.describe(topic) is None)
+    admin.ensure_topic(topic, 2)
+    broker.await_that(lambda: admin.committed(group, topic) == {})
+
+
+def test_a_topic_that_grows_keeps_its_id_and_its_records(broker: Broker, topic: str) -> None:
+    admin = broker.admin
+    before = admin.describe(topic)
+    write(broker, topic, b"a")
+    broker.settle(topic)
+    broker.add_partition(topic)
+    broker.await_that(lambda: len(admin.bounds(topic)) == 3)
+    after = admin.describe(topic)
+    assert before is not None
+    assert after is not None
+    assert (after.topic_id, after.partitions) == (before.topic_id, 3)
+    assert admin.bounds(topic) == {0: (0, 2), 1: (0, 0), 2: (0, 0)}
+
+
+def test_the_first_offset_at_a_time_is_that_of_a_record_so_new(broker: Broker, topic: str) -> None:
+    producer = broker.producer(topic)
+    producer.begin()
+    producer.send(topic, 0, [b"a", b"b", b"c"], [b"1", b"2", b"3"], [1_000, 3_000, 2_000])
+    producer.commit()
+    broker.settle(topic)
+    assert [broker.admin.first_at(topic, at) for at in (1, 1_000, 1_001, 3_000)] == [
+        {0: 0}, {0: 0}, {0: 1}, {0: 1},
+    ]  # fmt: skip
+
+
 def test_a_topic_of_log_append_time_has_times_of_its_own(
     broker: Broker, kafka_topic_name: Callable[[str], str]
 ) -> None:
