@@ -324,7 +324,7 @@ class Admin:
         Raises:
             KafkaUnavailable, Refused, TopicMissing: it does not have them.
         """
-        if self._partitions(name) >= partitions:
+        if self._described(name).partitions >= partitions:
             return
         wanted = NewPartitions(name, partitions)
         future = self._client.create_partitions([wanted], request_timeout=self._timeout_s)[name]
