@@ -25,6 +25,7 @@ __all__ = [
     "FORMAT_VERSION",
     "MARKER_KEY",
     "CommitMarker",
+    "Lineage",
     "StateKeys",
     "changelog_config",
     "data_key",
@@ -33,6 +34,9 @@ __all__ = [
 
 DATA_PREFIX = b"\x01"
 MARKER_KEY = b"\x00holdfast.commit"
+
+# An owner of the state partition and the end of the changelog when it began, each.
+Lineage = tuple[tuple[str, int], ...]
 
 FORMAT_VERSION = 1
 _SEGMENT_BYTES = 64 << 20
@@ -75,6 +79,9 @@ class CommitMarker:
         records: input records this state partition took in, all transactions together.
         dropped_late: those of them whose window had closed, per window.
         dropped_null_key: those of them without a key.
+        rows: how many rows the table has with this transaction; -1 in a marker from before they
+            were told.  Rows that a store has beyond them are rows whose tombstone it missed.
+        lineage: the last owners that wrote, the newest last: see `holdfast.state.past`.
     """
 
     format_version: int
@@ -91,12 +98,18 @@ class CommitMarker:
     records: int = 0
     dropped_late: int = 0
     dropped_null_key: int = 0
+    rows: int = -1
+    lineage: Lineage = ()
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
         fields = asdict(self)
         if not self.source.others:  # as it was before a query could have several topics
             del fields["source"]["others"]
+        if self.rows < 0:
+            del fields["rows"]
+        if not self.lineage:
+            del fields["lineage"]
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     @staticmethod
@@ -111,6 +124,8 @@ class CommitMarker:
             version = fields["format_version"]
             if version == FORMAT_VERSION:
                 fields["source"] = _offset_range(fields["source"])
+                lineage = fields.pop("lineage", ())
+                fields["lineage"] = tuple((str(owner), int(at)) for owner, at in lineage)
                 return CommitMarker(**fields)
         except (ValueError, KeyError, TypeError) as error:
             raise IncompatibleStatement(

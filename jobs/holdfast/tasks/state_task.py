@@ -17,7 +17,14 @@ import pyarrow as pa
 
 from holdfast.errors import ChangelogLost, OffsetOverlap, StoreAhead
 from holdfast.state import open_table_store
-from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker, data_keys
+from holdfast.state.changelog import (
+    FORMAT_VERSION,
+    MARKER_KEY,
+    CommitMarker,
+    Lineage,
+    data_keys,
+)
+from holdfast.state.past import continued, digest
 from holdfast.state.progress import RestoreProgressFile
 from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
@@ -112,6 +119,7 @@ class StateTask:
         self._producer: TransactionalProducer | None = None
         self._store: TableStore | None = None
         self.marker: CommitMarker | None = None
+        self._lineage: Lineage = ()
 
     @cached_property
     def _processor(self) -> Processor:
@@ -151,6 +159,7 @@ class StateTask:
         with _RESTORING:
             report = self._restore(self._store, kept_ms)
         self.marker = self._store.marker
+        self._lineage = continued(self.marker, self.position)
         check_marker(
             self.marker,
             plan.query,
@@ -251,7 +260,7 @@ class StateTask:
         reached(Step.BEGUN, query_id, self._partition)
         self._produce(producer, changes, expired)
         reached(Step.PRODUCED, query_id, self._partition)
-        marker = self._marker(batch, changes)
+        marker = self._marker(batch, changes, len(expired))
         producer.send_marker(self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes())
         reached(Step.MARKED, query_id, self._partition)
         produce_seconds = timer.lap()
@@ -307,8 +316,8 @@ class StateTask:
         own = self._partition % count
         return [own if k is None else next(found) for k in keys]
 
-    def _marker(self, batch: Batch, changes: Changes) -> CommitMarker:
-        plan, last = self._plan, self.marker
+    def _marker(self, batch: Batch, changes: Changes, expired: int) -> CommitMarker:
+        plan, last, store = self._plan, self.marker, self._opened()[1]
         return CommitMarker(
             format_version=FORMAT_VERSION,
             application_id=plan.settings.application_id,
@@ -325,6 +334,8 @@ class StateTask:
             records=changes.records + (last.records if last else 0),
             dropped_late=changes.dropped_late + (last.dropped_late if last else 0),
             dropped_null_key=changes.dropped_null_key + (last.dropped_null_key if last else 0),
+            rows=store.rows + len(changes.created) - changes.removed - expired,
+            lineage=self._lineage,
         )
 
     def _apply(
@@ -342,6 +353,8 @@ class StateTask:
             offset=offset + 1,
             written_ms=_now_ms(),
             fingerprint=marker.fingerprint,
+            witness_offset=offset,
+            witness=digest(MARKER_KEY, marker.to_bytes()),
         )
         dead: list[bytes | None] = [None] * len(expired)
         store.apply(
