@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.state import table_store
+from holdfast.state import restore, table_store
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
 from holdfast.state.source_progress import SourceProgress
 from holdfast.state.table_store import TableStore
@@ -153,7 +153,11 @@ def _stale_restore() -> list[Patch]:
     def nothing(*_: object) -> SourceProgress | None:
         return None
 
-    return [(state_task, "PartitionReader", Forgetful), (stream_task, "progress_of", nothing)]
+    return [
+        (state_task, "PartitionReader", Forgetful),
+        (stream_task, "progress_of", nothing),
+        (restore, "_wrong_count", lambda _: ""),  # else lost rows are seen and restored
+    ]
 
 
 def _markers_of(chunk: Chunk) -> Chunk:

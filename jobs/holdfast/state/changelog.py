@@ -25,6 +25,7 @@ __all__ = [
     "FORMAT_VERSION",
     "MARKER_KEY",
     "CommitMarker",
+    "Lineage",
     "StateKeys",
     "changelog_config",
     "data_key",
@@ -34,6 +35,9 @@ __all__ = [
 
 DATA_PREFIX = b"\x01"
 MARKER_KEY = b"\x00holdfast.commit"
+
+# An owner of the state partition and the end of the changelog when it began, each.
+Lineage = tuple[tuple[str, int], ...]
 
 FORMAT_VERSION = 1
 _SEGMENT_BYTES = 64 << 20
@@ -83,6 +87,9 @@ class CommitMarker:
         facts: `statement_facts` of the statement; empty in markers of versions before.
         watermark_ms: of the batch, see `tasks.plan.Batch`.
         newest_ms: the highest event time seen, where it is beyond stream time.
+        rows: how many rows the table has with this transaction; -1 in a marker from before they
+            were told.  Rows that a store has beyond them are rows whose tombstone it missed.
+        lineage: the last owners that wrote, the newest last: see `holdfast.state.past`.
     """
 
     format_version: int
@@ -103,6 +110,8 @@ class CommitMarker:
     facts: str = ""
     watermark_ms: int | None = None
     newest_ms: int | None = None
+    rows: int = -1
+    lineage: Lineage = ()
 
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
@@ -117,6 +126,10 @@ class CommitMarker:
         for name in ("watermark_ms", "newest_ms"):  # only where they say anything
             if fields[name] is None:
                 del fields[name]
+        if self.rows < 0:
+            del fields["rows"]
+        if not self.lineage:
+            del fields["lineage"]
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     def origins(self) -> dict[Place, int]:
@@ -145,6 +158,8 @@ class CommitMarker:
                 fields["source"] = _offset_range(fields["source"])
                 origin = fields.get("origin", ())
                 fields["origin"] = tuple((str(t), int(p), int(at)) for t, p, at in origin)
+                lineage = fields.pop("lineage", ())
+                fields["lineage"] = tuple((str(owner), int(at)) for owner, at in lineage)
                 return CommitMarker(**fields)
         except (ValueError, KeyError, TypeError) as error:
             raise IncompatibleStatement(

@@ -7,7 +7,8 @@
     same topic, behind, away longer than the tombstones     wipe, then everything
     same topic, position before the log start               `ChangelogLost`; everything that is
                                                             left, of a topic that is no changelog
-    other topic, or position beyond the end                 `StoreAhead`
+    other topic, position beyond the end, or another past   `StoreAhead` (see `state.past`)
+    level, but with rows that the table has not             wipe, then everything
 
 The changelog holds absolute values and every applied chunk moves the position with it, so an
 interrupted restore goes on where it was and a repeated record does no harm.
@@ -15,6 +16,7 @@ interrupted restore goes on where it was and a repeated record does no harm.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +30,7 @@ from holdfast.errors import (
     StoreAhead,
 )
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY, CommitMarker
+from holdfast.state.past import compared, witnessed
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.transport.reader import Chunk
 
@@ -41,7 +44,9 @@ __all__ = [
     "restore",
 ]
 
+_LOG = logging.getLogger(__name__)
 _DATA_BYTE = DATA_PREFIX[0]
+_CLOCK_SLACK_MS = 60_000  # by so much clocks of machines may differ
 _SETTLE_S = 5.0  # after a change of leader the end may lag behind what was committed
 _SETTLE_POLL_S = 0.2
 _READ_RECORDS = 10_000  # at a time: they stay in the processor's cache until they are in columns
@@ -114,6 +119,7 @@ class _Plan:
     full: bool
     reason: str
     written_ms: int
+    log_start: int = 0
 
 
 def restore(  # noqa: PLR0913 - each is another owner's fact
@@ -151,22 +157,68 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
     """
     whole = other_topic is None
     plan = _plan(store, reader, topic_id, (now_ms, delete_retention_ms), whole=whole)
+    told = _Told(fingerprint, batch_records, progress, other_topic or changelog_rows)
     if not plan.full:
         _check_fingerprint(store, fingerprint)
-    elif store.position is not None:
-        store.wipe()
-    replay = _Replay(store, topic_id, plan, fingerprint, other_topic or changelog_rows)
+    done = _replayed(store, reader, topic_id, plan, told, now_ms)
+    if wrong := _wrong_count(store):
+        _LOG.error("A store of changelog topic id %s %s", topic_id, wrong)
+        if not plan.full:
+            start, end = reader.bounds()
+            again = _Plan(start, end, True, f"the store {wrong}", now_ms)
+            done = _replayed(store, reader, topic_id, again, told, now_ms)
+    _check_fingerprint(store, fingerprint)
+    return done
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the caller of a restore wants of it."""
+
+    fingerprint: str | None
+    batch_records: int
+    progress: Callable[[RestoreProgress], None]
+    rows_of: RowsOf
+
+
+def _replayed(
+    store: TableStore,
+    reader: ChangelogReader,
+    topic_id: str,
+    plan: _Plan,
+    told: _Told,
+    now_ms: int,
+) -> RestoreReport:
+    records = min(told.batch_records, _READ_RECORDS)
     try:
-        read = reader.read(plan.start, plan.end, min(batch_records, _READ_RECORDS))
-        for chunk, size in _gathered(read, batch_records):
+        if plan.full:
+            if store.position is not None:
+                store.wipe()
+            read = reader.read(plan.start, plan.end, records)
+        else:
+            differs, read = compared(store, reader, (plan.log_start, plan.end), records)
+            if differs:
+                raise _ahead(f"has another past than the changelog: {differs}")
+        replay = _Replay(store, topic_id, plan, told.fingerprint, told.rows_of)
+        for chunk, size in _gathered(read, told.batch_records):
             replay.apply(chunk, size)
-            progress(replay.progress())
+            told.progress(replay.progress())
     except DataLoss as error:
         raise _lost(f"it was cut or remade during the restore ({error.fact})") from error
     replay.finish(now_ms)
-    _check_fingerprint(store, fingerprint)
     done = replay.progress()
     return RestoreReport(done.records, done.bytes, done.seconds, plan.full, plan.reason)
+
+
+def _wrong_count(store: TableStore) -> str:
+    """How a level store's rows differ from those that its last commit marker tells.
+
+    A replay sets every row that the log still has, so that only rows can be too many whose
+    tombstone was removed before the store saw it: whatever the clocks and the settings were.
+    """
+    wanted = store.marker.rows if store.marker is not None else -1
+    found = store.count() if wanted >= 0 else wanted
+    return "" if found == wanted else f"has {found} rows, its last commit left {wanted}"
 
 
 def _plan(
@@ -196,13 +248,20 @@ def _plan(
             raise _lost(reason)
         return _Plan(start, end, True, reason, now_ms)
     away_ms = now_ms - position.written_ms
+    if position.offset < end and away_ms < -_CLOCK_SLACK_MS and not _tells_rows(store):
+        reason = f"the store was level {-away_ms} ms from now, so the clock says nothing"
+        return _Plan(start, end, True, reason, now_ms)
     if position.offset < end and away_ms > delete_retention_ms:
         reason = (
             f"the store was away for {away_ms} ms, tombstones are kept for {delete_retention_ms} ms"
         )
         return _Plan(start, end, True, reason, now_ms)
     reason = "the changelog's tail" if store.counted else "going on with an unfinished restore"
-    return _Plan(position.offset, end, False, reason, position.written_ms)
+    return _Plan(position.offset, end, False, reason, position.written_ms, start)
+
+
+def _tells_rows(store: TableStore) -> bool:
+    return store.marker is not None and store.marker.rows >= 0
 
 
 def _settled(reader: ChangelogReader, offset: int) -> tuple[int, int]:
@@ -237,16 +296,13 @@ class _Replay:
         self._bulk = plan.full or not store.counted
         if self._bulk:
             store.begin_load()
-        self._position = StorePosition(
-            topic_id,
-            plan.start,
-            plan.written_ms,
-            old.fingerprint if old is not None else fingerprint or "",
-        )
+        fresh = StorePosition(topic_id, plan.start, plan.written_ms, fingerprint or "")
+        self._position = old if old is not None else fresh
 
     def apply(self, chunk: Chunk, size: int) -> None:
         """Write one chunk, of `size` bytes, and the position after it in one batch."""
         rows, marker = self._rows_of(chunk)
+        self._position = witnessed(self._position, chunk)
         self._move(max(chunk.position, self._position.offset), self._plan.written_ms, marker)
         # Every transaction wrote its keys in order, so sorting merges runs; the store takes sorted
         # keys twice as fast.

@@ -52,6 +52,8 @@ class StorePosition:
         written_ms: when the store was last level with the changelog, in wall-clock ms: a
             tombstone that was already gone by then cannot have been missed.
         fingerprint: of the statement whose rows these are.
+        witness_offset, witness: the last record applied, and a digest of it: where the log has
+            another one there, it was cut.  -1 and empty where nobody has looked.
         store: whose rows these are, see `store_name`; the store itself writes it.  Empty in a
             position that was written before stores did.
     """
@@ -61,6 +63,8 @@ class StorePosition:
     written_ms: int
     fingerprint: str
     store: str = ""
+    witness_offset: int = -1
+    witness: str = ""
 
 
 @dataclass(frozen=True)
@@ -245,10 +249,15 @@ class TableStore:
     def end_load(self) -> None:
         """All rows are there: sees that they are kept, and counts them."""
         self._store.end_bulk()
+        self.count()
+
+    def count(self) -> int:
+        """The rows; whoever asks for them next need not look again."""
         if self._rows < 0:
             rows = self._scan_rows()
             self._store.write([(_ROWS_KEY, _rows_bytes(rows))], [])
             self._rows = rows
+        return self._rows
 
     def load(
         self,

@@ -21,9 +21,11 @@ from holdfast.state.changelog import (
     FORMAT_VERSION,
     MARKER_KEY,
     CommitMarker,
+    Lineage,
     data_keys,
     origin_after,
 )
+from holdfast.state.past import continued, digest
 from holdfast.state.progress import RestoreProgressFile
 from holdfast.state.restore import READ_AHEAD, RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
@@ -145,6 +147,7 @@ class StateTask:
         self._producer: TransactionalProducer | None = None
         self._store: TableStore | None = None
         self.marker: CommitMarker | None = None
+        self._lineage: Lineage = ()
 
     @cached_property
     def _processor(self) -> Processor:
@@ -184,6 +187,7 @@ class StateTask:
         with _RESTORING:
             report = self._restore(self._store, kept_ms)
         self.marker = self._store.marker
+        self._lineage = continued(self.marker, self.position)
         check_marker(
             self.marker,
             plan.query,
@@ -286,7 +290,7 @@ class StateTask:
         reached(Step.BEGUN, query_id, self._partition)
         self._produce(producer, changes, expired)
         reached(Step.PRODUCED, query_id, self._partition)
-        marker = self._marker(batch, changes, watermark)
+        marker = self._marker(batch, changes, len(expired), watermark)
         producer.send_marker(self._plan.changelog, self._partition, MARKER_KEY, marker.to_bytes())
         reached(Step.MARKED, query_id, self._partition)
         produce_seconds = timer.lap()
@@ -364,8 +368,10 @@ class StateTask:
         own = self._partition % count
         return [own if k is None else next(found) for k in keys]
 
-    def _marker(self, batch: Batch, changes: Changes, watermark: Watermark | None) -> CommitMarker:
-        plan, last = self._plan, self._last(batch)
+    def _marker(
+        self, batch: Batch, changes: Changes, expired: int, watermark: Watermark | None
+    ) -> CommitMarker:
+        plan, last, store = self._plan, self._last(batch), self._opened()[1]
         return CommitMarker(
             format_version=FORMAT_VERSION,
             application_id=plan.settings.application_id,
@@ -386,6 +392,8 @@ class StateTask:
             facts=statement_facts(plan.query),
             watermark_ms=None if watermark is None else watermark.limit_ms,
             newest_ms=changes.newest_ms,
+            rows=store.rows + len(changes.created) - changes.removed - expired,
+            lineage=self._lineage,
         )
 
     def _apply(
@@ -403,6 +411,8 @@ class StateTask:
             offset=offset + 1,
             written_ms=_now_ms(),
             fingerprint=marker.fingerprint,
+            witness_offset=offset,
+            witness=digest(MARKER_KEY, marker.to_bytes()),
         )
         dead: list[bytes | None] = [None] * len(expired)
         store.apply(

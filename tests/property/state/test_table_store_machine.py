@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -20,7 +22,11 @@ from hypothesis.stateful import (
 )
 
 from holdfast.config.settings import RocksDbSettings
+from holdfast.errors import StoreAhead
+from holdfast.state import restore as restore_module
+from holdfast.state.changelog import MARKER_KEY, CommitMarker, Lineage
 from holdfast.state.memory import MemoryStore
+from holdfast.state.past import continued, digest
 from holdfast.state.restore import restore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.segments import SEGMENT_MS
@@ -51,6 +57,8 @@ class TableStoreMachine(RuleBasedStateMachine):
         self.model: dict[bytes, bytes] = {}
         self.now_ms = 0
         self.batches = 0
+        self.mark: CommitMarker | None = None
+        self.lineage: Lineage = ()
         self.generation = 0
         self.open()
 
@@ -66,31 +74,49 @@ class TableStoreMachine(RuleBasedStateMachine):
     def restore(self, chunks_until_failure: int | None = None) -> None:
         self.log.fail_after = chunks_until_failure
         try:
-            restore(
-                self.table,
-                self.log,
-                TOPIC_ID,
-                now_ms=self.now_ms,
-                delete_retention_ms=RETENTION_MS,
-                fingerprint=FINGERPRINT,
-                batch_records=3,
-                progress=lambda _: None,
-            )
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(restore_module, "_SETTLE_S", 0.0)
+                self.restore_as_a_state_task()
         except ConnectionError:
             assert chunks_until_failure is not None
         finally:
             self.log.fail_after = None
+        if (position := self.table.position) is not None:
+            self.lineage = continued(self.table.marker, position.offset)
+
+    def restore_as_a_state_task(self) -> None:
+        try:
+            self.restore_once()
+        except StoreAhead:
+            self.table.wipe()
+            self.restore_once()
+
+    def restore_once(self) -> None:
+        restore(
+            self.table,
+            self.log,
+            TOPIC_ID,
+            now_ms=self.now_ms,
+            delete_retention_ms=RETENTION_MS,
+            fingerprint=FINGERPRINT,
+            batch_records=3,
+            progress=lambda _: None,
+        )
 
     def produce(self, changes: dict[bytes, bytes | None]) -> StorePosition:
         """Steps 2 to 4: the batch is in the changelog, the model follows it."""
-        offset = self.log.commit(changes, marker(self.batches))
-        self.batches += 1
         for key, value in changes.items():
             if value is None:
                 self.model.pop(key, None)
             else:
                 self.model[key] = value
-        return StorePosition(TOPIC_ID, offset + 1, self.now_ms, FINGERPRINT)
+        self.mark = replace(marker(self.batches), rows=len(self.model), lineage=self.lineage)
+        offset = self.log.commit(changes, self.mark)
+        self.batches += 1
+        told = digest(MARKER_KEY, self.mark.to_bytes())
+        return StorePosition(
+            TOPIC_ID, offset + 1, self.now_ms, FINGERPRINT, witness_offset=offset, witness=told
+        )
 
     @rule(changes=CHANGES)
     def commit(self, changes: dict[bytes, bytes | None]) -> None:
@@ -104,7 +130,7 @@ class TableStoreMachine(RuleBasedStateMachine):
             created=created,
             removed=removed,
             position=position,
-            marker=marker(self.batches - 1),
+            marker=self.mark,
         )
 
     @rule(changes=CHANGES, aborted=st.integers(0, 3))
@@ -164,6 +190,44 @@ class TableStoreMachine(RuleBasedStateMachine):
         self.log.compact(drop_tombstones=True)
         self.open()
 
+    @rule(changes=CHANGES)
+    def stay_away_while_tombstones_are_kept_too_short(
+        self, changes: dict[bytes, bytes | None]
+    ) -> None:
+        """The setting was lowered and raised again, or the clock jumped: nothing tells."""
+        self.table.close()
+        self.another_owner()
+        self.produce(changes)
+        self.log.compact(drop_tombstones=True)
+        self.open()
+
+    @rule(lost=CHANGES, before=st.lists(CHANGES, max_size=3), later=st.lists(CHANGES, max_size=4),
+          compacted=st.booleans())  # fmt: skip
+    def stay_away_while_the_log_is_cut_and_grows(
+        self,
+        lost: dict[bytes, bytes | None],
+        before: list[dict[bytes, bytes | None]],
+        later: list[dict[bytes, bytes | None]],
+        compacted: bool,
+    ) -> None:
+        """The last commit of the store is lost; another owner goes on from the one before."""
+        for changes in before:
+            self.commit(changes)
+        kept, end, mark = dict(self.model), self.log.end, self.mark
+        self.commit(lost)
+        self.table.close()
+        self.log.cut(end)
+        self.model, self.mark = kept, mark
+        self.another_owner()
+        for changes in later:
+            self.produce(changes)
+        if compacted:
+            self.log.compact()
+        self.open()
+
+    def another_owner(self) -> None:
+        self.lineage = continued(self.mark, self.log.end)
+
     @rule(milliseconds=st.integers(0, RETENTION_MS))
     def wait(self, milliseconds: int) -> None:
         self.now_ms += milliseconds
@@ -189,7 +253,7 @@ class TableStoreMachine(RuleBasedStateMachine):
         assert self.table.rows == len(rows)
         assert self.table.counted
         assert self.table.get_many([key for key, _ in rows]) == [value for _, value in rows]
-        assert self.table.marker == (marker(self.batches - 1) if self.batches else None)
+        assert self.table.marker == self.mark
         position = self.table.position
         assert position is not None
         assert not [r for r in self.log.records if r[0] >= position.offset], "a tail was missed"

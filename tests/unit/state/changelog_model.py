@@ -55,6 +55,11 @@ class ChangelogModel:
         self.records.append((self.end, key, value))
         self.end += 1
 
+    def cut(self, offset: int) -> None:
+        """What an unclean election or an old disk does: the log ends there."""
+        self.records = [record for record in self.records if record[0] < offset]
+        self.end = offset
+
     def abort(self, records: int) -> None:
         """Offsets that an aborted transaction took."""
         self.end += records + 1

@@ -18,6 +18,7 @@ from holdfast.serve.contract import Change, PartitionState, WindowBounds
 from holdfast.serve.follow.subscription import Subscription
 from holdfast.serve.follow.transactions import Transactions
 from holdfast.serve.tables import StoredTable
+from holdfast.state.past import witnessed
 from holdfast.state.table_store import StorePosition, StoreStats, TableStore
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.transport.reader import Chunk
@@ -189,7 +190,10 @@ class Standby:
             position = self._position()
             fingerprint = marker.fingerprint if marker is not None else position.fingerprint
             moved = replace(
-                position, offset=whole.position, written_ms=_now_ms(), fingerprint=fingerprint
+                witnessed(position, whole),
+                offset=whole.position,
+                written_ms=_now_ms(),
+                fingerprint=fingerprint,
             )
             told = bool(keys and self._subscribers)
             old = self._old(keys, values) if told else None
