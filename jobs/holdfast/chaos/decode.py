@@ -296,7 +296,10 @@ def _whole(raw: Any) -> tuple[Any, bool]:
 def _real(raw: Any) -> tuple[Any, bool]:
     if isinstance(raw, bool):
         raise TypeError("not a number")
-    return float(raw), isinstance(raw, int | float)
+    return float(raw), isinstance(raw, int | float) or raw in _NO_NUMBERS
+
+
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")  # what Jackson writes where JSON has no number
 
 
 def _decimal(raw: Any) -> tuple[Any, bool]:

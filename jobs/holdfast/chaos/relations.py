@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from sqlglot import exp
 
-from holdfast.chaos.decode import InputDecoder, key_part
+from holdfast.chaos.decode import InputDecoder
 from holdfast.chaos.expressions import Scope, Translator
 from holdfast.chaos.observe import Record
 from holdfast.chaos.recompute import arrow_type, run_sql
@@ -101,7 +101,7 @@ class Relation:
         return Scope(self.columns, partitions, self.places)
 
     def values(self, *nodes: exp.Expr) -> list[list[Any]]:
-        """Expressions of every row, row by row, as parts of keys.
+        """Expressions of every row, row by row.
 
         Raises:
             Untranslatable: the judge does not know one of them.
@@ -114,7 +114,7 @@ class Relation:
         rows = self.data.append_column("__row", pa.array(range(self.data.num_rows), pa.int64()))
         select = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
         sql = f"SELECT {select} FROM {INPUT} ORDER BY __row"
-        return [[key_part(value) for value in row] for row in run_sql(sql, {INPUT: rows})]
+        return [list(row) for row in run_sql(sql, {INPUT: rows})]
 
     def column(self, name: str) -> list[Any]:
         """One of its DuckDB columns as a list."""
