@@ -175,7 +175,8 @@ def _shuffled(
     rows = session.collect(frame).select(schema.names).cast(schema)
     homes = [_homes(query, row) for row in rows.select(_placing(query)).to_pylist()]
     for partition in range(STATE_PARTITIONS):
-        mine = rows.take([i for i, found in enumerate(homes) if partition in found])
+        places = [i for i, found in enumerate(homes) if partition in found]
+        mine = rows.take(pa.array(places, pa.int64()))
         yield [bytes(b.serialize().to_pybytes()) for b in mine.combine_chunks().to_batches()]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +18,12 @@ from typing import Any
 
 import orjson
 
-from holdfast.chaos.evidence import Key, Row
+from holdfast.chaos.evidence import Key, Row, no_number
 from holdfast.chaos.statement import Untranslatable
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Format, Source, WindowKind
 
-__all__ = ["InputDecoder", "SinkDecoder", "json_form"]
+__all__ = ["InputDecoder", "SinkDecoder", "json_form", "key_part"]
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MS = dt.timedelta(milliseconds=1)
@@ -158,10 +159,11 @@ class SinkDecoder:
         """
         try:
             if not self._windowed:
-                return tuple(_key_values(data, self._keys, self._key_format))
+                return tuple(map(key_part, _key_values(data, self._keys, self._key_format)))
             plain, window = (data or b"")[: -self._width], (data or b"")[-self._width :]
             bounds = [at for (at,) in _LONG.iter_unpack(window)]
-            return (*_key_values(plain, self._keys, self._key_format), *reversed(bounds))
+            parts = map(key_part, _key_values(plain, self._keys, self._key_format))
+            return (*parts, *reversed(bounds))
         except (ValueError, struct.error) as error:
             raise ValueError(f"the sink key {data!r} cannot be read: {error}") from error
 
@@ -179,7 +181,7 @@ class SinkDecoder:
         return found
 
 
-def json_form(value: Any, kind: SqlType | None = None) -> Any:
+def json_form(value: Any, kind: SqlType | None = None) -> Any:  # noqa: PLR0911 - one line per type
     """A value from DuckDB as JSON would give it back; `kind` tells DATE from TIMESTAMP."""
     if isinstance(value, dt.datetime):
         return _since_epoch(value)
@@ -189,9 +191,18 @@ def json_form(value: Any, kind: SqlType | None = None) -> Any:
         return [json_form(v) for v in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return no_number(value)
     if isinstance(value, Decimal) and (kind is None or kind.base is not Base.DECIMAL):
         return int(value) if value == value.to_integral_value() else float(value)
     return value
+
+
+def key_part(value: Any) -> Any:
+    """A part of a key, equal to another where the bytes of both keys are: 0.0 and -0.0 are two."""
+    if isinstance(value, float) and value == 0 and math.copysign(1.0, value) < 0:
+        return "-0.0"
+    return json_form(value)
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -285,7 +296,10 @@ def _whole(raw: Any) -> tuple[Any, bool]:
 def _real(raw: Any) -> tuple[Any, bool]:
     if isinstance(raw, bool):
         raise TypeError("not a number")
-    return float(raw), isinstance(raw, int | float)
+    return float(raw), isinstance(raw, int | float) or raw in _NO_NUMBERS
+
+
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")  # what Jackson writes where JSON has no number
 
 
 def _decimal(raw: Any) -> tuple[Any, bool]:

@@ -27,6 +27,7 @@ __all__ = [
     "SinkHistory",
     "StreamEvidence",
     "TableEvidence",
+    "no_number",
     "same",
     "show_key",
 ]
@@ -305,18 +306,18 @@ def show_key(key: Key) -> str:
 
 def _bagged(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.9e}" if math.isfinite(value) else repr(_no_number(value))
+        return f"{value:.9e}" if math.isfinite(value) else repr(no_number(value))
     return f"{value:.9e}" if isinstance(value, Decimal) else repr(value)
 
 
-def _no_number(value: float) -> str:
+def no_number(value: float) -> str:
     """What JSON has no number for, as Jackson writes it."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _equal(expected: Any, actual: Any) -> bool:
     if isinstance(expected, float) and not math.isfinite(expected):
-        return bool(actual == _no_number(expected))
+        return bool(actual == no_number(expected))
     if isinstance(expected, bool) or isinstance(actual, bool):
         return expected is actual
     if isinstance(expected, float) or isinstance(actual, float):

@@ -16,7 +16,7 @@ from holdfast.chaos.evidence import COLLECT_LIMIT, Match
 from holdfast.chaos.statement import Untranslatable, resolved
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, SqlType
 
-__all__ = ["Scope", "Translator"]
+__all__ = ["REAL", "Scope", "Translator"]
 
 _META = {
     "ROWTIME": "__timestamp",
@@ -39,18 +39,18 @@ _RENAMED = {
     "IFNULL": "coalesce",
     "AS_VALUE": "",
 }
-_WHOLE, _REAL, _EXACT, _TEXT, _OTHER = "whole", "real", "decimal", "text", "other"
+_WHOLE, REAL, _EXACT, _TEXT, _OTHER = "whole", "real", "decimal", "text", "other"
 _KINDS = {
     Base.INTEGER: _WHOLE,
     Base.BIGINT: _WHOLE,
-    Base.DOUBLE: _REAL,
+    Base.DOUBLE: REAL,
     Base.DECIMAL: _EXACT,
     Base.STRING: _TEXT,
 }
 _CASTS = {
     exp.DataType.Type.INT: ("BIGINT", _WHOLE),
     exp.DataType.Type.BIGINT: ("BIGINT", _WHOLE),
-    exp.DataType.Type.DOUBLE: ("DOUBLE", _REAL),
+    exp.DataType.Type.DOUBLE: ("DOUBLE", REAL),
     exp.DataType.Type.VARCHAR: ("VARCHAR", _TEXT),
     exp.DataType.Type.TEXT: ("VARCHAR", _TEXT),
 }
@@ -161,7 +161,7 @@ class Translator:
         if name == "AVG" and kind == _WHOLE:
             total, count = wrapped(f"coalesce(sum({value}), 0)", 64), f"count({value})"
             return f"coalesce(CAST({total} AS DOUBLE) / nullif({count}, 0), 0)"
-        if kind != _REAL or name not in _OF_DOUBLES:
+        if kind != REAL or name not in _OF_DOUBLES:
             return None
         return _OF_DOUBLES[name].format(value=value, distinct=distinct_doubles(value))
 
@@ -171,7 +171,7 @@ class Translator:
         if isinstance(argument, exp.Column):
             return inside[0] or BIGINT
         if kind != _WHOLE:
-            return DOUBLE if kind == _REAL else None
+            return DOUBLE if kind == REAL else None
         small = all(c == INTEGER for c in inside) and not argument.find(exp.Cast, exp.AggFunc)
         return INTEGER if small else BIGINT
 
@@ -203,7 +203,7 @@ class Translator:
             return _parse(f"({left}) || ({right})")
         if isinstance(node, exp.Div) and kinds == {_WHOLE}:
             return _parse(f"({left}) // ({right})")
-        if not kinds <= {_WHOLE, _REAL, _EXACT} or (isinstance(node, exp.Div) and _EXACT in kinds):
+        if not kinds <= {_WHOLE, REAL, _EXACT} or (isinstance(node, exp.Div) and _EXACT in kinds):
             raise Untranslatable(f"{node.sql()} of {' and '.join(sorted(kinds))}")
         return _parse(f"({left}) {'/' if isinstance(node, exp.Div) else '+'} ({right})")
 
@@ -211,7 +211,7 @@ class Translator:
         target = _CASTS.get(node.to.this)
         source = self.kind(node.this)
         # Texts of doubles, and doubles cut to whole numbers, differ between engines.
-        if target is None or (source, target[1]) in {(_REAL, _TEXT), (_REAL, _WHOLE)}:
+        if target is None or (source, target[1]) in {(REAL, _TEXT), (REAL, _WHOLE)}:
             raise Untranslatable(f"{node.sql()}")
         return _parse(f"CAST({self.sql(node.this)} AS {target[0]})")
 
@@ -243,7 +243,7 @@ class Translator:
 # Node classes and the kind of their value; empty: the kind of what is inside.
 _KIND_OF_NODE: dict[tuple[type[exp.Expr], ...], str] = {
     (exp.Count, exp.Length): _WHOLE,
-    (exp.Avg,): _REAL,
+    (exp.Avg,): REAL,
     (exp.Lower, exp.Upper, exp.Substring, exp.Trim, exp.Concat): _TEXT,
     (exp.Paren, exp.Neg, exp.Sum, exp.Min, exp.Max, exp.Abs): "",
 }
@@ -287,7 +287,7 @@ def _call(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
 
 
 def _wider(left: str, right: str) -> str:
-    for kind in (_OTHER, _TEXT, _REAL, _EXACT):
+    for kind in (_OTHER, _TEXT, REAL, _EXACT):
         if kind in (left, right):
             return kind
     return _WHOLE

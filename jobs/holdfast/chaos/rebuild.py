@@ -23,7 +23,7 @@ from holdfast.chaos.closings import (
     sessions_in_order,
     windows_in_order,
 )
-from holdfast.chaos.decode import json_form
+from holdfast.chaos.decode import json_form, key_part
 from holdfast.chaos.evidence import Key, Match, Row
 from holdfast.chaos.expressions import Translator
 from holdfast.chaos.joining import Joiner
@@ -312,7 +312,7 @@ class _Grouped:
         )
         rows = rows.at(_passing(self.facts, rows))
         keys = rows.values(*_outline(self.facts, rows).groups)
-        return {tuple(map(json_form, key)) for key in keys if None not in key}
+        return {tuple(map(key_part, key)) for key in keys if None not in key}
 
     def of_stream(self) -> RebuiltTable:
         """Over a stream: sessions and final results by their own rules, all else at once."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.chaos.arithmetic import register
-from holdfast.chaos.decode import InputDecoder, json_form
+from holdfast.chaos.decode import InputDecoder, json_form, key_part
 from holdfast.chaos.evidence import Key, Row
 from holdfast.chaos.translate import FIRST_RECORDS, INPUT, BatchQuery
 from holdfast.types.schema import Base, Column, SqlType
@@ -161,7 +161,7 @@ def recomputed_rows(
     width = len(sink.key_columns) + batch.bounds
     made = Recomputed(newest_ms)
     for row in found:
-        key = tuple(json_form(v) for v in row[:width])
+        key = tuple(map(key_part, row[:width]))
         *values, spread, home, newest, passes = row[width:]
         made.records[key] = sum(spread.values())
         made.newest[key] = newest

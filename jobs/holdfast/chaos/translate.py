@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from holdfast.chaos.evidence import Match
-from holdfast.chaos.expressions import Scope, Translator
+from holdfast.chaos.expressions import REAL, Scope, Translator
 from holdfast.chaos.statement import Parts, Untranslatable, WindowClause, resolved, split
 from holdfast.types.schema import BIGINT
 from holdfast.types.topology import (
@@ -144,6 +144,10 @@ class Outline:
         select = [*keys, *(f'"{name}"' for name in _WINDOW[:bounds])]
         grouped = ", ".join(str(i + 1) for i in range(len(select)))
         grouped += ", __window_end" if bounds == 1 else ""
+        # DuckDB takes -0.0 and 0.0 for one group; their bytes, and texts, are two.
+        texts = [f"CAST({k} AS VARCHAR)" for k, g in zip(keys, self.groups, strict=True)
+                 if translator.kind(g) == REAL]  # fmt: skip
+        grouped = ", ".join([grouped, *texts])
         select += [translator.sql(node) for node in outputs.values()]
         select += ["histogram(__partition)", f"min({_HOME})", "max(__timestamp)", passes]
         present = " AND ".join(f"({k}) IS NOT NULL" for k in keys)

@@ -9,11 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdfast.chaos.decode import SinkDecoder
 from holdfast.chaos.evidence import Match, same
 from holdfast.chaos.expressions import Scope, Translator
 from holdfast.chaos.recompute import arrow_type, run_sql
 from holdfast.chaos.statement import split
-from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, SqlType
+from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, Column, SqlType
+from holdfast.types.topology import Format
+from tests.unit.chaos.statements import flight, recomputed
 
 WIDE = SqlType(Base.DECIMAL, 38, 2)
 SHORT = SqlType(Base.DECIMAL, 3, 1)
@@ -89,3 +92,16 @@ def test_a_set_has_one_nan_both_zeros_and_a_null() -> None:
     found = computed("COLLECT_SET(x)", DOUBLE, NAN, NAN, 0.0, -0.0, 0.0, None)
     assert same(found, ["NaN", 0.0, -0.0, None], Match.BAG)
     assert not same(found, ["NaN", 0.0, "NaN", None], Match.BAG)
+
+
+def test_groups_are_what_their_bytes_are() -> None:
+    values = (0.0, -0.0, "NaN", "NaN", 1.5)
+    records = [flight("AA", delay=value) for value in values]
+    select = "SELECT delay, COUNT(*) n FROM flights GROUP BY delay"
+    found = recomputed(select, ["DELAY"], ["N"], records).rows
+    assert {key: row["N"] for key, row in found.items()} == {
+        (0.0,): 1, ("-0.0",): 1, ("NaN",): 2, (1.5,): 1,
+    }  # fmt: skip
+    sink = SinkDecoder([Column("DELAY", DOUBLE)], [], (Format.JSON, Format.JSON), windowed=False)
+    texts = (b"0.0", b"-0.0", b'"NaN"', b"1.5")
+    assert {sink.key(data) for data in texts} == set(found)
