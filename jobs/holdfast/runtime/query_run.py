@@ -34,6 +34,7 @@ from holdfast.runtime.start import StartPoint, start_point, stream_start
 from holdfast.runtime.streams import PlannedStream, SparkStream, Stream
 from holdfast.runtime.topics import QueryTopics
 from holdfast.runtime.turn import Turn
+from holdfast.state.sink_owners import SinkOwners, claims_sink
 from holdfast.state.source_progress import Of, progress_of
 from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
@@ -62,6 +63,7 @@ class Services:
     health: Health
     turn: Turn = field(default_factory=Turn)
     internal_topics: frozenset[str] = frozenset()
+    owners: SinkOwners | None = None
 
 
 class QueryRun:
@@ -107,6 +109,7 @@ class QueryRun:
         self._shown: dict[Place, int] = {}
         self._hold = threading.Event()
         self._in_hand = threading.Lock()  # held by the batch in hand
+        self._gave_up_sink = False
 
     @property
     def stateful(self) -> bool:
@@ -145,10 +148,32 @@ class QueryRun:
     # -- start -------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Opens all stores (or fences all stream producers) and brings partitions level."""
+        """Claims the sink, opens all stores (or fences all stream producers), levels partitions.
+
+        Raises:
+            SinkOwned: another query writes the sink.
+        """
+        self._claim_sink()
         start = self._prepare_stateful() if self._plan is not None else self._prepare_stateless()
         self.done = start.offsets
         self.batch_id = start.batch_id
+
+    def _claim_sink(self) -> None:
+        owners, settings = self._services.owners, self._services.settings
+        if owners is not None and claims_sink(self.query):
+            owners.claim(self.query, self._topics.sink.topic_id, settings.application_id)
+            self._gave_up_sink = False
+
+    def give_up_sink(self) -> None:
+        """Lets another query write the sink; `prepare` claims it again.
+
+        Raises:
+            KafkaUnavailable, Refused: it is still claimed.
+        """
+        owners, settings = self._services.owners, self._services.settings
+        if owners is not None and not self._gave_up_sink:
+            owners.give_up(self.query, settings.application_id)
+            self._gave_up_sink = True
 
     def _prepare_stateful(self) -> StartPoint:
         plan, services = self._plan, self._services

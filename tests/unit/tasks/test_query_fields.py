@@ -181,8 +181,9 @@ def _mutants(value: Any) -> Iterator[Mutant]:
     for field in fields(value):
         own = getattr(value, field.name)
         may = FIELDS[name][field.name]
-        if may is not REFUSED or (field.name == "source" and getattr(value, "inputs", ())):
-            continue  # a step with inputs has its source there
+        twice = isinstance(value, Query) and value.inputs and field.name == "source"
+        if may is not REFUSED or twice:  # a step with inputs has its source there
+            continue
         if not is_dataclass(own):
             other = _replaced(value, field.name, _other(name, field.name, own))
             if not isinstance(value, SqlType) or str(other) != str(value):
