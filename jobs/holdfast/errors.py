@@ -36,6 +36,7 @@ __all__ = [
     "QueryTooLarge",
     "Refused",
     "Retriable",
+    "SinkOwned",
     "StoreAhead",
     "StoreBehind",
     "StoreCorrupted",
@@ -194,6 +195,10 @@ class InvalidConfig(Refused):
 
 class IncompatibleStatement(Refused):
     """The table's changelog was written by a statement whose state differs."""
+
+
+class SinkOwned(Refused):
+    """Another query owns the sink that this one would write."""
 
 
 class DataLoss(Refused):

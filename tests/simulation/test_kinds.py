@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
@@ -54,6 +54,11 @@ class Run:
         self.bench.kafka.make_topic(query.sink.topic, 1, {})
         self._plan = QueryPlan(self.bench.settings, query, changelog, topic.topic_id, 1, "state")
         self.bench.on(0)
+
+    def becomes(self, query: Query) -> None:
+        """The job has been started again with another statement, over the same store."""
+        self._query, self._plan = query, replace(self._plan, query=query)
+        self.bench.renew()
 
     def apply(self, number: int, source: OffsetRange, payload: list[bytes]) -> TaskReport:
         batch = Batch(number, source)

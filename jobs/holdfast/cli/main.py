@@ -45,6 +45,7 @@ _COMMANDS = {
     "compaction": "holdfast.cli.compaction",
     "check": "holdfast.cli.check",
     "topics": "holdfast.cli.topics",
+    "sinks": "holdfast.cli.sinks",
     "deploy": "holdfast.cli.deploy",
     "status": "holdfast.cli.status",
     "smoke": "holdfast.cli.smoke",

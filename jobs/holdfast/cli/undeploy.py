@@ -27,7 +27,8 @@ def command(
 ) -> None:
     """Stop the deployment NAME for good.
 
-    Topics stay, and so do the stores: deployed again, the job goes on from its commit markers.
+    Topics stay, and so do the stores: deployed again, the job goes on from its commit markers. Its
+    sinks stay its own: `holdfast sinks --release TOPIC` lets another job write them.
     """
     with json_errors(as_json):
         found = deployment_of(target, name, home, namespace).undeploy(delete_state=delete_state)

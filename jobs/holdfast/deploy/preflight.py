@@ -18,6 +18,7 @@ from holdfast.runtime.sources import source_state
 from holdfast.runtime.start import start_point, stream_start
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
+from holdfast.state.sink_owners import SinkOwners, claims_sink
 from holdfast.state.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_marker, check_progress
 from holdfast.transport.admin import Admin
@@ -142,6 +143,9 @@ def _check_query(
     known = _check_state(admin, settings, query, plans) if stateful else []
     if not stateful:
         _check_stream(admin, settings, query, plans)
+    sink = next(plan.existing for plan in plans if plan.role is Role.SINK)
+    if sink is not None and claims_sink(query):
+        SinkOwners(admin, settings.client()).check(query, sink.topic_id, settings.application_id)
     return QueryFound(
         id=query.id,
         sink=query.sink.name,

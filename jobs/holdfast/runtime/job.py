@@ -36,6 +36,7 @@ from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watch import Watch
 from holdfast.state.orders import OrderBook
+from holdfast.state.sink_owners import SinkOwners
 from holdfast.tasks.packing import packs
 from holdfast.transport.admin import Admin
 from holdfast.types.status import JobState
@@ -91,6 +92,9 @@ def run(
             services = Services(
                 context, sql, settings, admin, cluster, state_dir, board.observe, health,
                 Cutting(admin, settings, topology.queries), internal_topics=internal,
+                owners=SinkOwners(
+                    admin, settings.client(), replicas=settings.state.changelog_replicas
+                ),
             )  # fmt: skip
             runs = [QueryRun(services, q, topics[q.id]) for q in topology.queries]
             watch = Watch(admin, settings, metrics, health)

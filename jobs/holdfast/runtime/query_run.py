@@ -38,6 +38,7 @@ from holdfast.runtime.start import Level, SourceState, StartPoint, start_point, 
 from holdfast.runtime.streams import PlannedStream, SparkStream, Stream
 from holdfast.runtime.topics import QueryTopics
 from holdfast.runtime.turn import Turn
+from holdfast.state.sink_owners import SinkOwners, claims_sink
 from holdfast.state.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
@@ -68,6 +69,7 @@ class Services:
     cutting: Cutting
     turn: Turn = field(default_factory=Turn)
     internal_topics: frozenset[str] = frozenset()
+    owners: SinkOwners | None = None
 
 
 class QueryRun:
@@ -118,6 +120,7 @@ class QueryRun:
         self._known: dict[int, TaskReport] = {}  # the last of each state partition
         self._hold = threading.Event()
         self._in_hand = threading.Lock()  # held by the batch in hand
+        self._gave_up_sink = False
 
     @property
     def stateful(self) -> bool:
@@ -161,13 +164,15 @@ class QueryRun:
     # -- start -------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Opens all stores (or fences all stream producers) and brings partitions level.
+        """Claims the sink, opens all stores (or fences stream producers), levels partitions.
 
         Another driver that commits meanwhile moves the markers: they are read again.
 
         Raises:
+            SinkOwned: another query writes the sink.
             PlanAgain: they have not come to rest for `retry.timeout.ms`.
         """
+        self._claim_sink()
         deadline = time.monotonic() + self._settings.retry_timeout_ms / 1000
         while True:
             try:
@@ -201,6 +206,23 @@ class QueryRun:
             )  # fmt: skip
             self._show(start.offsets)  # or else the markers would seem to be behind the group
         return start
+
+    def _claim_sink(self) -> None:
+        owners, settings = self._services.owners, self._services.settings
+        if owners is not None and claims_sink(self.query):
+            owners.claim(self.query, self._topics.sink.topic_id, settings.application_id)
+            self._gave_up_sink = False
+
+    def give_up_sink(self) -> None:
+        """Lets another query write the sink; `prepare` claims it again.
+
+        Raises:
+            KafkaUnavailable, Refused: it is still claimed.
+        """
+        owners, settings = self._services.owners, self._services.settings
+        if owners is not None and not self._gave_up_sink:
+            owners.give_up(self.query, settings.application_id)
+            self._gave_up_sink = True
 
     def _prepare_stateful(self) -> StartPoint:
         plan, services = self._plan, self._services

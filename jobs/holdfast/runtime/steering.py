@@ -100,6 +100,8 @@ class Steering:
             done = [self._goes_on(run_) for run_ in runs if run_.held]
         else:
             done = [run_.hold() for run_ in runs]
+        if self._wanted(query_id) is QueryState.TERMINATED and all(done):
+            return all(_gave_up(run_) for run_ in runs)
         return all(done)
 
     def _goes_on(self, run_: QueryRun) -> bool:
@@ -153,6 +155,16 @@ class Steering:
         sink = self._statements[query_id][-1].sink.name
         batch_id = max((r.batch_id for r in runs), default=0) - 1
         return Told(state, sink, self._digests[query_id], token, batch_id)
+
+
+def _gave_up(run_: QueryRun) -> bool:
+    """A terminated query gives up its sink; False: the broker did not answer, try again."""
+    try:
+        run_.give_up_sink()
+    except HoldfastError as error:
+        _LOG.warning("%s still owns its sink: %s", run_.query.id, error.fact)
+        return False
+    return True
 
 
 def _of(runs: Sequence[QueryRun], of_statement: Sequence[Query]) -> list[QueryRun]:

@@ -77,14 +77,14 @@ def _told(before: Any, now: Any) -> str:
 
 
 def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
-    """Columns may follow or, unless records are told apart by place, go; the rest stays."""
+    """Columns may be added; those there are stay, and in their places where these tell them."""
     name = new["topic"]
     before, now = old.pop("columns"), new.pop("columns")
     if old != new:
         yield f"the source {name} {_told(old, new)}"
     types = dict(now)
     moved = before != now[: len(before)] if Format.DELIMITED in new["formats"] else False
-    if moved or any(types.get(column, kind) != kind for column, kind in before):
+    if moved or any(types.get(column) != kind for column, kind in before):
         yield f"the columns of the source {name} {_told(before, now)}"
 
 

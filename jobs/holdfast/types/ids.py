@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 __all__ = [
+    "SINK_OWNERS_TOPIC",
     "OffsetRange",
     "Place",
     "changelog_topic",
@@ -20,6 +21,10 @@ __all__ = [
     "state_transactional_id",
     "stream_transactional_id",
 ]
+
+
+# Where the whole cluster keeps which query writes which sink.
+SINK_OWNERS_TOPIC = "holdfast-sink-owners"
 
 
 def changelog_topic(application_id: str, query_id: str) -> str:

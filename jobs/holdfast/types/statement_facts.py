@@ -30,17 +30,23 @@ def statement_facts(query: Query) -> str:
 
 
 def _written(sink: Sink) -> dict[str, Any]:
-    return {"topic": sink.topic, "kind": sink.kind, **_formats(sink)}
+    return {
+        "topic": sink.topic,
+        "kind": sink.kind,
+        **_formats(sink),
+        "window": [sink.window, sink.window_size_ms],
+        "always_keyed": sink.always_keyed,
+    }
 
 
 def _read(source: Source) -> dict[str, Any]:
-    """`columns` last: more of them may follow, the rest stays."""
+    """More `columns` may follow, the rest stays."""
     return {
         "topic": source.topic,
         "kind": source.kind,
         **_formats(source),
         "window": [source.window, source.window_size_ms],
-        "headers": [[h.column.name, h.key] for h in source.headers],
+        "headers": [[h.column.name, str(h.column.type), h.key] for h in source.headers],
         "columns": _columns(source.columns),
     }
 

@@ -19,6 +19,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
+from holdfast.state.sink_owners import SinkOwners
 from holdfast.transport.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import Chunk, PartitionReader
@@ -106,6 +107,10 @@ class Job:
             self.command("--until-caught-up", *extra),
             capture_output=True, text=True, timeout=WAIT_S, check=False,
         )  # fmt: skip
+
+    def owned(self) -> set[str]:
+        claims = SinkOwners(Admin(self.client), self.client).claims()
+        return {c.sink for c in claims if c.application_id == self.application_id}
 
     def status(self) -> JobStatus | None:
         return JobStatus.read(status_path(self.home, self.application_id))
@@ -252,6 +257,9 @@ def test_orders_reach_a_running_job_and_outlive_its_driver(
     job.produce(2_000, seed=21)
     job.start()
     job.until(lambda s: _records(s) == 2_000, "the first records")
+    copied = job.finish("--set", "application.id=copied")
+    assert copied.returncode == 2
+    assert f"belongs to ctas_totals of the application {job.application_id} " in copied.stderr
     assert "ctas_totals" in _order(job, capsys, "pause", "CTAS_TOTALS_7")
     job.produce(2_000, seed=22)
     paused = job.until(lambda s: _others(s) >= 4_000, "the records of the query that goes on")
@@ -271,8 +279,10 @@ def test_orders_reach_a_running_job_and_outlive_its_driver(
     job.produce(10, seed=24)
     ended = job.until(lambda s: _records(s) == 6_010, "what comes after the other one's end")
     assert ended.queries["csas_large"].state is QueryState.TERMINATED
+    assert job.owned() == {job.totals_topic}
     assert "csas_large" in _order(job, capsys, "resume", "csas_large", "--restore")
     job.until(lambda _: job.lag() == 0, "the query that was restored")
+    assert job.owned() == {job.totals_topic, job.large_topic}
     job.check_exact()
 
 

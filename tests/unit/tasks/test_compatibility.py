@@ -165,7 +165,7 @@ def declared(columns: str, rest: str = "") -> Query:
     ("after", "told"),
     [
         (declared("k INT KEY, v INT, t BIGINT, more STRING"), ""),
-        (declared("k INT KEY, v INT"), ""),
+        (declared("k INT KEY, v INT"), "columns of the source a"),
         (declared("k INT KEY, v STRING, t BIGINT"), "columns of the source a"),
         (declared("k INT KEY, v INT, t BIGINT", ", TIMESTAMP='t'"), "timestamp"),
         (declared("k INT KEY, v INT, t BIGINT", ", KEY_FORMAT='JSON'"), "formats"),
