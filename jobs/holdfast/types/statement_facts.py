@@ -83,7 +83,9 @@ def _windows(query: Query) -> dict[str, Any]:
     step = query.step
     if not isinstance(step, AggregateStep) or step.window is None:
         return {}
-    facts = {"grace_ms": step.window.grace_ms, "final": step.emit is Emit.FINAL}
-    # What is kept longer than it may change is only there to be looked up, unless it is still
-    # to be told.
-    return facts | ({"retention_ms": step.window.retention_ms} if facts["final"] else {})
+    window = step.window
+    facts = {"grace_ms": window.grace_ms, "final": step.emit is Emit.FINAL}
+    if step.emit is not Emit.FINAL:
+        return facts  # what is kept longer than it may change is only there to be looked up
+    told = {"retention_ms": window.retention_ms}
+    return facts | told | ({"within_retention": True} if window.final_within_retention else {})

@@ -147,6 +147,17 @@ def test_rows_of_two_meanings_are_not_mixed(
     assert refusal(query(after), query(after)) == ""
 
 
+def test_which_windows_final_results_leave_out_stays() -> None:
+    final = FINAL.format("", "FINAL")
+    every = query(final)
+    retained = compile_text(
+        f"{SOURCES}SET 'emit.final.after.jump'='retained';\nCREATE TABLE o AS SELECT {final};"
+    ).queries[-1]
+    assert "within_retention" in refusal(every, retained)
+    assert "within_retention" in refusal(retained, every)
+    assert refusal(retained, retained) == ""
+
+
 def test_a_marker_of_a_version_before_tells_nothing_of_it() -> None:
     before, after = (query(f"k, SUM(v) {name} FROM a GROUP BY k") for name in ("n", "m"))
     old = marker(before, facts="")

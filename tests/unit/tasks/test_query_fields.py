@@ -75,6 +75,7 @@ FIELDS: dict[str, dict[str, May]] = {
     "Window": {
         "kind": REFUSED, "size_ms": REFUSED, "advance_ms": REFUSED, "grace_ms": REFUSED,
         "retention_ms": KEPT,  # but not of EMIT FINAL
+        "final_within_retention": FOLLOWS,  # of EMIT FINAL, which alone has it
     },
     "JoinWindow": {"before_ms": REFUSED, "after_ms": REFUSED, "grace_ms": REFUSED},
     "AggregateCall": {
@@ -216,7 +217,7 @@ def _refused(before: Query, after: Query) -> bool:
                 before.canonical(), OffsetRange.of("a", {0: 0}, {0: 9}), 0, 0,
                 facts=statement_facts(before),
             )  # fmt: skip
-            check_marker(marker, after, 1)
+            check_marker(marker, after, 1, application_id="app", state_partition=0)
         else:
             facts = statement_facts(before)
             check_progress(SourceProgress(before.source.topic, 0, 9, facts=facts), after)
