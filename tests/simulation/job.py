@@ -90,7 +90,7 @@ def _aggregate_frame(frame: Frame, query: Query, partitions: int) -> Rdd:
 
 def _project_frame(frame: Frame, query: Query) -> Rdd:
     starts = frame.source.starts()
-    ranges = [p for p, end in frame.source.end if starts[p] < end]
+    ranges = [p for p, end in frame.source.end if starts.get(p, 0) < end]
     return Rdd([projected(query, frame.records(p)) for p in ranges])
 
 
