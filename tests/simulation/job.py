@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from holdfast.config.settings import PlacementSettings, Settings, StateSettings
-from holdfast.errors import DataLoss, Retriable
+from holdfast.errors import DataLoss, PlanAgain, Retriable
 from holdfast.ingest import planner
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.source import KafkaBatch
@@ -250,7 +250,7 @@ class Job:
                 self.run.stream()
                 self._prepared = True
             more = self._batch()
-        except Retriable:
+        except (PlanAgain, Retriable):
             self._failures += 1
             if self._failures > _ATTEMPTS:
                 raise
@@ -265,7 +265,7 @@ class Job:
         stream = self.run.streaming
         assert self.run.hold(), "a batch is in hand"
         before = self.run.batch_id, dict(self.run.done)
-        with suppress(Retriable):
+        with suppress(PlanAgain, Retriable):
             if stream is not None:
                 cast("_ByHand", stream).take(lambda: self.run.held)
         assert before == (self.run.batch_id, self.run.done)

@@ -9,7 +9,7 @@ from functools import cache
 import duckdb
 import pytest
 
-from holdfast.chaos import recompute
+from holdfast.chaos import arithmetic, recompute
 from holdfast.chaos.observe import Observer
 from holdfast.chaos.oracle import Oracle, OracleOptions
 from holdfast.chaos.verdict import JobVerdict
@@ -31,6 +31,7 @@ class _OneEngine:
 
     def __init__(self) -> None:
         self._engine = duckdb.connect(config={"threads": 1})
+        arithmetic.register(self._engine)
 
     def connect(self, config: object) -> duckdb.DuckDBPyConnection:
         return self._engine.cursor()
@@ -55,6 +56,7 @@ def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recompute, "duckdb", _engine())
+        patch.setattr(recompute, "register", lambda engine: None)  # it knows them already
         return oracle.judge(topology)
 
 

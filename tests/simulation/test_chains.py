@@ -81,7 +81,6 @@ def test_a_chain_over_one_ordered_partition_counts_everything(statement: str) ->
     assert follow(statement, script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="partitions are read by offsets, one ahead of the other")
 @pytest.mark.parametrize("statement", ["straight", "chain"])
 def test_uneven_partitions_lose_nothing_in_small_batches(statement: str) -> None:
     def script(stage: Stage) -> None:
@@ -94,7 +93,6 @@ def test_uneven_partitions_lose_nothing_in_small_batches(statement: str) -> None
     assert follow(statement, script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="what one partition's commit brings moves time on for all")
 def test_a_query_that_reads_while_the_one_before_it_commits_loses_nothing() -> None:
     """One source partition's results are there, the other's are not: no time has passed yet."""
 
@@ -112,7 +110,6 @@ def test_a_query_that_reads_while_the_one_before_it_commits_loses_nothing() -> N
     assert follow("chain", script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="windows whose retention is over are gone untold")
 @pytest.mark.parametrize("apart", [False, True], ids=["in one batch", "in the next batch"])
 def test_a_jump_of_stream_time_tells_every_window_that_it_closes(apart: bool) -> None:
     def script(stage: Stage) -> None:
@@ -128,7 +125,6 @@ def test_a_jump_of_stream_time_tells_every_window_that_it_closes(apart: bool) ->
     assert follow("final", script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="partitions are read by offsets, one ahead of the other")
 def test_final_results_of_a_chain_are_those_of_the_straight_query() -> None:
     def script(stage: Stage) -> None:
         _limited(stage, 12)

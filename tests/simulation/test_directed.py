@@ -30,7 +30,6 @@ def test_drivers_that_take_turns_in_a_batch_do_no_harm() -> None:
     assert follow("totals", script, drivers=2).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="the last batch's places replace those of the marker")
 def test_a_batch_planned_before_a_topic_grew_loses_no_place_of_the_marker() -> None:
     """A driver plans a batch; the topic grows; another driver commits the new partition; the first
     one goes on and commits its own batch, which does not have it."""
@@ -51,7 +50,6 @@ def test_a_batch_planned_before_a_topic_grew_loses_no_place_of_the_marker() -> N
     assert follow("totals", script, drivers=2).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="a partition that is not one batch behind is refused")
 def test_a_job_recovers_from_two_drivers_that_committed_different_batches() -> None:
     """State partition 0 has one driver's batch, state partition 1 the other driver's longer one."""
 
@@ -88,7 +86,6 @@ def _rebuilt(stage: Stage) -> None:
     stage.excused = REPEATED
 
 
-@pytest.mark.xfail(strict=True, reason="a partition without a commit marker is passed over")
 @pytest.mark.parametrize("statement", ["totals", "filter"])
 def test_one_emptied_partition_of_the_markers_is_refused(statement: str) -> None:
     """With its store gone, too, nothing but the other partitions shows that it had ever any."""
@@ -101,7 +98,6 @@ def test_one_emptied_partition_of_the_markers_is_refused(statement: str) -> None
     assert follow(statement, script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="only the last batch is applied to the emptied partition")
 @pytest.mark.parametrize("lost", [False, True], ids=["with its store", "its store lost, too"])
 def test_one_emptied_changelog_partition_is_rebuilt_exactly(lost: bool) -> None:
     def script(stage: Stage) -> None:
@@ -139,7 +135,6 @@ def test_a_source_topic_made_again_with_fewer_records_is_data_loss() -> None:
     assert follow("totals", script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="an offset does not say of which topic it is")
 @pytest.mark.parametrize("statement", ["totals", "filter"])
 def test_a_source_topic_made_again_with_more_records_is_data_loss(statement: str) -> None:
     def script(stage: Stage) -> None:
@@ -149,7 +144,6 @@ def test_a_source_topic_made_again_with_more_records_is_data_loss(statement: str
     assert follow(statement, script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="the job goes on from its offset in the topic that was")
 @pytest.mark.parametrize("count", [4, 16])
 def test_a_source_topic_made_again_is_read_from_its_start_where_loss_is_accepted(
     count: int,
@@ -163,7 +157,6 @@ def test_a_source_topic_made_again_is_read_from_its_start_where_loss_is_accepted
     assert follow("totals", script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="the new partition's first batch is marked from offset 0")
 def test_a_new_source_partition_that_has_lost_its_head_can_be_levelled() -> None:
     """The driver dies between two state partitions of the first batch with the new partition."""
 
@@ -182,7 +175,6 @@ def test_a_new_source_partition_that_has_lost_its_head_can_be_levelled() -> None
 # -- stores and clocks ---------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(strict=True, reason="a store does not say whose it is")
 def test_stores_that_changed_places_are_restored() -> None:
     def script(stage: Stage) -> None:
         for count in (10, 3):
@@ -210,7 +202,6 @@ def test_an_old_copy_of_a_store_is_restored() -> None:
     assert follow("windows", script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="what the cleaner did meanwhile is not seen afterwards")
 def test_tombstones_that_were_cleaned_while_a_store_was_away_are_not_missed() -> None:
     """delete.retention.ms is lowered and raised again while it is away."""
 
@@ -222,7 +213,6 @@ def test_tombstones_that_were_cleaned_while_a_store_was_away_are_not_missed() ->
     assert follow("windows", script).failure == ""
 
 
-@pytest.mark.xfail(strict=True, reason="how long a store was away is told by two wall clocks")
 def test_a_clock_that_jumps_back_hides_no_tombstone() -> None:
     def script(stage: Stage) -> None:
         bring_back = _with_an_old_store(stage)

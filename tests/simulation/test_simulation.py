@@ -65,25 +65,8 @@ def test_every_history_ends_with_a_valid_verdict(request: pytest.FixtureRequest)
         assert kinds["Fenced"] >= _KINDS_MIN, tally
 
 
-_UNMENDED = {
-    "drivers": "partitions that are not one batch behind are refused",
-    "partitions": "partitions that are not one batch behind are refused",
-    "topics": "an offset does not say of which topic it is",
-    "changelogs": "a partition without a commit marker is passed over",
-    "stores": "a store does not say whose it is",
-    "clocks": "how long a store was away is told by two wall clocks",
-    "everything": "all of these",
-}
-
-
-def _marked(name: str) -> object:
-    reason = _UNMENDED.get(name)
-    marks = pytest.mark.xfail(strict=True, reason=reason) if reason else ()
-    return pytest.param(name, marks=marks)
-
-
 @pytest.mark.timeout(300 + _number("SEEDS", _SEEDS))
-@pytest.mark.parametrize("name", [_marked(name) for name in FAMILIES])
+@pytest.mark.parametrize("name", FAMILIES)
 def test_every_history_of_a_family_ends_as_it_has_to(
     request: pytest.FixtureRequest, name: str
 ) -> None:
@@ -95,10 +78,8 @@ def test_every_history_of_a_family_ends_as_it_has_to(
         tally.add(outcome)
         if outcome.failure:
             failed.append(seed)
-        if failed and name in _UNMENDED:
-            break
     show(request.config, tally.of_family(name))
-    told = [f"seed {s}: {shrunk(s, family=name)}" for s in failed[:1] if name not in _UNMENDED]
+    told = [f"seed {s}: {shrunk(s, family=name)}" for s in failed[:1]]
     assert not failed, f"{len(failed)} of {seeds} seeds fail: {failed}\n" + "\n".join(told)
     if seeds >= _SEEDS // 2 // len(FAMILIES):
         kinds = tally.kinds()

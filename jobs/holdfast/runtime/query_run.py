@@ -227,13 +227,16 @@ class QueryRun:
     def _prepare_stateful(self) -> StartPoint:
         plan, services = self._plan, self._services
         assert plan is not None
+        # The group before the markers: another driver may commit meanwhile, and no marker is ever
+        # behind what the group showed before it was read.
+        group = self._group_offsets()
         reports = open_stores(plan, services.cluster, services.context)
         sources = source_state(services.admin, self._settings, self.source_topics)
         start = start_point(
             self.query.id,
             [r.marker for r in sorted(reports, key=lambda r: r.partition)],
             sources,
-            self._group_offsets(),
+            group,
             rebuild=self._settings.state.on_changelog_loss == "rebuild",
         )
         self._know(sources, start)
@@ -266,7 +269,9 @@ class QueryRun:
         plan, settings, topic = self._stream_plan, self._settings, self.query.source.topic
         assert plan is not None
         done: dict[Place, SourceProgress] = {}
-        for partition in range(self._topics.source.partitions):
+        group = self._group_offsets()  # before the markers, see above
+        # The topic may have been given partitions since the job began.
+        for partition in self._services.admin.bounds(topic):
             producer = TransactionalProducer(
                 settings.client(),
                 stream_transactional_id(settings.application_id, self.query.id, topic, partition),
@@ -283,7 +288,7 @@ class QueryRun:
                 done[topic, partition] = marker
         rebuild = settings.state.on_changelog_loss == "rebuild"
         sources = source_state(self._services.admin, settings, self.source_topics)
-        start = stream_start(self.query.id, done, sources, self._group_offsets(), rebuild=rebuild)
+        start = stream_start(self.query.id, done, sources, group, rebuild=rebuild)
         return self._know(sources, start)
 
     def _group_offsets(self) -> dict[Place, int]:

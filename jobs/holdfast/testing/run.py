@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -28,7 +28,7 @@ from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
 from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 
-__all__ = ["Outcome", "Result", "Runner"]
+__all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
 _LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"})
 _PLACE = re.compile(r"\b[Ll]ine:? \d+(?:, [Cc]ol(?:umn)?:? |:)\d+:\s*")
@@ -192,7 +192,7 @@ def _words(message: str) -> str:
 
 
 def _verdict(case: Case, engine: _Engine) -> _Verdict:
-    text = _settings(case.properties) + case.statements
+    text = with_properties(case)
     topology = compile_text(text, place=Place.TEST)
     topics, left_out = _run_phases(text, topology, case, engine)
     by_topic: dict[str, list[Spec]] = {}
@@ -231,9 +231,10 @@ def _run_phases(
     return topics, left_out
 
 
-def _settings(properties: Mapping[str, str]) -> str:
-    """Properties as statements, on the line of the first one of the case."""
-    return "".join(f"SET '{k}'='{_quoted(v)}'; " for k, v in properties.items() if k != _EXACT)
+def with_properties(case: Case) -> str:
+    """The case's statements behind its properties, which are on the line of the first one."""
+    told = (f"SET '{k}'='{_quoted(v)}'; " for k, v in case.properties.items() if k != _EXACT)
+    return "".join(told) + case.statements
 
 
 def _quoted(text: str) -> str:

@@ -24,6 +24,7 @@ from holdfast.sql import compile_text
 from holdfast.testing.bytes_of import TopicCodec
 from holdfast.testing.cases import Case, Spec
 from holdfast.testing.files import cases_at
+from holdfast.testing.run import with_properties
 from holdfast.types.topology import WindowKind
 from tests.unit.chaos.rebuilding import facts_of
 
@@ -61,7 +62,7 @@ def _units(case: Case) -> Iterator[Unit]:
     """The statements that read what the case pipes in."""
     if case.refusal is not None:
         return
-    found = list(units(compile_text(case.statements)))
+    found = list(units(compile_text(with_properties(case))))
     made = {unit.sink.topic for unit in found}
     for unit in found:
         sources = {s.topic for q in unit.queries for s in q.sources}

@@ -65,11 +65,14 @@ def _plain_sql(function: str, argument: str) -> str:
 
 
 def _double_sql(function: str, argument: str) -> str:
-    """Spark puts a NaN above all, but takes -0.0 and 0.0 for one: their texts differ."""
+    """Spark puts a NaN above all, but takes -0.0 and 0.0 for one: their texts differ.
+
+    Its optimizer, too: of a CASE with two such literals it keeps one, so the sign is multiplied.
+    """
     extreme = f"{function}({argument})"
     above = f"CAST({argument} AS STRING) = '0.0'"
     positive = f"{function}(CASE WHEN ({argument}) = 0D THEN {above} END)"
-    zero = f"CASE WHEN {positive} THEN 0D ELSE CAST('-0.0' AS DOUBLE) END"
+    zero = f"abs({extreme}) * CASE WHEN {positive} THEN 1D ELSE -1D END"
     return f"CASE WHEN {extreme} = 0D THEN {zero} ELSE {extreme} END"
 
 
