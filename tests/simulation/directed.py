@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 import pytest
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.runtime.cutting import Cutting
 from holdfast.types.ids import Place
 from holdfast.types.steps import Step
 from holdfast.types.topology import Query
@@ -45,6 +47,8 @@ class Stage(World):
         self.upto: dict[Place, int] = {}
         self.excused: frozenset[str] = frozenset()
         self._settings = replace(self._settings, retry_timeout_ms=20_000)
+        self._home = TemporaryDirectory()
+        self._cutting: Cutting | None = None
         for side in self._sides.all:
             side.spark.in_order = list.sort
 
@@ -112,9 +116,15 @@ class Stage(World):
             self._spark.kill_all()
 
     def each_a_driver(self) -> list[Side]:
-        """A driver per query of the job, in the order of the queries; it ends all others."""
+        """The queries of one job, in their order: each can be stopped by itself.
+
+        They share the job's book of cuts.  All drivers there were are ended.
+        """
+        self._sides.stop()
+        home = Path(self._home.name)
+        self._cutting = Cutting(self._admin, replace(self._settings, home=home), self.queries)
         self._sides.all = [
-            Side(self._new_spark(100 * n), partial(self._job, query))
+            Side(self._new_spark(100 * (n + 1)), partial(self._job, query))
             for n, query in enumerate(self.queries)
         ]
         for side in self._sides.all:
@@ -144,6 +154,10 @@ class Stage(World):
         """A driver begins its next batch, or goes on with the one it is in, and ends it."""
         self._sides.resume(side)
         self._sides.to_end(side)
+        if self._cutting is not None:  # as the main loop of a job does, without waiting
+            self._cutting._next = 0.0
+            runs = [each.job.run for each in self._sides.all if each.job is not None]
+            self._cutting.look(runs if len(runs) == len(self.queries) else [])
 
     def told(self) -> dict[tuple[str, int], int]:
         """What the sink's windows say last: by key and start after `TIME_MS`."""
@@ -161,7 +175,8 @@ class Stage(World):
         return super()._excused() | self.excused
 
     def _job(self, query: Query) -> Job:
-        return Job(self._settings, query, self._kafka, self._admin, self._clock)
+        cutting = self._cutting
+        return Job(self._settings, query, self._kafka, self._admin, self._clock, cutting)
 
     def _live(self) -> None:
         self._injector.armed = True

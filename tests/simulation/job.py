@@ -208,7 +208,7 @@ class Job:
 
     def __init__(
         self, settings: Settings, query: Query, kafka: FakeKafka, admin: FakeAdmin,
-        clock: VirtualTime,
+        clock: VirtualTime, cutting: Cutting | None = None,
     ) -> None:  # fmt: skip
         self._clock = clock
         frames = cast("Any", Frame(kafka, OffsetRange.of(query.source.topic, {}, {})))
@@ -222,7 +222,7 @@ class Job:
             state_dir="state",
             on_reports=lambda *_: None,
             health=Health((query.id,), 300.0, clock.monotonic),
-            cutting=Cutting(any_admin, settings, [query]),
+            cutting=cutting or Cutting(any_admin, settings, [query]),
         )
         self.run = _Run(services, query, ensure_topics(any_admin, settings, query))
         self.run.kafka = kafka

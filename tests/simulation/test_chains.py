@@ -104,6 +104,7 @@ def test_a_query_that_reads_while_the_one_before_it_commits_loses_nothing() -> N
         stage.batch(second)
         stage.batch(first)
         for _ in range(10):
+            stage.batch(first)  # it has nothing more to read, and shows how far it is
             stage.batch(second)
         _counted(stage, backlog)
 

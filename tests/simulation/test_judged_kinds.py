@@ -207,7 +207,7 @@ PLANS: dict[str, tuple[Any, str, str]] = {
     "no wait for a partner": (_no_grace, "full", "phantom_records"),
     "records without partner are dropped": (_inner, "left", "lost_records"),
     "sessions of another gap": (_wrong_gap, "sessions", "phantom_keys"),
-    "results before the grace is over": (_early, "final", "phantom_keys"),
+    "results before the grace is over": (_early, "final", "late_agrees"),
     "the row of now for the row of then": (_now_instead_of_then, "as-of", "phantom_records"),
     "duplicates let through": (_shorter_memory, "once", "phantom_records"),
 }
