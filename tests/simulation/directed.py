@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -121,8 +121,8 @@ class Stage(World):
         They share the job's book of cuts.  All drivers there were are ended.
         """
         self._sides.stop()
-        home = Path(self._home.name)
-        self._cutting = Cutting(self._admin, replace(self._settings, home=home), self.queries)
+        settings = replace(self._settings, home=self._home.name)
+        self._cutting = Cutting(cast("Any", self._admin), settings, self.queries)
         self._sides.all = [
             Side(self._new_spark(100 * (n + 1)), partial(self._job, query))
             for n, query in enumerate(self.queries)
