@@ -57,7 +57,7 @@ def _progress(observer: Observer, application_id: str, query: Query) -> dict[byt
 
 def _sum(markers: Mapping[bytes, bytes], prefix: bytes) -> int:
     found = (json.loads(value) for key, value in markers.items() if key.startswith(prefix))
-    return sum(int(marker["records"]) for marker in found)
+    return sum(int(marker.get("records", 0)) for marker in found)
 
 
 def _state_markers(observer: Observer, topic: str) -> Iterator[dict[str, Any]]:

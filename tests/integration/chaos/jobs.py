@@ -112,10 +112,12 @@ class Job:
         self.producer.flush()
 
     def emit(self, title: str, count: int, changelog: bool = True) -> None:
-        """One update of the table, in sink and changelog."""
+        """One update of the table, in sink and changelog, at its newest record's event time."""
         key = title.encode() + (struct.pack(">q", 0) if self.windowed else b"")
         value = json.dumps({"N": count}).encode()
-        self.producer.send(self.query.sink.topic, key, value)
+        times = [at for at, each in enumerate(TITLES) if each == title] or [0]
+        newest = times[min(count, len(times)) - 1]
+        self.producer.send(self.query.sink.topic, key, value, timestamp_ms=max(newest, 1))
         if changelog:
             self.producer.send(self.changelog, b"\x01" + key, b"row", partition=0)
         self.producer.flush()

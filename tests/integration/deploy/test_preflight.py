@@ -90,7 +90,7 @@ class Case:
         marker = CommitMarker(
             FORMAT_VERSION, self.application_id, query.id, state_partition, PARTITIONS,
             PARTITIONER, query.fingerprint(), query.canonical(),
-            OffsetRange.of(self.source, {0: 0}, {0: end}), 0, 3, records=end,
+            OffsetRange.of(self.source, {0: 0}, {0: end}), 0, 0, records=end,
             facts=statement_facts(query),
         )  # fmt: skip
         name = f"{self.application_id}-{state_partition}"

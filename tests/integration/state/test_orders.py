@@ -52,6 +52,9 @@ class Run:
     def release(self) -> None:
         self.held = False
 
+    def give_up_sink(self) -> None:
+        """Nobody has claimed it."""
+
     def prepare(self) -> None:
         if self.broker_away:
             raise KafkaUnavailable("no answer")
