@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -29,12 +26,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 
 from holdfast.errors import HangingTransaction, HoldfastError, KafkaUnavailable, TopicMissing
 from holdfast.transport.errors import (
-    client_config,
     kafka_error,
     known_offset,
     silent,
     translate,
 )
+from holdfast.transport.group_offsets import GroupOffsets
 from holdfast.transport.patient import PatientClient
 from holdfast.types.ids import Place
 
@@ -79,8 +76,7 @@ class Admin:
         self._properties = dict(client)
         self._timeout_s = timeout_s
         self._patient = PatientClient(client, timeout_s)
-        self._consumers: dict[str, Consumer] = {}  # by group, only to ask for its offsets
-        self._lock = threading.Lock()
+        self._groups = GroupOffsets(client)
         self._looked: dict[str, TopicInfo] = {}  # what the last look at a topic has found
 
     @property
@@ -261,26 +257,11 @@ class Admin:
             return {}
         places = [TopicPartition(topic, p) for p in range(info.partitions)]
 
-        # Not the admin client: its request crashes the process when the coordinator has moved or
-        # is not there yet (librdkafka #5040).  A consumer that never subscribes is no member.
         def ask() -> list[TopicPartition]:
-            consumer, limit_s = self._consumer(group), self._patient.attempt_s
-            try:
-                return _without_errors(consumer.committed(places, timeout=limit_s))
-            except KafkaException:
-                with self._lock:  # the next attempt has a new one, for the same reason
-                    self._consumers.pop(group, None)
-                raise
+            return self._groups.committed(group, places, self._patient.attempt_s)
 
         found = self._patient.ask(ask, f"reading offsets of group {group}")
         return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
-
-    def _consumer(self, group: str) -> Consumer:
-        with self._lock:
-            if group not in self._consumers:
-                fixed = {"group.id": group, "enable.auto.commit": False}
-                self._consumers[group] = Consumer(client_config(self._properties, {}, fixed))
-            return self._consumers[group]
 
     def commit_group(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Set committed offsets of a group without members.
@@ -295,10 +276,8 @@ class Admin:
         if not places:
             return
 
-        def tell() -> list[TopicPartition]:
-            request = [ConsumerGroupTopicPartitions(group, places)]
-            futures = self._client.alter_consumer_group_offsets(request, request_timeout=_SHOW_S)
-            return _without_errors(futures[group].result().topic_partitions or [])
+        def tell() -> None:
+            self._groups.commit(group, places, _SHOW_S)
 
         self._patient.ask(tell, f"committing offsets of group {group}", _SHOW_S)
 
@@ -429,14 +408,6 @@ class Admin:
 
 def _each(topic: str, partitions: int, spec: OffsetSpec) -> dict[TopicPartition, OffsetSpec]:
     return {TopicPartition(topic, p): spec for p in range(partitions)}
-
-
-def _without_errors(places: list[TopicPartition]) -> list[TopicPartition]:
-    """The places of an answer; the first error among them is raised."""
-    for place in places:
-        if place.error is not None:
-            raise KafkaException(place.error)
-    return places
 
 
 def _hanging(topic: str, partition: int, stable: int, end: int) -> HangingTransaction:

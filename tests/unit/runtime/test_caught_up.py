@@ -22,6 +22,7 @@ CREATE TABLE totals AS SELECT k, COUNT(*) AS n FROM large GROUP BY k EMIT CHANGE
 class _Run:
     query: Query
     held: bool = False
+    held_back: bool = False
     done: dict[Place, int] = field(default_factory=dict)
 
     @property
@@ -65,6 +66,17 @@ def test_a_query_on_hold_is_not_waited_for() -> None:
     broker, large, totals = _world()
     large.held = True
     assert CaughtUp(broker).reached([large, totals])
+
+
+def test_results_that_are_held_back_are_waited_for_unless_nobody_lets_them_go() -> None:
+    broker, large, totals = _world()
+    large.done, totals.done, totals.held_back = {("sales", 0): 5}, {("LARGE", 0): 0}, True
+    goal = CaughtUp(broker)
+    assert not goal.reached([large, totals])
+    large.held = True
+    assert goal.reached([large, totals])
+    large.held = totals.held_back = False
+    assert goal.reached([large, totals])
 
 
 def test_a_broker_that_does_not_answer_ends_nothing() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.errors import HoldfastError, KafkaUnavailable
-from holdfast.transport import patient, reader
+from holdfast.transport import group_offsets, patient, reader
 from holdfast.transport.admin import Admin
 from holdfast.transport.errors import SETTLING
 from holdfast.transport.patient import PatientClient
@@ -104,17 +104,22 @@ def test_an_error_that_stays_is_told_when_its_time_is_over(monkeypatch: pytest.M
 def test_consumers_that_are_asked_for_groups_are_not_kept_after_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    admin = Admin(CLIENT)
-    made = admin._consumer("g")
+    class Stale:
+        made = 0
+
+        def __init__(self, *_: object) -> None:
+            Stale.made += 1
+
+        def committed(self, *_: object) -> None:
+            raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+
+    monkeypatch.setattr(group_offsets, "Consumer", Stale)
     monkeypatch.setattr(Admin, "describe", lambda *_: SimpleNamespace(partitions=1))
-
-    def stale(*_: object, **__: object) -> None:
-        raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
-
-    monkeypatch.setattr(admin, "_consumer", lambda _: SimpleNamespace(committed=stale))
-    with pytest.raises(HoldfastError):
-        admin.committed("g", "t")
-    assert made not in admin._consumers.values()
+    admin = Admin(CLIENT)
+    for asked in (1, 2):
+        with pytest.raises(HoldfastError):
+            admin.committed("g", "t")
+        assert Stale.made == asked
 
 
 def test_admin_clients_are_made_in_one_place() -> None:

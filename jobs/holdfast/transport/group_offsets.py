@@ -1,0 +1,116 @@
+"""Committed offsets of consumer groups without members: read and set, for lag tools.
+
+Not by the admin client: its requests to a group's coordinator end the whole process when the
+coordinator moves, or falls silent and answers late (librdkafka #4605, #5397).  A consumer that
+never subscribes is no member, and asks the coordinator in another way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from holdfast.transport.errors import client_config
+
+__all__ = ["GroupOffsets"]
+
+_POLL_S = 0.02
+_KEPT_MS = 4_000
+
+_Answer = tuple[KafkaError | None, Sequence[TopicPartition]]
+
+
+@dataclass
+class _Client:
+    """A consumer, and what its coordinator has answered to a commit."""
+
+    consumer: Consumer
+    answers: list[_Answer] = field(default_factory=list)
+
+
+class GroupOffsets:
+    """Owns a consumer for each group that was asked for.
+
+    Threads may share it, but only one at a time may commit offsets of the same group.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        self._clients: dict[str, _Client] = {}
+        self._lock = threading.Lock()
+
+    def committed(
+        self, group: str, places: list[TopicPartition], timeout_s: float
+    ) -> list[TopicPartition]:
+        """The places with their committed offsets; negative where there is none.
+
+        Raises:
+            KafkaException: the coordinator did not say.
+        """
+        try:
+            return _without_errors(self._client(group).consumer.committed(places, timeout_s))
+        except KafkaException:
+            self._forget(group)
+            raise
+
+    def commit(self, group: str, places: list[TopicPartition], timeout_s: float) -> None:
+        """Sets committed offsets.
+
+        Raises:
+            KafkaException: they may not be set.
+        """
+        client = self._client(group)
+        try:
+            client.consumer.commit(offsets=places, asynchronous=True)
+            _without_errors(_awaited(client, timeout_s))
+        except KafkaException:
+            self._forget(group)
+            raise
+
+    def _client(self, group: str) -> _Client:
+        with self._lock:
+            if group not in self._clients:
+                self._clients[group] = self._connected(group)
+            return self._clients[group]
+
+    def _connected(self, group: str) -> _Client:
+        answers: list[_Answer] = []
+        fixed = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            # So long the client keeps a commit for a coordinator that is away.  It cannot be
+            # closed before, and turns one core round meanwhile (librdkafka 2.16).
+            "session.timeout.ms": _KEPT_MS,
+            "on_commit": lambda error, places: answers.append((error, places)),
+        }
+        return _Client(Consumer(client_config(self._properties, {}, fixed)), answers)
+
+    def _forget(self, group: str) -> None:
+        """The next question has a new client: this one may remember a coordinator that is gone."""
+        with self._lock:
+            self._clients.pop(group, None)
+
+
+def _awaited(client: _Client, timeout_s: float) -> Sequence[TopicPartition]:
+    """What the coordinator answers to the one commit that was sent."""
+    deadline = time.monotonic() + timeout_s
+    while not client.answers:
+        if time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the coordinator is silent"))
+        client.consumer.poll(_POLL_S)
+    error, places = client.answers.pop()
+    if error is not None:
+        raise KafkaException(error)
+    return places
+
+
+def _without_errors(places: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """The places of an answer; the first error among them is raised."""
+    for place in places:
+        if place.error is not None:
+            raise KafkaException(place.error)
+    return list(places)
