@@ -126,6 +126,27 @@ def test_a_jump_of_stream_time_tells_every_window_that_it_closes(apart: bool) ->
     assert follow("final", script).failure == ""
 
 
+def test_results_held_back_at_a_start_are_told_without_another_record() -> None:
+    """A new driver's reader reads before its writer is known to be level; then nothing comes."""
+
+    def script(stage: Stage) -> None:
+        backlog = _backlog(uneven=False)
+        _written(stage, backlog)
+        for key in _KEYS:
+            for partition in (0, 1):
+                stage.write_at(partition, key, _DAY_MS)
+        stage.batch(stage.each_a_driver()[0])
+        first, second = stage.each_a_driver()
+        stage.batch(second)
+        assert stage.told() == {}, "nobody knows yet what the writer still has to write"
+        for _ in range(3):
+            stage.batch(first)
+            stage.batch(second)
+        _counted(stage, backlog)
+
+    assert follow("final-chain", script).failure == ""
+
+
 def test_final_results_of_a_chain_are_those_of_the_straight_query() -> None:
     def script(stage: Stage) -> None:
         _limited(stage, 12)

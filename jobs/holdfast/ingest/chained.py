@@ -71,7 +71,8 @@ class Chained:
             ends = self._ends(chosen)
             taken = self._taken(ends)
             if not taken and not back:
-                return Planned({**self.begin, **self._ends_of_nothing(ends)})
+                watermark = self._watermark(chosen)
+                return Planned({**self.begin, **self._ends_of_nothing(ends)}, watermark, watermark)
             if taken and (limit is None or taken <= limit):
                 watermark = self._watermark(chosen)
                 return Planned({**self.begin, **ends}, watermark, watermark)

@@ -54,6 +54,8 @@ class Planner:
     ) -> Planned:
         """The batch that starts at `begin`; it ends there, too, when there is nothing new.
 
+        Then it may still have a watermark: the writers of the sources have caught up with it.
+
         A topic partition that `begin` lacks is new.  It joins at its log's start, with nothing
         taken: so every batch has a start for all that it reads, and the next one reads on.
 

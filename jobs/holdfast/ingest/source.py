@@ -34,6 +34,7 @@ from holdfast.types.ingest import (
     IngestOptions,
     places_from_spark,
     places_to_spark,
+    plan_from_spark,
     plan_to_spark,
 )
 
@@ -107,13 +108,16 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, dict[str, int]]:
         """Where the next batch ends; `start` itself when there is nothing new.
 
+        A watermark that has gone on is a batch of its own, without records: results that were
+        held back are told (`QueryRun` passes over one that tells nothing).
+
         Raises:
             DataLoss: records from `start` on are gone, and that is to fail.
         """
-        begin = places_from_spark(start)
-        planned = self._planner.plan(begin, self._target)
-        # Times that changed are no batch.
-        return places_to_spark(begin) if planned.end == begin else plan_to_spark(planned)
+        last = plan_from_spark(start)
+        planned = self._planner.plan(last.end, self._target)
+        new = planned.end != last.end or planned.watermark > last.watermark
+        return plan_to_spark(planned) if new else {topic: dict(of) for topic, of in start.items()}
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         return places_to_spark(self._planner.newest())

@@ -27,6 +27,10 @@ class Reader(Protocol):
     def held(self) -> bool:
         """Whether it takes no batches."""
 
+    @property
+    def held_back(self) -> bool:
+        """Whether its stream time waits for the queries that write its sources."""
+
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""
 
@@ -59,11 +63,12 @@ class CaughtUp:
         """
         going = [run_ for run_ in runs if not run_.held]
         made = {run_.query.sink.topic for run_ in runs}
+        stopped = {run_.query.sink.topic for run_ in runs if run_.held}
         try:
             for run_ in going:
                 if run_.query.id not in self._targets:
                     self._targets[run_.query.id] = self._ends.ends(run_.source_topics)
-            return all(self._level(run_, made) for run_ in going)
+            return all(self._level(run_, made) and _told(run_, stopped) for run_ in going)
         except Retriable:
             return False
 
@@ -71,3 +76,8 @@ class CaughtUp:
         return run_.caught_up(self._targets[run_.query.id]) and run_.caught_up(
             self._ends.written(made.intersection(run_.source_topics))
         )
+
+
+def _told(run_: Reader, stopped: set[str]) -> bool:
+    """Whether no result waits for stream time, but behind a query that takes no batches."""
+    return not run_.held_back or not stopped.isdisjoint(run_.source_topics)

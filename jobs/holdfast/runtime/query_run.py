@@ -329,7 +329,7 @@ class QueryRun:
                 self.done = {**planned.end, **self.done}
                 planned = planner.plan(self.done)
             begin = self.done
-            if begin == planned.end:
+            if begin == planned.end and not self._moves_time(planned):
                 return None
             return OffsetRange.over(topics, begin, planned.end, self._ids), planned
 
@@ -354,6 +354,8 @@ class QueryRun:
                 self._checkpoint, spark_batch_id, self.source_topics, initial, self._ids
             )
             planned = plan_of_batch(self._checkpoint, spark_batch_id)
+            if source.start_places() == planned.end and not self._moves_time(planned):
+                return
             batch = self._batch(first + spark_batch_id, source, planned.watermark_ms)
             # Spark ends a stream only after its batch: what is on hold has not been started again.
             self._guarded(batch_frame, batch, self._hold.is_set, planned.reached_ms)
@@ -365,6 +367,11 @@ class QueryRun:
             .trigger(processingTime=f"{settings.ingest.trigger_interval_ms} milliseconds")
             .start()
         )
+
+    def _moves_time(self, planned: Planned) -> bool:
+        """Whether a batch tells results that were held back, though it reads nothing."""
+        markers = [report.marker for report in self._known.values() if report.marker is not None]
+        return any(marker.held_back_below(planned.watermark_ms) for marker in markers)
 
     def _batch(self, batch_id: int, source: OffsetRange, watermark_ms: int | None) -> Batch:
         """A batch for all state partitions: they all have a commit marker, or none has."""
@@ -499,6 +506,12 @@ class QueryRun:
     def level_with(self, ends: Mapping[Place, int]) -> bool:
         """Whether it has been prepared, and has committed all up to `ends`."""
         return bool(self.done) and self.caught_up(ends)
+
+    @property
+    def held_back(self) -> bool:
+        """Whether its stream time waits for the queries that write its sources."""
+        return any(r.marker is not None and r.marker.newest_ms is not None
+                   for r in self._known.values())  # fmt: skip
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
         """Has every topic partition been committed up to `ends`?"""

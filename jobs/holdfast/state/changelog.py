@@ -136,6 +136,15 @@ class CommitMarker:
         """Where each place was begun, as far as it was written down."""
         return {(topic, p): at for topic, p, at in self.origin}
 
+    def held_back_below(self, watermark_ms: int | None) -> bool:
+        """Whether a batch without records moves stream time on, given that watermark.
+
+        Stream time was held back from the newest event time, and the watermark now lets it go on.
+        """
+        if watermark_ms is None or self.newest_ms is None:
+            return False
+        return min(self.newest_ms, watermark_ms) > self.stream_time_ms
+
     def without(self, gone: Collection[str]) -> CommitMarker:
         """This marker without the offsets of topics that had one of these ids."""
         topics = {part.topic for part in self.source.parts if part.topic_id in gone}

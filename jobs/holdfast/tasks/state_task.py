@@ -120,6 +120,15 @@ def _check_ids(committed: Mapping[str, str], planned: Mapping[str, str], where: 
             )
 
 
+def _moves_time(marker: CommitMarker | None, batch: Batch) -> bool:
+    """Whether a batch that reads nothing moves stream time on from where the marker held it."""
+    ends = batch.source.end_places()
+    stands = batch.source.start_places() == ends
+    if marker is None or not stands or marker.source.end_places() != ends:
+        return False
+    return marker.held_back_below(batch.watermark_ms)
+
+
 def expiring(store: TableStore, changes: Changes, before_ms: int) -> list[bytes]:
     """Keys of a time before that, without those that the batch itself takes out of the store.
 
@@ -277,7 +286,8 @@ class StateTask:
         producer, store = self._opened()
         query_id = self._plan.query.id
         self._check_begun(batch)
-        if covered(self._last(batch), batch.source, self._name):
+        last = self._last(batch)
+        if covered(last, batch.source, self._name) and not _moves_time(last, batch):
             return self._report(skipped=True)
         reached(Step.CHECKED, query_id, self._partition)
         timer = _Timer(time.perf_counter())

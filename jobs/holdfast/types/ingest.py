@@ -53,6 +53,11 @@ class Planned:
     reached_ms: int | None = None
     watermark_ms: int | None = None
 
+    @property
+    def watermark(self) -> int:
+        """`watermark_ms`; without one, before every record."""
+        return NO_TIME if self.watermark_ms is None else self.watermark_ms
+
     def joined_by(self, new: Mapping[Place, int]) -> Planned:
         """The batch with new topic partitions, by their starts: it reads none of their records."""
         watermark_ms = None if self.watermark_ms is None else NO_TIME

@@ -77,10 +77,13 @@ class _Reader(Planner):
     def _first_at(self, time_ms: int) -> dict[Place, int]:
         return self._topic.first_at(time_ms)
 
-    def next(self, done: Mapping[Place, int]) -> Planned | None:
+    def ahead(self, done: Mapping[Place, int]) -> Planned:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planner, "bounds_of", lambda _: self._topic.bounds())
-            planned = self.plan(done)
+            return self.plan(done)
+
+    def next(self, done: Mapping[Place, int]) -> Planned | None:
+        planned = self.ahead(done)
         return None if planned.end == done else planned
 
 
@@ -177,16 +180,19 @@ class Chain:
 
     def read(self) -> bool:
         """A batch of the table."""
-        planned = self.reader.next(self.done)
-        if planned is None:
-            return False
+        planned = self.reader.ahead(self.done)
         records = [
             r for p, log in self.last.logs.items() for r in log[self.done[p] : planned.end[p]]
         ]
         assert planned.watermark_ms is not None
+        if planned.end == self.done and not self._moves_time(planned.watermark_ms):
+            return False
         self.table.feed(records, planned.watermark_ms)
         self.done = dict(planned.end)
         return True
+
+    def _moves_time(self, watermark_ms: int) -> bool:
+        return min(self.table.newest, watermark_ms) > self.table.stream_time
 
     def finish(self) -> None:
         going = True

@@ -45,8 +45,16 @@ def test_what_lies_behind_the_last_cut_is_awaited() -> None:
     begin = {A: 25, B: 25}
     planned = chained(begin).at_a_cut(None)
     assert planned is not None
-    assert planned.end == begin
+    assert planned == Planned(begin, FOREVER, FOREVER)
     assert not chained(begin).leaves(begin)
+
+
+def test_beyond_the_last_cut_stream_time_stays() -> None:
+    begin = {A: 26, B: 25}
+    beyond = chained(begin)
+    assert beyond.at_a_cut(None) is None
+    assert beyond.open_bounds == {A: (0, 26), B: (0, 25)}
+    assert beyond.within_a_cut(Planned(begin, FOREVER)) == Planned(begin, NO_TIME, NO_TIME)
 
 
 def test_before_the_first_cut_everything_is_read_and_stream_time_stays() -> None:
