@@ -73,7 +73,7 @@ chaos-local: setup
 MUTANT_ARGS ?=
 
 .PHONY: chaos-mutants
-chaos-mutants: setup ## judge runs of ten broken engines: each must be found (half an hour)
+chaos-mutants: setup-dev ## judge runs of broken engines: each must be found (half an hour)
 	@PYTHONPATH='jobs:$(CURDIR)' $(BIN)/python -m tests.chaos.mutant_runs $(MUTANT_ARGS)
 
 # The job runs an image with the hook; the pods that break it run the ordinary one.
