@@ -49,7 +49,7 @@ __all__ = [
     "run_stateful",
     "side_by_side",
     "spare_the_collector",
-    "until_done",
+    "stores_done",
 ]
 
 _LOG = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ def run_stateful(
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
     """
     shuffled = payload(_state_frame(frame, plan.query, plan.state_partitions))
-    return until_done(plan, cluster, partial(_attempt, shuffled, plan, batch), batch)
+    return stores_done(plan, cluster, partial(_attempt, shuffled, plan, batch), batch)
 
 
 def rehearse(frame: DataFrame, plan: QueryPlan) -> None:
@@ -147,35 +147,49 @@ def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> lis
         work = partial(_open_elements, plan=plan, groups=[v for _, v in groups])
         return on_state_workers(rdd, work, range(len(groups)))
 
-    return until_done(plan, cluster, attempt)
+    return stores_done(plan, cluster, attempt)
 
 
-def until_done(
+def stores_done(
     plan: QueryPlan,
     cluster: Cluster,
     attempt: Callable[[Sequence[int], Homes], list[Answer]],
     batch: Batch | None = None,
 ) -> list[TaskReport]:
-    """Attempts the state partitions that are not done yet, until all (of the batch) are.
+    """`_until_done` of state partitions (those of the batch), each where its store is.
 
     Trying again is safe: a state task takes a batch only where its commit marker stands exactly at
     the start of the batch, in every place.
+    """
+    wanted: Sequence[int] = range(plan.state_partitions)
+    if batch is not None and batch.state_partitions is not None:
+        wanted = sorted(batch.state_partitions)
+
+    def placed(pending: Sequence[int]) -> list[Answer]:
+        answers = attempt(pending, cluster.placement(plan.query.id))
+        cluster.observe(plan.query.id, [a for a in answers if isinstance(a, TaskReport)])
+        return answers
+
+    return _until_done(plan, cluster, wanted, placed)
+
+
+def _until_done(
+    plan: QueryPlan | StreamPlan,
+    cluster: Cluster,
+    wanted: Sequence[int],
+    attempt: Callable[[Sequence[int]], list[Answer]],
+) -> list[TaskReport]:
+    """Attempts the partitions that are not done yet, until all are; waits for lost executors.
 
     Raises:
         PlanAgain: the batch does not fit what is committed.
         HoldfastError: the answer of one that no retry can cure, or retries ran out.
     """
-    wanted: Sequence[int] = range(plan.state_partitions)
-    if batch is not None and batch.state_partitions is not None:
-        wanted = sorted(batch.state_partitions)
     done: dict[int, TaskReport] = {}
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
     for wait_s in _backoff():
-        pending = [p for p in wanted if p not in done]
-        answers = _placed_attempt(plan, cluster, attempt, pending)
-        reports = [a for a in answers if isinstance(a, TaskReport)]
-        done.update({r.partition: r for r in reports})
-        cluster.observe(plan.query.id, reports)
+        answers = _answers(attempt, [p for p in wanted if p not in done])
+        done.update({a.partition: a for a in answers if isinstance(a, TaskReport)})
         errors = [a for a in answers if isinstance(a, HoldfastError)]
         cluster.waits(plan.query.id, errors)
         if not errors:
@@ -187,14 +201,11 @@ def until_done(
     raise AssertionError("the back-off never ends")
 
 
-def _placed_attempt(
-    plan: QueryPlan,
-    cluster: Cluster,
-    attempt: Callable[[Sequence[int], Homes], list[Answer]],
-    pending: Sequence[int],
+def _answers(
+    attempt: Callable[[Sequence[int]], list[Answer]], pending: Sequence[int]
 ) -> list[Answer]:
     try:
-        return attempt(pending, cluster.placement(plan.query.id))
+        return attempt(pending)
     except ExecutorsMissing as missing:
         return [missing]
 
@@ -263,27 +274,24 @@ def _open(plan: QueryPlan, volumes: Mapping[int, int], partition: int) -> Answer
 def run_project(
     frame: DataFrame, plan: StreamPlan, batch: Batch, cluster: Cluster
 ) -> list[TaskReport]:
-    """Writes a batch of a stateless query, one transaction per source topic partition."""
+    """Writes a batch of a stateless query, one transaction per source topic partition.
+
+    Raises:
+        HoldfastError: a topic partition's answer that no retry can cure, or retries ran out.
+    """
     ranges = _ranges(batch.source)
     if not ranges:
         return []
     projected = payload(project_frame(frame, plan.query))
-    locations = cluster.locations()
-    preferred = [locations[r[0] % len(locations)] for r in ranges]
     work = partial(_project, plan=plan, ranges=ranges)
-    done: dict[int, TaskReport] = {}
-    deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
-    for wait_s in _backoff():
-        pending = [i for i, r in enumerate(ranges) if r[0] not in done]
-        answers: list[Answer] = on_owners(projected, preferred, work, pending)
-        done.update({a.partition: a for a in answers if isinstance(a, TaskReport)})
-        errors = [a for a in answers if isinstance(a, HoldfastError)]
-        cluster.waits(plan.query.id, errors)
-        if not errors:
-            return list(done.values())
-        _raise_if_final(plan.query.id, errors, deadline)
-        time.sleep(wait_s)
-    raise AssertionError("the back-off never ends")
+    index_of = {topic_partition: i for i, (topic_partition, *_) in enumerate(ranges)}
+
+    def attempt(pending: Sequence[int]) -> list[Answer]:
+        locations = cluster.locations()
+        preferred = [locations[p % len(locations)] for p in index_of]
+        return on_owners(projected, preferred, work, [index_of[p] for p in pending])
+
+    return _until_done(plan, cluster, list(index_of), attempt)
 
 
 def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:

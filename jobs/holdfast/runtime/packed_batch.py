@@ -24,7 +24,7 @@ from holdfast.runtime.micro_batch import (
     by_location,
     side_by_side,
     spare_the_collector,
-    until_done,
+    stores_done,
 )
 from holdfast.runtime.spark_internals import located, on_owners, shuffled
 from holdfast.tasks.packing import unpacked
@@ -69,7 +69,7 @@ def run_packed(
         work = partial(_process_packed, plan=plan, batch=batch, groups=volumes)
         return on_owners(cut.blobs, locations, work, sorted(groups))
 
-    return until_done(plan, cluster, attempt, batch)
+    return stores_done(plan, cluster, attempt, batch)
 
 
 @dataclass(frozen=True)
