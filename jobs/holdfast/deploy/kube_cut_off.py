@@ -10,7 +10,7 @@ import yaml
 from holdfast.deploy.kube_client import KubeClient, Object
 from holdfast.deploy.kube_helpers import Helpers
 from holdfast.deploy.kube_policies import Policies
-from holdfast.deploy.kube_scripts import BROKERS, REACHES, READ, sh
+from holdfast.deploy.kube_scripts import BROKERS, REACHES, READ, module, sh
 from holdfast.errors import HoldfastError
 
 __all__ = ["CutOff"]
@@ -119,7 +119,7 @@ class CutOff:
             )
         first = _addresses(found["bootstrap.servers"].split(","))
         if not self._advertised:
-            told = self._kube.run(pod, ["python", "-c", BROKERS, _PROPERTIES])
+            told = self._kube.run(pod, module(BROKERS, _PROPERTIES))
             self._advertised = _addresses(told.out.split() if told.status == 0 else [])
         return list(dict.fromkeys([*first, *self._advertised]))
 

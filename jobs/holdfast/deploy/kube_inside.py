@@ -17,6 +17,7 @@ from holdfast.deploy.kube_scripts import (
     SLOW_DOWN,
     SPEED_UP,
     STOP,
+    module,
     sh,
     slow_loop,
 )
@@ -125,7 +126,7 @@ class Inside:
         return sum(line.endswith(" 0") for line in self._workers(pod, "free"))
 
     def _workers(self, pod: Object, what: str) -> list[str]:
-        return self._run(pod, ["python", "-c", LIMIT_FILES, what]).splitlines()
+        return self._run(pod, module(LIMIT_FILES, what)).splitlines()
 
     def _run(self, pod: Object, command: Sequence[str]) -> str:
         ran = self._kube.run(pod, command)

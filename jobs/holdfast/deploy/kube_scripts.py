@@ -19,6 +19,7 @@ __all__ = [
     "SLOW_DOWN",
     "SPEED_UP",
     "STOP",
+    "module",
     "sh",
     "slow_loop",
 ]
@@ -85,40 +86,14 @@ REACHES = 'timeout 2 bash -c \'exec 3<>"/dev/tcp/$0/$1"\' "$1" "$2" 2>/dev/null'
 
 READ = 'cat "$1" 2>/dev/null'
 
-BROKERS = """
-import sys
-from pathlib import Path
-from confluent_kafka.admin import AdminClient
-from holdfast.cli.options import load_settings
-settings = load_settings(Path(sys.argv[1]), (), None)
-for broker in AdminClient(settings.client()).list_topics(timeout=5).brokers.values():
-    print(f"{broker.host}:{broker.port}")
-"""
-"""Python of a job's pod: where the brokers are by their own words, a line each."""
+BROKERS = "holdfast.cli.in_pod.brokers"
+LIMIT_FILES = "holdfast.cli.in_pod.workers"
+"""Modules of this project that run in a job's pod, with its Python."""
 
-LIMIT_FILES = """
-import resource, sys
-from contextlib import suppress
-from pathlib import Path
-import psutil
-try:
-    java = psutil.Process(int(Path("/tmp/executor.pid").read_text()))
-    workers = [process.pid for process in java.children(recursive=True)]
-except (OSError, psutil.Error):
-    sys.exit()
-for pid in workers:
-    with suppress(ProcessLookupError):
-        soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-        if sys.argv[1] == "full":
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft := 0, hard))
-        if sys.argv[1] == "free" and soft == 0:
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
-        print(pid, soft)
-"""
-"""Python of an executor; `full`: no worker can write to a file any more, `free`, `look`.
 
-A line per worker: pid, and the bytes a file may have (before it was freed), -1 for no limit.
-"""
+def module(name: str, *arguments: str) -> list[str]:
+    """The command that runs one of these modules, with arguments."""
+    return ["python", "-m", name, *arguments]
 
 
 def sh(script: str, *arguments: str) -> list[str]:

@@ -77,6 +77,18 @@ class ClusterView:
         )
         return str(found.cluster_id), tuple(sorted(found.topics))
 
+    def brokers(self) -> list[str]:
+        """Host and port of each broker, by its own words.
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
+        found = self._patient.ask(
+            lambda: self._patient.client.list_topics(timeout=self._patient.attempt_s),
+            "listing brokers",
+        )
+        return [f"{broker.host}:{broker.port}" for broker in found.brokers.values()]
+
     def topics(self, names: Sequence[str]) -> dict[str, TopicState]:
         """Ids and replicas.
 

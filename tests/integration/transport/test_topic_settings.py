@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from holdfast.deploy.kube_scripts import BROKERS
 from holdfast.errors import KafkaUnavailable, Refused, TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
@@ -118,3 +122,14 @@ def test_brokers_that_are_away_are_waited_for_no_longer_than_was_said() -> None:
         ClusterView(NOBODY, timeout_s=1).cluster()
     with pytest.raises(KafkaUnavailable):
         TopicSettings(NOBODY, timeout_s=1).alter("t", {"segment.ms": "1000"})
+
+
+def test_a_job_s_pod_can_ask_where_the_brokers_are(client: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "properties.yaml").write_text(
+        f"bootstrap.servers: {client['bootstrap.servers']}\n", encoding="utf-8"
+    )
+    told = subprocess.run(
+        [sys.executable, "-m", BROKERS, str(tmp_path / "properties.yaml")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.split() == [client["bootstrap.servers"]]

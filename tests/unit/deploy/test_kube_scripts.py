@@ -38,7 +38,8 @@ def _container(body: str) -> list[str]:
     program = _SET_UP + 'run() { s=$1; shift; sh -c "$s" chaos "$@"; }\n' + body
     ran = subprocess.run(
         [*_NAMESPACE, "sh", "-c", program],
-        env={"PATH": os.environ["PATH"], "PYTHON": sys.executable, **environment},
+        env={name: os.environ[name] for name in ("PATH", "PYTHONPATH")}
+        | {"PYTHON": sys.executable, **environment},
         capture_output=True,
         text=True,
         timeout=60,
@@ -112,10 +113,10 @@ def test_workers_that_cannot_write_are_those_below_java(tmp_path: Path) -> None:
     lines = _container(f"""
 {{ "$PYTHON" -c "{worker}"; true; }} & echo $! > /tmp/executor.pid
 until [ -e '{up}' ]; do sleep 0.05; done
-for what in look full look free look; do "$PYTHON" -c "$LIMIT" "$what" | cut -d' ' -f2; done
+for what in look full look free look; do "$PYTHON" -m "$LIMIT" "$what" | cut -d' ' -f2; done
 """)
     assert lines == ["-1", "0", "0", "0", "-1"]
 
 
 def test_without_java_there_is_nobody_to_limit() -> None:
-    assert _container('"$PYTHON" -c "$LIMIT" full') == []
+    assert _container('"$PYTHON" -m "$LIMIT" full') == []

@@ -1,0 +1,32 @@
+"""`python -m holdfast.cli.in_pod.brokers FILE`: the brokers' addresses, as a job's pod gets them.
+
+Chaos runs it in the pod that it cuts off: brokers name themselves by other ports than those that a
+client starts from.  FILE is the job's YAML file of properties; a line per broker.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from holdfast.cli.options import load_settings
+from holdfast.transport.cluster_view import ClusterView
+
+__all__ = ["main"]
+
+_TIMEOUT_S = 5.0
+
+
+def main(properties: Path) -> None:
+    """Prints host and port of every broker.
+
+    Raises:
+        KafkaUnavailable: no broker answered in time.
+    """
+    settings = load_settings(properties, (), None)
+    for address in ClusterView(settings.client(), _TIMEOUT_S).brokers():
+        print(address)  # noqa: T201 - chaos reads it
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
