@@ -122,7 +122,7 @@ def test_a_push_query_hears_nothing_of_what_cannot_be_decoded(
         async with server(settings, sql) as (node, table):
             at = send(settings, topic, ("a", b"bad"), ("c", b"bad"), ("b", b'{"age": 3}'))
             await node.reader.await_positions(table, at, WAIT_S)
-            async with aclosing(node.reader.changes(table, 0, since=start)) as changes:  # type: ignore[type-var]
+            async with aclosing(node.reader.changes(table, 0, since=start)) as changes:
                 change = await asyncio.wait_for(anext(changes), WAIT_S)
             assert change.keys == [b"b"]
 
