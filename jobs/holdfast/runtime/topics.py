@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -34,6 +35,10 @@ _TABLE_SINK = {"cleanup.policy": "compact"}
 _INTERNAL_SINK = {"cleanup.policy": "delete", "retention.ms": "-1"}
 _SEGMENT_BYTES = "segment.bytes"
 _HEADERS_BYTES = 4_096  # at most, of a dead letter
+# Brokers refuse records that are dated an hour ahead, and one of them would stop the query that
+# writes it: a sink has event times, and takes what its sources hold.
+_DATED_AHEAD = "message.timestamp.after.max.ms"
+_FOREVER_MS = str((1 << 63) - 1)
 
 
 class Role(StrEnum):
@@ -98,6 +103,7 @@ def plan_topics(
     sources = [_source(admin, source, made or {}) for source in read.values()]
     sink, source = query.sink, sources[0]
     largest = _largest(admin, sources)
+    ahead = {_DATED_AHEAD: _FOREVER_MS} if _knows(admin, sources, _DATED_AHEAD) else {}
     plans = [
         *sources,
         TopicPlan(
@@ -105,7 +111,7 @@ def plan_topics(
             sink.topic,
             sink.partitions or source.partitions,
             sink.replicas or -1,
-            _taking(largest, _sink_config(sink)),
+            _taking(largest, {**_sink_config(sink), **ahead}),
             admin.describe(sink.topic),
         ),
     ]
@@ -185,6 +191,15 @@ def _largest(admin: Admin, sources: Iterable[TopicPlan]) -> int | None:
             raised = None
         limits += [] if raised is None else [raised]
     return max(limits, default=None)
+
+
+def _knows(admin: Admin, sources: Iterable[TopicPlan], setting: str) -> bool:
+    """Whether the brokers know a setting of topics: those before Kafka 3.6 lack some."""
+    for plan in sources:
+        if plan.existing is not None:
+            with suppress(Refused):
+                return setting in admin.config(plan.name)
+    return False
 
 
 def _taking(largest: int | None, config: Mapping[str, str]) -> Mapping[str, str]:
