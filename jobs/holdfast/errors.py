@@ -34,6 +34,7 @@ __all__ = [
     "PreconditionsChanged",
     "QueryTimedOut",
     "QueryTooLarge",
+    "RecordTooLarge",
     "Refused",
     "Retriable",
     "SinkOwned",
@@ -243,6 +244,10 @@ class TopicMissing(Refused):
 
 class UndecodableRecord(Refused):
     """A record could not be decoded and the policy is to fail."""
+
+
+class RecordTooLarge(Refused):
+    """A record is larger than its topic or the producer takes; its transaction was aborted."""
 
 
 class FunctionFailed(Refused):

@@ -235,6 +235,10 @@ class FakeAdmin:
             self._check(name)
             return dict(self.kafka.topics[name].config)
 
+    def raised(self, name: str, setting: str) -> int | None:
+        found = self.config(name).get(setting)
+        return None if found is None else int(found)
+
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         with self.kafka.asked(Op.ADMIN, self._timeout_s):
             self._check(topic)

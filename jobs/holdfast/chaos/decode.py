@@ -33,6 +33,7 @@ _KAFKA_NUMBERS = {
     Base.BIGINT: _LONG,
     Base.DOUBLE: struct.Struct(">d"),
 }
+_DEEPEST = 200  # objects and arrays in one another that a record may have
 _HOURS = re.compile(r"[+-]\d\d$")  # a zone in hours alone
 # Java's date patterns in Python's letters; a pattern with any other letter is not known.
 _PATTERN = {
@@ -209,7 +210,16 @@ def _object(data: bytes) -> dict[str, Any]:
     found = orjson.loads(data)
     if not isinstance(found, dict):
         raise TypeError("not an object")
+    if data.count(b"{") + data.count(b"[") > _DEEPEST and _is_deeper(found, _DEEPEST):
+        raise ValueError("nested too deeply")
     return found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
 def _key_values(data: bytes | None, columns: Sequence[Column], form: Format) -> list[Any]:

@@ -11,6 +11,9 @@ its progress topic (`holdfast.state.source_progress`), committed in the same tra
 4. only then hand on the good records of the chunk.
 
 A crash before 3 has committed leaves nothing behind, one after it is seen in 2.
+
+A bad record may be as large as its source topic allows, and the dead-letter topic may allow less.
+What does not fit there is told by its first bytes, its sizes and its hashes: see `ingest.letters`.
 """
 
 from __future__ import annotations
@@ -18,11 +21,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from holdfast.errors import TopicMissing, UndecodableRecord
+from holdfast.errors import RecordTooLarge, Refused, TopicMissing, UndecodableRecord
+from holdfast.ingest.letters import Headers, Letter, cut, whole
 from holdfast.ingest.records import BadRecord
 from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.shared import shared_admin
+from holdfast.transport.sizes import (
+    TOPIC_LIMIT,
+    TOPIC_LIMIT_DEFAULT,
+    producer_limit,
+    with_batches,
+)
 from holdfast.types.ingest import IngestOptions
 
 __all__ = ["DeadLetters", "undecodable"]
@@ -30,6 +40,7 @@ __all__ = ["DeadLetters", "undecodable"]
 _LOG = logging.getLogger(__name__)
 _PREVIEW_BYTES = 100
 _REASON_CHARS = 500
+_LEAST_BYTES = 4_096  # a letter that is cut to so much is refused by no topic that is in use
 _ENDED_S = 70.0  # a transaction of the query's own records may be open beside ours, for a minute
 
 
@@ -37,8 +48,9 @@ class DeadLetters:
     """Owns the dead-letter producer of one query and topic partition during one read.
 
     Nothing is opened before the first bad record.  A bad record's key and value are copied
-    unchanged; headers `holdfast.reason`, `.topic`, `.partition`, `.offset`, `.timestamp` (ms)
-    and `.query` (`<application.id>-<query>`) tell its story, all of them UTF-8 text.
+    unchanged, or cut where they do not fit; headers `holdfast.reason`, `.topic`, `.partition`,
+    `.offset`, `.timestamp` (ms) and `.query` (`<application.id>-<query>`) tell its story, all of
+    them UTF-8 text.
     """
 
     def __init__(self, options: IngestOptions, partition: int) -> None:
@@ -49,6 +61,7 @@ class DeadLetters:
         self._last: SourceProgress | None = None
         self._target = 0  # partition of the dead-letter topic
         self._home = 0  # partition of the progress topic
+        self._room = 0  # bytes of the largest letter
 
     def write(self, bad: Sequence[BadRecord]) -> int:
         """Make sure that these records, in offset order, are in the dead-letter topic.
@@ -58,24 +71,37 @@ class DeadLetters:
 
         Raises:
             TopicMissing: there is no dead-letter topic, or no progress topic.
+            RecordTooLarge: the dead-letter topic takes not even what a letter is cut to.
             HangingTransaction: what a predecessor left open cannot be ended.
             Retriable: the outcome is unknown or another attempt took over; read again.
         """
         if not bad:
             return 0
         producer = self._producer or self._open()
+        try:
+            return self._write(producer, bad)
+        except RecordTooLarge as error:
+            # The topic's limit was lowered meanwhile, or nobody may ask for it.
+            if self._room <= _LEAST_BYTES:
+                raise
+            _LOG.warning("Undecodable records are cut to %d bytes: %s", _LEAST_BYTES, error)
+        self.close()
+        return self._write(self._open(most=_LEAST_BYTES), bad)
+
+    def _write(self, producer: TransactionalProducer, bad: Sequence[BadRecord]) -> int:
         written = self._written()
         new = [record for record in bad if record.offset >= written]
         if not new:
             return 0
         producer.begin()
         for record in new:
+            letter = self._letter(record)
             producer.send_one(
                 self._options.dead_letter_topic,
                 self._target,
-                record.key,
-                record.value,
-                self._headers(record),
+                letter.key,
+                letter.value,
+                letter.headers,
             )
         before = self._last.records if self._last is not None else 0
         marker = SourceProgress(
@@ -104,15 +130,19 @@ class DeadLetters:
         if producer is not None:
             producer.close()
 
-    def _open(self) -> TransactionalProducer:
+    def _open(self, most: int | None = None) -> TransactionalProducer:
+        """Steps 1 and 2; `most`: bytes of a letter at most, else what topic and producer take."""
         options = self._options
         self._target = self._partition % self._partitions(options.dead_letter_topic)
+        limit = most or self._topic_limit()
+        self._room = min(limit, producer_limit(options.kafka))
         partitions = self._partitions(options.progress_topic)
         self._home = home_partition(self._partition, partitions)
         of_side = f"{options.side}-" if options.side else ""
         place = f"{of_side}{self._topic}-{self._partition}"
         name = f"{options.transactional_id_prefix}-dead-letter-{place}"
-        producer = self._producer = TransactionalProducer(options.kafka, name)
+        client = with_batches(options.kafka, limit)  # several letters must fit as well as one
+        producer = self._producer = TransactionalProducer(client, name)
         producer.init()  # before the marker is read: nobody else can write one any more
         shared_admin(options.kafka).await_ended(options.progress_topic, self._home, _ENDED_S)
         self._last = progress_of(
@@ -125,6 +155,19 @@ class DeadLetters:
         )
         return producer
 
+    def _topic_limit(self) -> int:
+        admin, topic = shared_admin(self._options.kafka), self._options.dead_letter_topic
+        try:
+            found = admin.config(topic).get(TOPIC_LIMIT)
+        except Refused as error:  # without the permission to ask
+            _LOG.warning("%s of the dead-letter topic is not known: %s", TOPIC_LIMIT, error)
+            found = None
+        return int(found or TOPIC_LIMIT_DEFAULT)
+
+    def _letter(self, record: BadRecord) -> Letter:
+        letter = whole(record, self._headers(record))
+        return letter if letter.size <= self._room else cut(letter, self._room)
+
     def _partitions(self, topic: str) -> int:
         found = shared_admin(self._options.kafka).describe(topic)
         if found is None:
@@ -135,7 +178,7 @@ class DeadLetters:
             )
         return found.partitions
 
-    def _headers(self, record: BadRecord) -> list[tuple[str, str]]:
+    def _headers(self, record: BadRecord) -> Headers:
         return [
             ("holdfast.reason", record.reason[:_REASON_CHARS]),
             ("holdfast.topic", self._topic),

@@ -160,4 +160,5 @@ def _without(batch: pa.RecordBatch, bad: dict[int, str]) -> pa.RecordBatch:
 
 
 def _bad(chunk: Chunk, i: int, reason: str) -> BadRecord:
+    reason = reason.encode(errors="backslashreplace").decode()  # it may quote half a surrogate pair
     return BadRecord(chunk.keys[i], chunk.values[i], chunk.offsets[i], chunk.timestamps[i], reason)

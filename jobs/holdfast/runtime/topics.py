@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.config.settings import Settings
-from holdfast.errors import IncompatibleStatement, TopicMissing
+from holdfast.errors import IncompatibleStatement, Refused, TopicMissing
 from holdfast.state.changelog import changelog_config
 from holdfast.state.source_progress import PROGRESS_CONFIG
 from holdfast.transport.admin import Admin, TopicInfo
+from holdfast.transport.sizes import TOPIC_LIMIT
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
 from holdfast.types.topology import Query, Sink, Source
 
@@ -31,6 +33,12 @@ _TABLE_SINK = {"cleanup.policy": "compact"}
 # Between two steps of one statement.  Its records carry event time, which may be years back: by
 # it they would be deleted before the next step has read them.
 _INTERNAL_SINK = {"cleanup.policy": "delete", "retention.ms": "-1"}
+_SEGMENT_BYTES = "segment.bytes"
+_HEADERS_BYTES = 4_096  # at most, of a dead letter
+# Brokers refuse records that are dated an hour ahead, and one of them would stop the query that
+# writes it: a sink has event times, and takes what its sources hold.
+_DATED_AHEAD = "message.timestamp.after.max.ms"
+_FOREVER_MS = str((1 << 63) - 1)
 
 
 class Role(StrEnum):
@@ -81,6 +89,9 @@ def plan_topics(
 ) -> list[TopicPlan]:
     """The topics of a query, existing ones checked; nothing is created.
 
+    What a source topic takes fits those that are created: where it takes larger records than the
+    cluster's other topics do, so do they.
+
     Args:
         made: partitions of topics that queries before it would create.
 
@@ -91,6 +102,8 @@ def plan_topics(
     read = {source.topic: source for source in query.sources}
     sources = [_source(admin, source, made or {}) for source in read.values()]
     sink, source = query.sink, sources[0]
+    largest = _largest(admin, sources)
+    ahead = {_DATED_AHEAD: _FOREVER_MS} if _knows(admin, sources, _DATED_AHEAD) else {}
     plans = [
         *sources,
         TopicPlan(
@@ -98,15 +111,17 @@ def plan_topics(
             sink.topic,
             sink.partitions or source.partitions,
             sink.replicas or -1,
-            _sink_config(sink),
+            _taking(largest, {**_sink_config(sink), **ahead}),
             admin.describe(sink.topic),
         ),
     ]
     if settings.ingest.on_undecodable == "dead-letter":
         name = dead_letters(settings)
-        plans.append(TopicPlan(Role.DEAD_LETTERS, name, 1, existing=admin.describe(name)))
+        config = _taking(largest and largest + _HEADERS_BYTES, {})
+        found = admin.describe(name)
+        plans.append(TopicPlan(Role.DEAD_LETTERS, name, 1, config=config, existing=found))
     if query.stateful:
-        plans.append(_changelog(admin, settings, query))
+        plans.append(_changelog(admin, settings, query, largest))
     if not query.stateful or settings.ingest.on_undecodable == "dead-letter":
         plans.append(_progress(admin, settings, query, source.partitions))
     return plans
@@ -163,14 +178,48 @@ def _source(admin: Admin, source: Source, made: Mapping[str, int]) -> TopicPlan:
     return TopicPlan(Role.SOURCE, source.topic, partitions, source.replicas or -1, existing=found)
 
 
-def _changelog(admin: Admin, settings: Settings, query: Query) -> TopicPlan:
+def _largest(admin: Admin, sources: Iterable[TopicPlan]) -> int | None:
+    """The largest own limit of the sources that is above the cluster's; None: there is none."""
+    limits: list[int] = []
+    for plan in sources:
+        if plan.existing is None:
+            continue
+        try:
+            raised = admin.raised(plan.name, TOPIC_LIMIT)
+        except Refused as error:  # who may read a topic may not always ask for its settings
+            _LOG.warning("Taking the default of %s for %s: %s", TOPIC_LIMIT, plan.name, error)
+            raised = None
+        limits += [] if raised is None else [raised]
+    return max(limits, default=None)
+
+
+def _knows(admin: Admin, sources: Iterable[TopicPlan], setting: str) -> bool:
+    """Whether the brokers know a setting of topics: those before Kafka 3.6 lack some."""
+    for plan in sources:
+        if plan.existing is not None:
+            with suppress(Refused):
+                return setting in admin.config(plan.name)
+    return False
+
+
+def _taking(largest: int | None, config: Mapping[str, str]) -> Mapping[str, str]:
+    """Settings of a topic that takes records as large as those of the sources."""
+    if largest is None:
+        return config
+    wider = {**config, TOPIC_LIMIT: str(largest)}
+    if _SEGMENT_BYTES in config:  # a batch has to fit a segment as well
+        wider[_SEGMENT_BYTES] = str(max(largest, int(config[_SEGMENT_BYTES])))
+    return wider
+
+
+def _changelog(admin: Admin, settings: Settings, query: Query, largest: int | None) -> TopicPlan:
     name = changelog_topic(settings.application_id, query.id)
     found = admin.describe(name)
     if found is not None:
         _check_partitions(found, settings)
         _check_compacted(admin, name)
     state = settings.state
-    replicas, config = state.changelog_replicas, changelog_config(state)
+    replicas, config = state.changelog_replicas, _taking(largest, changelog_config(state))
     return TopicPlan(Role.CHANGELOG, name, state.partitions, replicas, config, found)
 
 

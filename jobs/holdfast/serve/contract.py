@@ -99,6 +99,8 @@ class PartitionState:
             minute ago or more; -1 while restoring and before that.
         checked_ms: when `end` was last confirmed, wall clock.
         error: why it is not followed any more; what it has is still served.
+        undecodable: records of a table's own topic that this server has passed over since it
+            started, because they cannot be decoded; their keys keep the rows that they had.
     """
 
     partition: int
@@ -111,6 +113,7 @@ class PartitionState:
     bytes: int = 0
     checked_ms: int = 0
     error: str | None = None
+    undecodable: int = 0
 
     @property
     def lag(self) -> int:

@@ -23,6 +23,10 @@ _GAUGES: dict[str, tuple[str, Callable[[PartitionState], float]]] = {
     "bytes": ("Bytes of the store on its volume", lambda s: s.bytes),
     "restoring": ("1 while the store is restored", lambda s: s.restoring),
     "failed": ("1 while the changelog cannot be followed", lambda s: s.error is not None),
+    "undecodable": (
+        "Records of the topic passed over since the server started, as they cannot be decoded",
+        lambda s: s.undecodable,
+    ),
     "checked_seconds": ("When the changelog's end was last seen", lambda s: s.checked_ms / 1000),
 }
 

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     AdminClient,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
     OffsetSpec,
@@ -152,6 +153,23 @@ class Admin:
         Raises:
             TopicMissing: there is no such topic.
         """
+        entries = self._settings(name)
+        return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+
+    def raised(self, name: str, setting: str) -> int | None:
+        """A topic's own number, where it is above what the brokers give to other topics.
+
+        Raises:
+            TopicMissing: there is no such topic.
+        """
+        entry = self._settings(name)[setting]
+        others = [e for e in entry.synonyms.values() if not _is_topic_s(e)]
+        if len(others) == len(entry.synonyms):
+            return None
+        own = int(entry.value or 0)
+        return own if all(own > int(e.value or 0) for e in others) else None
+
+    def _settings(self, name: str) -> dict[str, ConfigEntry]:
         resource = ConfigResource(ResourceType.TOPIC, name)
 
         def ask() -> dict[str, ConfigEntry]:
@@ -159,8 +177,8 @@ class Admin:
             entries: dict[str, ConfigEntry] = futures[resource].result()
             return entries
 
-        entries = self._patient.ask(ask, f"reading the settings of topic {name}")
-        return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+        acl = f"DESCRIBE_CONFIGS on topic {name}"
+        return self._patient.ask(ask, f"reading the settings of topic {name}", acl=acl)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Log start and read_committed end (last stable offset) of each topic partition.
@@ -404,6 +422,10 @@ class Admin:
             return {p: known_offset(offset) for p, offset in found.items()}
 
         return self._patient.ask(ask, f"reading offsets of topic {topic}")
+
+
+def _is_topic_s(entry: ConfigEntry) -> bool:
+    return ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
 
 
 def _each(topic: str, partitions: int, spec: OffsetSpec) -> dict[TopicPartition, OffsetSpec]:

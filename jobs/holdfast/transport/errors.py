@@ -145,8 +145,8 @@ _UNREACHABLE = _OTHER_METADATA | frozenset(
 )
 # What a person can do about refusals that have one known remedy.
 _HINTS = {
-    KafkaError.MSG_SIZE_TOO_LARGE: "raise message.max.bytes of the client and max.message.bytes "
-    "of the topic, or keep less per key.",
+    KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic, and message.max.bytes of "
+    "the client where it is lower.",
     KafkaError.RECORD_LIST_TOO_LARGE: "raise max.message.bytes of the topic.",
     KafkaError.INVALID_TRANSACTION_TIMEOUT: "lower transaction.timeout.ms, or raise the broker's "
     "transaction.max.timeout.ms.",

@@ -18,6 +18,7 @@ from holdfast.transport.errors import (
     silent,
     translate,
 )
+from holdfast.transport.sizes import size_limits
 
 __all__ = [
     "FIRST_MS",
@@ -35,9 +36,7 @@ __all__ = [
 _DEFAULTS: dict[str, Any] = {
     "compression.type": "lz4",
     "linger.ms": 10,  # a flush does not wait for it; until then batches grow
-    "batch.size": 262_144,
     "queue.buffering.max.messages": 100_000,
-    "queue.buffering.max.kbytes": 65_536,  # one producer per open state partition
 }
 _RETRY_S = 0.1
 _GRACE_S = 10.0
@@ -51,7 +50,7 @@ def open_client(client: Mapping[str, str], fixed: Mapping[str, Any]) -> Client:
         InvalidConfig: the client refuses a property.
     """
     try:
-        return Client(client_config(client, _DEFAULTS, fixed))
+        return Client(client_config(client, _DEFAULTS | size_limits(client), fixed))
     except KafkaException as error:
         raise refused_properties(error) from error
 

@@ -33,6 +33,7 @@ from holdfast.transport.plain import (
     refused,
     same_length,
 )
+from holdfast.transport.sizes import Sent, Sizes, too_large
 from holdfast.types.lazy import PIECE
 
 __all__ = ["Producer", "TransactionalProducer"]
@@ -42,7 +43,9 @@ _RETRY_S = 0.1
 # look for the coordinator, and look again after half a second; a new call does so at once.
 _FIRST_TRY_S = 0.1
 _ABORT_S = 5.0
+_LOOK_S = 0.5  # how often one that waits for deliveries asks whether the transaction is lost
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
 
 class TransactionalProducer:
@@ -75,9 +78,11 @@ class TransactionalProducer:
         }
         self._handle: Client | None = open_client(client, fixed)
         self._failed: HoldfastError | None = None  # by what a transaction was lost
+        self._refused = False  # records of it are too large
         self._purged = False  # records of the open transaction were dropped by the client
         self._in_transaction = False
         self._highest: dict[str, int] = {}  # partition sent to, by topic
+        self._sizes = Sizes()
         self._marked = False
         self._marker_offset: int | None = None
 
@@ -109,6 +114,7 @@ class TransactionalProducer:
         """
         self._check_deliveries()
         self._marked, self._marker_offset, self._purged = False, None, False
+        self._sizes.clear()
         try:
             self._client.begin_transaction()
         except KafkaException as error:
@@ -146,9 +152,10 @@ class TransactionalProducer:
             names, rows = keys[part], values[part]
             places = [partitions] * len(rows) if isinstance(partitions, int) else partitions[part]
             times = _times(timestamps_ms, part, len(rows))
+            self._sizes.add_all(topic, places, names, rows)
             # What cannot be delivered has no report: it makes the commit fail, and that says why.
             for n, error in refused(self._client, topic, places, names, rows, times):
-                self._make_room(error, topic, places[n])
+                self._make_room(error, Sent.of(topic, places[n], names[n], rows[n]))
                 self._again(topic, rows[n], names[n], places[n], times[n])
             if start % POLL_EVERY == 0:
                 self._served(lambda: self._client.poll(0), f"sending to {topic}")
@@ -205,7 +212,12 @@ class TransactionalProducer:
         Raises:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
         """
-        left = self._served(lambda: self._client.flush(self._timeout_s), "delivering records")
+        deadline = time.monotonic() + self._timeout_s
+        while left := self._flush(min(_LOOK_S, self._timeout_s)):
+            self._check_deliveries()
+            self._check_lost()
+            if time.monotonic() > deadline:
+                break
         self._check_deliveries()
         if self._purged:
             self._end()  # the transaction cannot be committed any more, and this says why
@@ -214,6 +226,22 @@ class TransactionalProducer:
             raise silent(
                 f"delivering {left} records{self._as()}", self._properties, self._timeout_s
             )
+
+    def _flush(self, seconds: float) -> int:
+        """How many records are not delivered after so long."""
+        return self._served(lambda: self._client.flush(seconds), "delivering records")
+
+    def _check_lost(self) -> None:
+        """Raise if the transaction cannot be committed any more.
+
+        What is queued behind a record that the broker has refused is never sent, and so never
+        reported.  The client tells only one that begins a transaction, and begins none inside one.
+        """
+        try:
+            self._client.begin_transaction()
+        except KafkaException as error:
+            if _final_for_transaction(error):
+                raise self._error(error, "delivering records") from error
 
     def abort(self) -> None:
         """Drop the open transaction as far as possible; never raises, never hides an error.
@@ -267,7 +295,10 @@ class TransactionalProducer:
     ) -> None:
         """Queue one record, waiting for room until the transaction's time is over."""
         deadline = time.monotonic() + self._timeout_s
+        look = time.monotonic() + _LOOK_S
         self._highest.setdefault(topic, partition)
+        record = Sent.of(topic, partition, key, value, more.get("headers", ()))
+        self._sizes.add(record)
         while True:
             try:
                 self._client.produce(
@@ -280,7 +311,10 @@ class TransactionalProducer:
                     **more,
                 )
             except (BufferError, KafkaException) as error:
-                self._make_room(error, topic, partition)
+                self._make_room(error, record)
+                if time.monotonic() > look:
+                    self._check_lost()
+                    look = time.monotonic() + _LOOK_S
                 if time.monotonic() > deadline:
                     self.abort()
                     raise silent(
@@ -289,12 +323,13 @@ class TransactionalProducer:
             else:
                 return
 
-    def _make_room(self, error: BufferError | KafkaException, topic: str, partition: int) -> None:
+    def _make_room(self, error: BufferError | KafkaException, record: Sent) -> None:
         """Wait for deliveries when the queue is full; any other error ends the transaction."""
-        doing = f"sending to {topic} partition {partition}"
+        doing = f"sending to {record.topic} partition {record.partition}"
         if isinstance(error, KafkaException):
             self._check_deliveries()
-            raise self._error(error, doing) from error
+            self._check_lost()
+            raise self._error(error, doing, record) from error
         self._served(lambda: self._client.poll(_RETRY_S), doing)
         self._check_deliveries()
 
@@ -336,13 +371,22 @@ class TransactionalProducer:
             else:
                 return
 
-    def _error(self, error: KafkaException, doing: str) -> HoldfastError:
-        """The translated error, after aborting what can be aborted."""
-        found = self._misplaced(error) or self._translated(error, doing)
+    def _error(
+        self, error: KafkaException, doing: str, record: Sent | None = None
+    ) -> HoldfastError:
+        """The translated error, after aborting what can be aborted; `record`: that was refused."""
+        found: HoldfastError
+        if kafka_error(error).code() in _TOO_LARGE:
+            found = self._too_large(record)
+        else:
+            found = self._misplaced(error) or self._translated(error, doing)
         if kafka_error(error).txn_requires_abort():
             self._failed = self._failed or found
             self.abort()
         return found
+
+    def _too_large(self, record: Sent | None = None) -> HoldfastError:
+        return too_large(self._properties, self._as(), self._sizes, record)
 
     def _translated(self, error: KafkaError | KafkaException, doing: str) -> HoldfastError:
         acl = f"WRITE on topic {', '.join(self._highest)}"
@@ -371,6 +415,8 @@ class TransactionalProducer:
         )
 
     def _check_deliveries(self) -> None:
+        if self._refused and self._failed is None:
+            self._failed = self._too_large()
         if self._failed is not None:
             self.abort()
             raise self._failed
@@ -379,6 +425,8 @@ class TransactionalProducer:
         if error is not None and error.code() in _PURGED:
             # The echo of our own abort, or of an error that only a commit tells.
             self._purged = self._purged or self._in_transaction
+        elif error is not None and error.code() in _TOO_LARGE:
+            self._refused = True
         elif error is not None and self._failed is None:
             doing = f"delivering a record to {place_of(message)}"
             self._failed = self._translated(error, doing)
@@ -400,6 +448,10 @@ def _times(given: int | Sequence[int] | None, part: slice, count: int) -> Sequen
     return [time_ms or FIRST_MS for time_ms in given[part]]
 
 
-def _final(error: KafkaException) -> bool:
+def _final_for_transaction(error: KafkaException) -> bool:
     inner = kafka_error(error)
-    return inner.fatal() or inner.txn_requires_abort() or not inner.retriable()
+    return inner.fatal() or inner.txn_requires_abort()
+
+
+def _final(error: KafkaException) -> bool:
+    return _final_for_transaction(error) or not kafka_error(error).retriable()

@@ -35,6 +35,8 @@ _TIMEOUT_S = 30.0
 _ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
 _RETRY_S = 0.2
 _POLL_S = 0.25
+# Of values, after which a chunk has enough: ten thousand records may be as many megabytes.
+_CHUNK_BYTES = 32 << 20
 _END_WAIT_S = 10.0  # a marker just written may take a moment to move the committed end
 
 # What every reader of ours insists on.
@@ -186,8 +188,8 @@ class PartitionReader:
     def read(self, start: int, end: int, chunk_records: int = 10_000) -> Iterator[Chunk]:
         """Committed records with `start <= offset < end`, oldest first.
 
-        Every chunk but the last holds `chunk_records` records; the last one may be empty, its
-        position is at or beyond `end`.
+        Every chunk but the last holds `chunk_records` records, or fewer large ones; the last one
+        may be empty, its position is at or beyond `end`.
 
         Raises:
             DataLoss: `start` or `end` lies outside what the topic partition holds.
@@ -236,12 +238,13 @@ class PartitionReader:
         return chunk
 
     def _fill(self, end: int, size: int) -> None:
-        """Fetch until `size` records are pending or all records before `end` are."""
-        quiet_since, at_end = time.monotonic(), False
-        while len(self._pending) < size and self._fetched < end:
+        """Fetch until `size` records are pending, or as much as fits, or all before `end`."""
+        quiet_since, at_end, room = time.monotonic(), False, _CHUNK_BYTES
+        while len(self._pending) < size and self._fetched < end and room > 0:
             got = consume(self._open(), size - len(self._pending))
             if got:
                 quiet_since, at_end = time.monotonic(), self._accept(got)
+                room -= sum(map(len, got))
             elif time.monotonic() - quiet_since > (self._end_wait_s if at_end else self._timeout_s):
                 self._check(self._fetched, end)
                 raise self._silent()

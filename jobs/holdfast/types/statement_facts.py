@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.types.schema import Column
 from holdfast.types.topology import AggregateStep, Emit, JoinStep, ProjectStep, Query, Sink, Source
 
-__all__ = ["statement_facts"]
+__all__ = ["source_facts", "statement_facts"]
 
 
 def statement_facts(query: Query) -> str:
@@ -26,6 +26,12 @@ def statement_facts(query: Query) -> str:
         "windows": _windows(query),
         "sources": [_read(source) for source in query.sources],
     }
+    return json.dumps(facts, sort_keys=True, default=str)
+
+
+def source_facts(source: Source) -> str:
+    """What the records of a source are read by, as JSON."""
+    facts = {**_read(source), "keys": _columns(source.key_columns)}
     return json.dumps(facts, sort_keys=True, default=str)
 
 

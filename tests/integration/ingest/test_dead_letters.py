@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
@@ -14,6 +16,9 @@ from holdfast.ingest.records import BadRecord
 from holdfast.ingest.source import KafkaStream
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.source_progress import Of, SourceProgress, progress_of
+from holdfast.transport.plain import Producer
+from holdfast.transport.sizes import record_bytes
+from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, INTEGER, Column
 from holdfast.types.topology import Source
@@ -175,3 +180,77 @@ def test_a_self_join_s_letters_are_written_by_its_first_side(
         (batch,) = stream.read(KafkaRange(0, 0, 2, side=side))
         assert batch.num_rows == 1
     assert len(topics.letters(servers, options.dead_letter_topic)) == 1
+
+
+def send(servers: str, topic: str, *values: bytes, key: bytes = b"key1") -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for value in values:
+        producer.send(topic, key, value, partition=0)
+    producer.flush()
+
+
+def test_a_record_as_large_as_its_topic_takes_is_kept_whole(
+    servers: str, options: IngestOptions
+) -> None:
+    bad = os.urandom(1_030_000)  # cannot be compressed, and is more than a client's default
+    send(servers, options.source.topic, GOOD, bad, GOOD)
+    assert read(options, 0, 3) == [0, 2]
+    (letter,) = topics.letters(servers, options.dead_letter_topic)
+    assert letter.value == bad
+
+
+def test_what_does_not_fit_is_told_by_its_head_size_and_hash(
+    servers: str, options: IngestOptions
+) -> None:
+    narrow = topics.create(servers, config={"max.message.bytes": "5000"})
+    options = replace(options, dead_letter_topic=narrow)
+    large, key = os.urandom(700_000), os.urandom(20_000)
+    source = options.source.topic
+    send(servers, source, GOOD, large, b"small and bad")
+    send(servers, source, b"", key=key)
+    send(servers, source, GOOD)
+    wanted = replace(options, columns=("K", "N"))
+    assert read(wanted, 0, 5) == [0, 4]
+    first, second, third = topics.letters(servers, narrow)
+    assert (first.key, first.value) == (b"key1", large[:1_024])
+    assert first.headers["holdfast.value.bytes"] == "700000"
+    assert first.headers["holdfast.value.sha256"] == sha256(large).hexdigest()
+    assert (first.headers["holdfast.offset"], first.headers["holdfast.topic"]) == ("1", source)
+    assert second.value == b"small and bad"
+    assert "holdfast.value.bytes" not in second.headers
+    assert third.key == key[:1_024]
+    assert third.headers["holdfast.key.bytes"] == "20000"
+    assert third.headers["holdfast.key.sha256"] == sha256(key).hexdigest()
+
+
+def test_letters_that_fit_to_the_byte_and_many_of_them_are_whole(
+    servers: str, options: IngestOptions
+) -> None:
+    """What a letter takes is never told too small, alone or in a batch."""
+    narrow = topics.create(servers, config={"max.message.bytes": "5000"})
+    options = replace(options, dead_letter_topic=narrow)
+    send(servers, options.source.topic, *(os.urandom(n) for n in range(4_100, 4_700, 10)))
+    assert read(options, 0, 60) == []
+    letters = topics.letters(servers, narrow)
+    sizes = [record_bytes(le.key, le.value, list(le.headers.items())) for le in letters]
+    assert max(sizes) > 4_980
+    cut = [letter for letter in letters if "holdfast.value.bytes" in letter.headers]
+    assert 0 < len(cut) < 60
+    assert len(letters) == 60
+    assert [int(letter.headers["holdfast.offset"]) for letter in letters] == list(range(60))
+
+
+def test_a_limit_that_is_lowered_meanwhile_stops_nothing(
+    servers: str, options: IngestOptions
+) -> None:
+    letters = DeadLetters(options, 0)
+    assert letters.write([BadRecord(b"k", b"bad", 0, 0, "test")]) == 1
+    settings = TopicSettings({"bootstrap.servers": servers})
+    settings.alter(options.dead_letter_topic, {"max.message.bytes": "5000"})
+    large = os.urandom(300_000)
+    bad = [BadRecord(b"k", large, 1, 0, "test"), BadRecord(b"k", b"bad too", 2, 0, "test")]
+    assert letters.write(bad) == 2
+    assert letters.write([BadRecord(b"k", large, 3, 0, "test")]) == 1
+    letters.close()
+    found = topics.letters(servers, options.dead_letter_topic)
+    assert [letter.value for letter in found] == [b"bad", large[:1_024], b"bad too", large[:1_024]]

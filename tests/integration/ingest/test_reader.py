@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from holdfast.errors import DataLoss, KafkaUnavailable, TopicMissing
 from holdfast.local.broker import BrokerStatus
+from holdfast.transport.plain import Producer
 from holdfast.transport.reader import Chunk, PartitionReader
 from tests.integration.ingest import topics
 
@@ -169,3 +171,18 @@ def test_a_broker_that_is_gone_is_noticed_in_bounded_time() -> None:
         with pytest.raises(KafkaUnavailable):
             reader.bounds()
         reader.close()
+
+
+def test_large_records_come_in_chunks_of_so_many_bytes(
+    servers: str, topic: str, reader: PartitionReader
+) -> None:
+    """As many as of small ones would fill the memory of whoever reads them."""
+    large = os.urandom(900_000)
+    producer = Producer({"bootstrap.servers": servers})
+    for n in range(100):
+        producer.send(topic, b"k%d" % n, large, partition=0)
+    producer.flush()
+    chunks = list(reader.read(0, 100))
+    assert [offset for c in chunks for offset in c.offsets] == list(range(100))
+    assert chunks[-1].position == 100
+    assert max(len(c) for c in chunks) * len(large) < 70_000_000

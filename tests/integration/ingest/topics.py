@@ -22,6 +22,7 @@ __all__ = [
     "add_partitions",
     "create",
     "delete_records",
+    "end",
     "letters",
     "open_transaction",
     "produce",
@@ -102,6 +103,11 @@ def letters(servers: str, topic: str, *, settled: bool = True) -> list[Letter]:
         headers = dict(message.headers() or [])
         texts = {k: v.decode() for k, v in headers.items() if isinstance(v, bytes)}
         found.append(Letter(message.key(), message.value(), texts))
+
+
+def end(servers: str, topic: str) -> int:
+    """The end of topic partition 0."""
+    return Admin({"bootstrap.servers": servers}).end_offsets(topic)[0]
 
 
 def delete_records(servers: str, topic: str, partition: int, before: int) -> None:

@@ -8,7 +8,14 @@ from threading import Timer
 
 import pytest
 
-from holdfast.errors import CommitUnknown, Fenced, KafkaUnavailable, Refused, TopicMissing
+from holdfast.errors import (
+    CommitUnknown,
+    Fenced,
+    KafkaUnavailable,
+    RecordTooLarge,
+    Refused,
+    TopicMissing,
+)
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
@@ -142,25 +149,101 @@ def test_a_zombie_is_fenced_wherever_it_is(
     assert read(client, topic, 0).keys == [b"alive"]
 
 
-def test_a_record_the_broker_refuses_ends_the_transaction_with_a_hint(
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_record_that_its_topic_refuses_ends_the_transaction_and_is_named(
     admin: Admin,
     client: dict[str, str],
+    topic: str,
     kafka_topic_name: TopicNames,
     opened: Callable[..., TransactionalProducer],
+    one_by_one: bool,
 ) -> None:
-    small = admin.ensure_topic(kafka_topic_name("small"), 1, -1, {"max.message.bytes": "1000"}).name
-    producer = opened("large")
+    """Also what is queued behind it and is never sent: nobody waits for that."""
+    small = admin.ensure_topic(kafka_topic_name("small"), 1, -1, {"max.message.bytes": "2000"}).name
+    producer = opened(f"large-{one_by_one}")
     producer.begin()
-    producer.send(small, 0, [b"fits", b"large"], [b"1", os.urandom(5000)])
-    with pytest.raises(Refused, match=rf"{small} \[0\].*(?s:.)*max\.message\.bytes"):
+    producer.send(topic, 0, [b"elsewhere"], [os.urandom(4000)])
+    records = [(b"fits", b"1"), (b"large", os.urandom(5000)), (b"behind", b"2")]
+    if one_by_one:
+        for key, value in records:
+            producer.send_one(small, 0, key, value, [])
+    else:
+        producer.send(small, 0, [k for k, _ in records], [v for _, v in records])
+    producer.send_marker(topic, 0, b"marker", b"m")
+    told = rf"{small} partition 0 with key b'large' has 5005 bytes.*max\.message\.bytes=2000"
+    with pytest.raises(RecordTooLarge, match=told) as error:
         producer.commit()
+    assert f"raise max.message.bytes of the topic {small}" in error.value.action
     with pytest.raises(Refused):
         producer.begin()
-    successor = opened("large")
+    successor = opened(f"large-{one_by_one}")
     successor.begin()
     successor.send(small, 0, [b"next"], [b"1"])
     successor.commit()
     assert read(client, small, 0).keys == [b"next"]
+
+
+def test_a_record_that_the_producer_refuses_is_named(client: dict[str, str], topic: str) -> None:
+    with TransactionalProducer(client | {"message.max.bytes": "3000"}, "narrow") as producer:
+        producer.init()
+        producer.begin()
+        told = rf"{topic} partition 1 with key b'b' has 5001 bytes.*message\.max\.bytes=3000"
+        with pytest.raises(RecordTooLarge, match=told) as error:
+            producer.send(topic, 1, [b"a", b"b"], [b"1", b"x" * 5000])
+        assert "set kafka.message.max.bytes=" in error.value.action
+
+
+def test_records_that_fit_one_by_one_but_not_together_say_so(
+    admin: Admin, client: dict[str, str], kafka_topic_name: TopicNames
+) -> None:
+    small = admin.ensure_topic(kafka_topic_name("small"), 1, -1, {"max.message.bytes": "2000"}).name
+    keys: list[bytes | None] = [b"%d" % n for n in range(100)]
+    values = [os.urandom(500) for _ in keys]
+    with TransactionalProducer(client, "together") as producer:
+        producer.init()
+        producer.begin()
+        producer.send(small, 0, keys, values)
+        with pytest.raises(RecordTooLarge, match="A batch of records is larger") as error:
+            producer.commit()
+        assert "kafka.batch.size=2000" in error.value.action
+    with TransactionalProducer(client | {"batch.size": "2000"}, "together") as producer:
+        producer.init()
+        producer.begin()
+        producer.send(small, 0, keys, values)
+        producer.commit()
+    assert read(client, small, 0).keys == keys
+
+
+def test_a_full_queue_behind_a_refused_record_is_not_waited_for(
+    admin: Admin, client: dict[str, str], kafka_topic_name: TopicNames
+) -> None:
+    small = admin.ensure_topic(kafka_topic_name("small"), 1, -1, {"max.message.bytes": "2000"}).name
+    tight = client | {"queue.buffering.max.messages": "20", "batch.size": "2000"}
+
+    def send_and_commit(producer: TransactionalProducer) -> None:
+        producer.send(small, 0, [b"large"], [os.urandom(5000)])
+        producer.send(small, 0, [b"behind"] * 500, [os.urandom(500)] * 500)
+        producer.commit()
+
+    with TransactionalProducer(tight, "full") as producer:
+        producer.init()
+        producer.begin()
+        with pytest.raises(RecordTooLarge, match="with key b'large' has 5005 bytes"):
+            send_and_commit(producer)
+
+
+def test_what_a_wide_topic_takes_the_producer_sends(
+    admin: Admin, client: dict[str, str], kafka_topic_name: TopicNames
+) -> None:
+    config = {"max.message.bytes": "3000000"}
+    wide = admin.ensure_topic(kafka_topic_name("wide"), 1, -1, config).name
+    value = os.urandom(2_900_000)
+    with TransactionalProducer(client, "wide") as producer:
+        producer.init()
+        producer.begin()
+        producer.send(wide, 0, [b"k"], [value])
+        producer.commit()
+    assert read(client, wide, 0).values == [value]
 
 
 def test_a_topic_partition_that_does_not_exist_is_missing(

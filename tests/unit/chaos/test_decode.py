@@ -69,6 +69,15 @@ def test_values_of_another_json_type_are_taken_but_doubtful() -> None:
     assert decoder.doubtful == 1
 
 
+@pytest.mark.parametrize(("levels", "found"), [(199, 5), (200, "undecodable")])
+def test_no_record_is_nested_more_than_200_levels_deep(levels: int, found: Any) -> None:
+    """The object of the record is one of them."""
+    decoder = InputDecoder(source(None, Column("V", BIGINT)), ["V"])
+    deep = b"[" * levels + b"]" * levels
+    row = decoder.row(None, b'{"v": 5, "other": %s}' % deep, 7)
+    assert (row[1] if row else "undecodable") == found
+
+
 def test_event_time_by_a_java_pattern() -> None:
     spec = TimestampSpec("V", "yyyy-MM-dd'T'HH:mm:ssXXX")
     decoder = InputDecoder(source(spec, Column("V", STRING)), ["V"])

@@ -157,6 +157,25 @@ def test_a_value_that_is_no_object_is_undecodable(payload: bytes) -> None:
     assert list(found.bad) == [0]
 
 
+@pytest.mark.parametrize("frames", [0, 500])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize(("name", "type_"), [("A", STRING), ("OTHER", BIGINT)])
+def test_how_deep_a_record_may_be_nested_does_not_depend_on_the_stack(
+    opening: str, closing: str, name: str, type_: SqlType, frames: int
+) -> None:
+    def at(frames: int, payload: bytes) -> bool:
+        if frames:
+            return at(frames - 1, payload)
+        return not JsonDecoder([Column(name, type_)]).decode([payload] * 3).bad
+
+    def record(levels: int) -> bytes:
+        return f'{{"a": {opening * levels}1.50{closing * levels}}}'.encode()
+
+    assert at(frames, record(199))
+    for levels in (200, 300, 900, 1_100, 10_000):
+        assert not at(frames, record(levels)), levels
+
+
 def test_invalid_utf8_is_undecodable_wherever_it_is() -> None:
     assert decode(b'{"b":"\xff"}', Column("A", STRING)) == ["not valid UTF-8 at byte 6"]
 

@@ -27,15 +27,16 @@ import pyarrow.json as pj
 from holdfast.ingest.formats.text import fit_time
 from holdfast.types.schema import BIGINT, INTEGER, Base, Column, SqlType
 
-__all__ = ["FastJson", "fast_json", "finished", "is_utf8"]
+__all__ = ["DEPTH_MAX", "FastJson", "fast_json", "finished", "is_utf8", "openers"]
 
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 # Letters, digits and underscores, which nobody escapes; controls and signs are often escaped.
 _ESCAPED_NAME = re.compile(rb"\\u00(3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
 # Outside of text; inside it may happen to match, which costs time only.
 _NO_NUMBER = re.compile(rb"[\[:,]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
-_LONG = 400  # bytes; a shorter record cannot be nested too deeply
-_OPENERS = 400  # an upper bound of its depth
+# Objects and arrays in one another, in any field.  A fixed number, well within what Python's stack
+# allows: whether a record can be decoded must not depend on who asks.
+DEPTH_MAX = 200
 _CASE = 0x20  # the bit that a lower-case letter has and its upper-case one has not
 _TOP_ONLY = {Base.TIMESTAMP: BIGINT, Base.DATE: INTEGER, Base.TIME: INTEGER}
 _DIRECT = frozenset(
@@ -140,7 +141,7 @@ def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
         and not ((_has(joined, b"NaN") or _has(joined, b"Inf")) and _NO_NUMBER.search(joined))
         and is_utf8(joined)
         and not (_has(joined, b"\\u00") and _ESCAPED_NAME.search(joined))
-        and (longest <= _LONG or max(map(_openers, payloads)) <= _OPENERS)
+        and (longest <= DEPTH_MAX or max(map(openers, payloads)) <= DEPTH_MAX)
     )
 
 
@@ -160,7 +161,8 @@ def _longest(letters: npt.NDArray[np.uint8], newlines: npt.NDArray[np.int64]) ->
     return int(lengths.max()) if objects else 0
 
 
-def _openers(payload: bytes) -> int:
+def openers(payload: bytes) -> int:
+    """An upper bound of a record's depth."""
     return payload.count(b"{") + payload.count(b"[")
 
 

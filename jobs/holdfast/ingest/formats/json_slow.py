@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 
 from holdfast.ingest.formats.base import Decoded, Undecodable
+from holdfast.ingest.formats.json_fast import DEPTH_MAX, openers
 from holdfast.ingest.formats.text import fit_decimal, fit_integer, fit_time, fit_timestamp, parser
 from holdfast.types.schema import Base, Column, SqlType
 
@@ -27,6 +28,7 @@ Converter = Callable[[object], object]
 _SHAPES = 1_000  # field lists remembered per object type; records mostly share a few
 _DIGITS = 4_300  # Python refuses longer integers, for good reason
 _DIGITS_BEFORE_POINT = 40  # more than any integer type holds
+_TOO_DEEP = f"JSON nested too deeply, more than {DEPTH_MAX} objects and arrays in one another"
 _KINDS = {
     bool: "a boolean",
     int: "a number",
@@ -79,6 +81,8 @@ class SlowJson:
             document = _exact(payload)
         if document is None:
             return None
+        if openers(payload) > DEPTH_MAX and _too_deep(document):
+            raise Undecodable(_TOO_DEEP)
         try:
             return self._convert(document)
         except _Inexact:
@@ -144,7 +148,7 @@ def _boolean(value: object) -> bool:
 
 
 def _string(value: object) -> str:
-    text = value if type(value) is str else _as_text(value)
+    text = _as_text(value)
     if not text.isascii():
         text.encode()
     return text
@@ -248,11 +252,25 @@ _SIMPLE: dict[Base, Converter] = {
 }
 
 
+def _too_deep(document: object) -> bool:
+    level = [document]
+    for _ in range(DEPTH_MAX + 1):
+        parts = [v.values() if type(v) is dict else v for v in level if type(v) in (dict, list)]
+        level = [v for part in parts for v in part]  # type: ignore[attr-defined]
+    return bool(level)
+
+
 def _as_text(value: object) -> str:
-    """What ksqlDB makes of a value that is not text where a STRING is declared."""
+    """What ksqlDB makes of a value where a STRING is declared.
+
+    Python's stack has room for one call for each of `DEPTH_MAX` levels, here and in `_compact`.
+    """
+    if value is None:
+        return "null"
+    if type(value) is str:
+        return value
     if type(value) is list:
-        inner = ("null" if v is None else _string(v) for v in value)
-        return "[" + ", ".join(inner) + "]"
+        return "[" + ", ".join(map(_as_text, value)) + "]"
     return _compact(value)
 
 
@@ -263,7 +281,8 @@ def _compact(value: object) -> str:
     if type(value) is Decimal:
         return str(value)
     if type(value) is dict:
-        return "{" + ",".join(f"{_quoted(k)}:{_compact(v)}" for k, v in value.items()) + "}"
+        fields = map("{}:{}".format, map(_quoted, value), map(_compact, value.values()))
+        return "{" + ",".join(fields) + "}"
     if type(value) is list:
         return "[" + ",".join(map(_compact, value)) + "]"
     return _quoted(value)
@@ -291,7 +310,7 @@ def _exact(payload: bytes) -> object:
     except json.JSONDecodeError as error:
         raise Undecodable(f"not valid JSON at character {error.pos}: {error.msg}") from error
     except RecursionError as error:
-        raise Undecodable("JSON nested too deeply") from error
+        raise Undecodable(_TOO_DEEP) from error
 
 
 def _integer(text: str) -> int | Decimal:

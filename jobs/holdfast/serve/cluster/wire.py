@@ -83,7 +83,9 @@ async def frames(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    """Its fields; not those that are as by default, which a server of another version may lack."""
+    told = {f.name: (f.default, getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return {name: found for name, (default, found) in told.items() if found != default}
 
 
 def from_rows(rows: Rows) -> dict[str, Any]:

@@ -292,6 +292,7 @@ def _holders(members: Iterable[Member]) -> dict[tuple[str, int], list[dict[str, 
                     "restoring": state.restoring,
                     "stream_time_ms": state.stream_time_ms,
                     "error": state.error,
+                    "undecodable": state.undecodable,
                 }
             )
     return found

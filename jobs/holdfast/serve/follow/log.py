@@ -69,7 +69,7 @@ class Log:
 
 
 def _change(table: StoredTable, partition: int, chunk: Chunk) -> Change:
-    rows, _ = table.rows_of(chunk)
+    rows, _ = table.rows_of(table.readable(chunk)[0])
     keys = sorted(rows)
     values = [rows[key] for key in keys]
     committed_ms = chunk.timestamps[-1] if len(chunk) else 0

@@ -84,7 +84,7 @@ class Restorer:
             fingerprint=table.fingerprint,
             batch_records=self._settings.restore_batch_records,
             progress=progress,
-            other_topic=None if table.has_markers else table.rows_of,
+            other_topic=None if table.has_markers else standby.rows_of,
         )
         if report.records:
             _LOG.info(

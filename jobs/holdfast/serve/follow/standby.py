@@ -7,6 +7,7 @@ to move as one.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from holdfast.serve.contract import Change, PartitionState, WindowBounds
 from holdfast.serve.follow.subscription import Subscription
 from holdfast.serve.follow.transactions import Transactions
 from holdfast.serve.tables import StoredTable
+from holdfast.state.changelog import CommitMarker
 from holdfast.state.past import witnessed
 from holdfast.state.table_store import StorePosition, StoreStats, TableStore
 from holdfast.tasks.processors.base import NO_TIME
@@ -25,6 +27,8 @@ from holdfast.transport.reader import Chunk
 
 __all__ = ["Found", "Standby"]
 
+_LOG = logging.getLogger(__name__)
+_REASON_CHARS = 200
 _TOUCH_MS = 60_000  # how often a store that has nothing to do says that it is level
 Pairs = list[tuple[bytes, bytes]]
 
@@ -55,6 +59,7 @@ class Standby:
         self._changed_at = 0  # nothing has changed from here on
         self._end = store.position.offset if store.position is not None else 0
         self._checked_ms = 0
+        self._undecodable = 0
         self._stats = StoreStats(-1, 0)
         self._measured_at: tuple[str, int] | None = None  # the topic and offset that they are of
         self.error: str | None = None
@@ -183,7 +188,7 @@ class Standby:
         whole = self._transactions.add(chunk.since(self._position().offset))
         if whole is None:
             return
-        rows, marker = self.table.rows_of(whole)
+        rows, marker = self.rows_of(whole)
         keys = sorted(rows)
         values = list(map(rows.__getitem__, keys))
         with self._lock:
@@ -208,6 +213,22 @@ class Standby:
                 )
                 for subscription in self._subscribers:
                     subscription.put(change)
+
+    def rows_of(self, chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
+        """`StoredTable.rows_of` of what can be decoded; the rest is counted."""
+        readable, bad = self.table.readable(chunk)
+        if bad:
+            self._undecodable += len(bad)
+            _LOG.warning(
+                "%s: %d records of topic %s cannot be decoded, their keys keep the rows that they "
+                "have; the first, offset %d: %s",
+                self.name,
+                len(bad),
+                self.table.topic,
+                bad[0].offset,
+                bad[0].reason[:_REASON_CHARS],
+            )
+        return self.table.rows_of(readable)
 
     def _old(self, keys: list[bytes], rows: list[bytes | None]) -> list[bytes | None]:
         """What the keys have now: of those that are removed, or of all if somebody asks for it."""
@@ -268,6 +289,7 @@ class Standby:
             bytes=self._stats.bytes,
             checked_ms=self._checked_ms,
             error=self.error,
+            undecodable=self._undecodable,
         )
 
 

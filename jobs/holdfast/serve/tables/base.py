@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.ingest.records import BadRecord
 from holdfast.serve.contract import PRESENT, ROWTIME, WindowBounds, windowed_columns
 from holdfast.state.restore import RowsOf
+from holdfast.transport.reader import Chunk
 from holdfast.types.schema import Column
 from holdfast.types.topology import WindowKind
 
@@ -60,10 +62,17 @@ class StoredTable(ABC):
     def has_markers(self) -> bool:
         """Whether what is followed has commit markers, which end its transactions."""
 
+    def readable(self, chunk: Chunk) -> tuple[Chunk, list[BadRecord]]:
+        """The records of the topic that can be decoded, and the others: these change nothing.
+
+        As in Kafka Streams a key keeps the row that it had before an undecodable record.
+        """
+        return chunk, []
+
     @property
     @abstractmethod
     def rows_of(self) -> RowsOf:
-        """Takes the rows, and the last commit marker, from records of the topic."""
+        """Takes the rows, and the last commit marker, from readable records of the topic."""
 
     @abstractmethod
     def decode(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> pa.Table:

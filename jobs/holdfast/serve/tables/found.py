@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
@@ -12,6 +13,7 @@ from holdfast.serve.tables.base import StoredTable
 from holdfast.serve.tables.changelog import ChangelogTable
 from holdfast.serve.tables.topic import TopicTable
 from holdfast.types.ids import changelog_topic
+from holdfast.types.statement_facts import source_facts
 from holdfast.types.topology import AggregateStep, Emit, Query, Sink, Source, Topology
 
 __all__ = ["Candidate", "Candidates", "candidates"]
@@ -100,12 +102,21 @@ def _of_query(query: Query, application_id: str) -> Candidate | Unserved:
     return Candidate(query.sink.name, topic, made)
 
 
+def _store_name(source: Source) -> str:
+    """Another declaration has another store: what was not readable by the one may be by the other.
+
+    A store has the rows of records that could be decoded when they came.
+    """
+    declared = sha256(source_facts(source).encode()).hexdigest()
+    return f"table-{quote(source.name, safe='')}-{declared[:8]}"
+
+
 def _topic_table(source: Source, query: Query | None, application_id: str) -> Candidate | Unserved:
     def made(partitions: int) -> StoredTable:
         return TopicTable(
             source.name,
             application_id,
-            f"table-{quote(source.name, safe='')}",
+            _store_name(source),
             query.statement if query is not None else "",
             query.id if query is not None else None,
             source.topic,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.ingest.records import RecordDecoder
+from holdfast.ingest.records import BadRecord, RecordDecoder
 from holdfast.serve.contract import WindowBounds
 from holdfast.serve.tables.base import StoredTable, finished
 from holdfast.serve.tables.changelog import window_range
@@ -66,6 +66,12 @@ class TopicTable(StoredTable):
     @property
     def has_markers(self) -> bool:
         return False
+
+    def readable(self, chunk: Chunk) -> tuple[Chunk, list[BadRecord]]:
+        if not len(chunk):
+            return chunk, []
+        _, bad = self._decoder.decode(chunk, 0)
+        return (_without(chunk, {b.offset for b in bad}) if bad else chunk), bad
 
     @property
     def rows_of(self) -> RowsOf:
@@ -122,6 +128,17 @@ class TopicTable(StoredTable):
 
     def split(self, stored: bytes) -> tuple[bytes, int, int]:
         return split_windowed(stored, self.window or WindowKind.TUMBLING, self.window_size_ms)
+
+
+def _without(chunk: Chunk, offsets: set[int]) -> Chunk:
+    kept = [i for i, offset in enumerate(chunk.offsets) if offset not in offsets]
+    return Chunk(
+        [chunk.keys[i] for i in kept],
+        [chunk.values[i] for i in kept],
+        [chunk.offsets[i] for i in kept],
+        [chunk.timestamps[i] for i in kept],
+        chunk.position,
+    )
 
 
 def _topic_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:

@@ -1,0 +1,254 @@
+"""Bad records through a real job: what is a row of them is exact, and the job goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import orjson
+import pytest
+
+from holdfast.local.broker import BrokerStatus
+from holdfast.transport.admin import Admin
+from holdfast.transport.plain import Producer
+from holdfast.transport.reader import Chunk, PartitionReader
+from holdfast.transport.topic_settings import TopicSettings
+from holdfast.types.ids import changelog_topic, dead_letter_topic
+from holdfast.types.status import JobStatus, QueryStatus, status_path
+from tests.integration.ingest import topics
+from tests.integration.transport.settling import await_settled
+from tests.security.odd_records import COLUMNS, Odd, odd_records
+
+WAIT_S = 240.0  # a slow machine is slow, not wrong
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@dataclass
+class Job:
+    """One application and its process."""
+
+    home: Path
+    servers: str
+    application_id: str
+    sql: str
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def client(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.servers}
+
+    def command(self, *extra: str) -> list[str]:
+        (self.home / "job.sql").write_text(self.sql)
+        properties = {
+            "bootstrap.servers": self.servers,
+            "application.id": self.application_id,
+            "state.partitions": "4",
+        }
+        sets = [part for k, v in properties.items() for part in ("--set", f"{k}={v}")]
+        return [
+            sys.executable, "-m", "holdfast.cli.main", "run", str(self.home / "job.sql"),
+            "--home", str(self.home), *sets, *extra,
+        ]  # fmt: skip
+
+    def start(self) -> None:
+        with (self.home / "driver.log").open("ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log)
+
+    def finish(self) -> subprocess.CompletedProcess[str]:
+        """Runs until caught up."""
+        command = self.command("--until-caught-up")
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def until(self, holds: Callable[[dict[str, QueryStatus]], bool]) -> dict[str, QueryStatus]:
+        """The queries of a job that runs, once it holds of them."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            status = JobStatus.read(status_path(self.home, self.application_id))
+            if status is not None and holds(status.queries):
+                return status.queries
+            assert self.process is None or self.process.poll() is None, self.log()
+            time.sleep(0.1)
+        raise AssertionError(self.log())
+
+    def log(self) -> str:
+        return (self.home / "driver.log").read_text()[-6000:]
+
+    def stop(self) -> int | None:
+        if self.process is None:
+            return None
+        self.process.terminate()
+        return self.process.wait(WAIT_S)
+
+    def read(self, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
+        for chunk in self.chunks(topic):
+            yield from zip(chunk.keys, chunk.values, strict=True)
+
+    def chunks(self, topic: str) -> Iterator[Chunk]:
+        admin = Admin(self.client)
+        await_settled(admin, topic)
+        for partition, (start, end) in admin.bounds(topic).items():
+            reader = PartitionReader(self.client, topic, partition)
+            yield from reader.read(start, end)
+            reader.close()
+
+
+@pytest.fixture
+def job(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> Iterator[Callable[[str], Job]]:
+    made: list[Job] = []
+
+    def make(sql: str) -> Job:
+        name = kafka_topic_name("app")[-40:]
+        made.append(Job(tmp_path, kafka.bootstrap_servers, name, sql))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.stop()
+
+
+def send(client: dict[str, str], topic: str, *records: tuple[bytes | None, bytes]) -> None:
+    producer = Producer(client)
+    for key, value in records:
+        producer.send(topic, key, value, partition=0)
+    producer.flush()
+
+
+EACH = ", ".join(f"LATEST_BY_OFFSET({c}) AS {c}" for c in ("n", "d", "c", "s", "a", "m", "st"))
+SQL = f"""
+CREATE STREAM events (id STRING KEY, {COLUMNS})
+  WITH (KAFKA_TOPIC='{{topic}}', VALUE_FORMAT='JSON', TIMESTAMP='ts');
+CREATE TABLE people (id STRING PRIMARY KEY, name STRING)
+  WITH (KAFKA_TOPIC='{{topic}}-people', VALUE_FORMAT='JSON');
+CREATE STREAM visits (id STRING KEY, v INT)
+  WITH (KAFKA_TOPIC='{{topic}}-visits', VALUE_FORMAT='JSON');
+CREATE STREAM copied WITH (KAFKA_TOPIC='{{topic}}-copied') AS SELECT * FROM events;
+CREATE TABLE latest WITH (KAFKA_TOPIC='{{topic}}-latest') AS
+  SELECT id, COUNT(*) AS counted, {EACH} FROM events GROUP BY id;
+CREATE STREAM named WITH (KAFKA_TOPIC='{{topic}}-named') AS
+  SELECT visits.id AS id, v, name FROM visits JOIN people ON visits.id = people.id;
+"""
+
+
+def test_odd_records_are_rows_or_dead_letters_and_the_job_goes_on(
+    job: Callable[[str], Job], kafka: BrokerStatus
+) -> None:
+    topic = topics.create(kafka.bootstrap_servers)
+    for name in ("people", "visits"):
+        topics.create(kafka.bootstrap_servers, name=f"{topic}-{name}")
+    odd = odd_records()
+    assert len(odd) == 103
+    running = job(SQL.format(topic=topic))
+    client = running.client
+    # The user's own, which takes less than the source: three letters do not fit.
+    letters = dead_letter_topic(running.application_id)
+    narrow = {"max.message.bytes": "500000"}
+    topics.create(kafka.bootstrap_servers, name=letters, config=narrow)
+    send(client, f"{topic}-people", (b"ann", b'{"name": "Ann"}'), (b"ann", b'{"name": ["Ann"'))
+    send(client, topic, *((o.key, o.value) for o in odd))
+    bad = sum(not o.good for o in odd)
+    running.start()
+    running.until(
+        lambda queries: [
+            queries[q].dead_letters for q in ("csas_copied", "ctas_latest", "csas_named")
+        ] == [bad, bad, 1]
+    )  # fmt: skip
+    # It lives, and takes what comes after.
+    send(client, topic, (b"after", b'{"n": 5, "ts": 1700000000000}'))
+    send(client, f"{topic}-visits", (b"ann", b'{"v": 1}'))
+    after = Odd(b"after", b"", good=True)
+    good = Counter(o.key for o in [*odd, after] if o.good)
+    queries = running.until(
+        lambda queries: (
+            queries["ctas_latest"].records_total == good.total() - 1
+            and queries["csas_copied"].records_total == len(odd) + 1
+            and queries["csas_named"].records_total == 2
+        )
+    )
+    assert queries["ctas_latest"].dropped_null_key == 1
+    assert running.stop() == 0, running.log()
+    copied = Counter(key for key, _ in running.read(f"{topic}-copied"))
+    assert copied == good
+    table = {key: orjson.loads(value or b"") for key, value in running.read(f"{topic}-latest")}
+    assert {key: row["COUNTED"] for key, row in table.items()} == {
+        key: 1 for key in good if key is not None
+    }
+    named = [orjson.loads(value or b"") for _, value in running.read(f"{topic}-named")]
+    assert named == [{"V": 1, "NAME": "Ann"}]
+    check_letters(topics.letters(kafka.bootstrap_servers, letters), topic, odd)
+
+
+def check_letters(found: list[topics.Letter], topic: str, odd: list[Odd]) -> None:
+    """Each query has set aside each bad record once, unchanged where it fits."""
+    of_events = [letter for letter in found if letter.headers["holdfast.topic"] == topic]
+    places = Counter(
+        (le.headers["holdfast.query"], le.headers["holdfast.offset"]) for le in of_events
+    )
+    assert set(places.values()) == {1}
+    assert len({query for query, _ in places}) == 2
+    wanted = Counter(str(n) for n, o in enumerate(odd) if not o.good)
+    assert Counter(offset for _, offset in places) == wanted + wanted
+    assert len(found) == len(of_events) + 1
+    for letter in of_events:
+        record = odd[int(letter.headers["holdfast.offset"])]
+        assert letter.headers["holdfast.reason"]
+        if len(record.value) + len(record.key or b"") < 400_000:
+            assert (letter.key, letter.value) == (record.key, record.value)
+        else:
+            assert letter.headers["holdfast.value.sha256"] == sha256(record.value).hexdigest()
+            assert letter.headers["holdfast.value.bytes"] == str(len(record.value))
+            assert letter.value == record.value[:1_024]
+
+
+LISTS = """
+CREATE STREAM events (id STRING KEY, v STRING) WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON');
+CREATE TABLE lists WITH (KAFKA_TOPIC='{topic}-lists') AS
+  SELECT id, COLLECT_LIST(v) AS vs FROM events GROUP BY id;
+"""
+
+
+@pytest.mark.parametrize("refusing", ["sink", "changelog"])
+def test_a_row_that_has_grown_too_large_is_named_and_costs_no_other_row(
+    job: Callable[[str], Job], kafka: BrokerStatus, refusing: str
+) -> None:
+    topic = topics.create(kafka.bootstrap_servers)
+    running = job(LISTS.format(topic=topic))
+    sink, changelog = f"{topic}-lists", changelog_topic(running.application_id, "ctas_lists")
+    wide = {"max.message.bytes": "3000000"}
+    topics.create(
+        kafka.bootstrap_servers, name=sink, config=wide if refusing == "changelog" else {}
+    )
+    if refusing == "sink":
+        topics.create(
+            kafka.bootstrap_servers, 4, name=changelog, config={**wide, "cleanup.policy": "compact"}
+        )
+    small = [(b"k%d" % n, b'{"v": "%d"}' % n) for n in range(50)]
+    large = [(b"large", b'{"v": "%s"}' % os.urandom(500_000).hex().encode()) for _ in range(2)]
+    send(running.client, topic, *small, *large)
+    refused = running.finish()
+    assert refused.returncode == 2, refused.stderr
+    told = {"sink": f"topic {sink} ", "changelog": f"topic {changelog} "}[refusing]
+    assert "A record for " + told in refused.stderr
+    assert "large' has 20" in refused.stderr
+    assert "max.message.bytes=1048588 of the topic" in refused.stderr
+    assert f"raise max.message.bytes of the topic {told.split()[1]}" in refused.stderr
+    # The other state partitions have committed; the row itself is there once its topic takes it.
+    before = {key for key, _ in running.read(sink)}
+    assert b"large" not in before
+    assert 20 < len(before) < 50
+    TopicSettings(running.client).alter(told.split()[1], wide)
+    done = running.finish()
+    assert done.returncode == 0, done.stderr
+    rows = list(running.read(sink))
+    assert Counter(key for key, _ in rows) == Counter([k for k, _ in small] + [b"large"])
+    (value,) = (value for key, value in rows if key == b"large")
+    assert orjson.loads(value or b"") == {"VS": [orjson.loads(v)["v"] for _, v in large]}
