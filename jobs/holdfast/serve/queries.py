@@ -55,6 +55,8 @@ class Answer(Result):
         rows: all of them when they are few (a look-up by key), as `RecordBatch.to_pylist` has
             values, in the order of `columns`; `batches` is then empty and `states` complete.
         committed_ms: of a push query, when the broker had what was read last; 0 of contents.
+        keys: names of columns that are keys, of a pull query over a table; ksqlDB has none in
+            answers of streams and of push queries.
 
     A push query also tells of rows that have left its result: those that were removed, or do not
     pass WHERE any more.  They have their key columns and window bounds, all else is null;
@@ -65,6 +67,7 @@ class Answer(Result):
     tables: tuple[str, ...] = ()
     rows: Sequence[Sequence[Any]] | None = None
     committed_ms: int = 0
+    keys: frozenset[str] = frozenset()
 
 
 def gone_rows(batch: pa.RecordBatch) -> list[int]:

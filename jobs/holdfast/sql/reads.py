@@ -145,6 +145,12 @@ class Read:
         return tuple(o.column for o in self.outputs)
 
     @property
+    def key_names(self) -> frozenset[str]:
+        """The names of result columns that ksqlDB calls keys: by their names alone."""
+        keys = (c.name for c in self.source.key_columns)
+        return frozenset((*keys, *WINDOW_BOUNDS)) & {c.name for c in self.columns}
+
+    @property
     def plain(self) -> bool:
         """Whether rows need no evaluation: their columns are the result's."""
         filtered = self.condition is not None and not self.bounds.exact

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,11 @@ from holdfast.sql.parse import Place
 from holdfast.testing.broker import BrokerEngine
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.cases import Case, Spec
-from holdfast.testing.compare import Difference, compare
+from holdfast.testing.compare import Difference, compare, has_words
 from holdfast.testing.engine import Engine
 from holdfast.testing.insertions import unmet
 from holdfast.testing.phases import Life, phases
+from holdfast.testing.rest.run import judged_answers, judged_refusal
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
 from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
@@ -31,7 +31,6 @@ from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
 _LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"})
-_PLACE = re.compile(r"\b[Ll]ine:? \d+(?:, [Cc]ol(?:umn)?:? |:)\d+:\s*")
 _EXACT = "use.exact.numeric.comparison"
 
 
@@ -153,14 +152,19 @@ def _judged(case: Case, engine: _Engine) -> Result:
             case, Outcome.FAILED, f"It was to be refused: {case.refusal.message}", words=False
         )
     if not verdict.differences and not verdict.others:
-        return Result(case, Outcome.PASSED)
-    return Result(case, Outcome.FAILED, verdict.reason(), verdict.differences)
+        return Result(case, Outcome.PASSED, words=verdict.words)
+    reason = verdict.reason()
+    return Result(case, Outcome.FAILED, reason, verdict.differences, words=verdict.words)
 
 
 def _refused(case: Case, error: HoldfastError) -> Result:
+    if case.rest is not None and case.rest.error is not None:
+        wrong, words = judged_refusal(case.rest, error)
+        outcome = Outcome.FAILED if wrong else Outcome.PASSED
+        return Result(case, outcome, "\n".join(wrong) or str(error), words=words)
     if case.refusal is None:
         return Result(case, Outcome.FAILED, str(error), trace=_short_trace(error))
-    words = _words(case.refusal.message) in _words(str(error))
+    words = has_words(str(error), case.refusal.message)
     return Result(case, Outcome.PASSED, str(error), words=words if case.refusal.message else None)
 
 
@@ -169,13 +173,15 @@ class _Verdict:
     """What is not as expected of a case that ran.
 
     Attributes:
-        others: what is wrong with the streams and tables.
+        others: what is wrong with the streams and tables, and with a query server's answers.
         left_out: records that could not be decoded, and why.
+        words: see `Result`.
     """
 
     differences: tuple[Difference, ...]
     others: tuple[str, ...]
     left_out: tuple[str, ...]
+    words: bool | None = None
 
     def reason(self) -> str:
         lines = list(self.others)
@@ -186,15 +192,10 @@ class _Verdict:
         return "\n".join(lines)
 
 
-def _words(message: str) -> str:
-    """A message without its place in the text, line breaks and capitals."""
-    return " ".join(_PLACE.sub("", message).lower().split())
-
-
 def _verdict(case: Case, engine: _Engine) -> _Verdict:
     text = with_properties(case)
     topology = compile_text(text, place=Place.TEST)
-    topics, left_out = _run_phases(text, topology, case, engine)
+    topics, life, left_out = _run_phases(text, topology, case, engine)
     by_topic: dict[str, list[Spec]] = {}
     for spec in case.outputs:
         by_topic.setdefault(spec.topic, []).append(spec)
@@ -209,14 +210,15 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
     wrong = unmet(topology.expectations, topics, engine.constants)
     if wrong:
         raise InvalidTestCase("Expected record does not match actual.\n" + "\n".join(wrong))
-    others = wrong_sources(topology, case.sources)
-    return _Verdict(tuple(found), tuple(others), tuple(left_out))
+    answers, words = judged_answers(case, topology, topics, life)
+    others = [*wrong_sources(topology, case.sources), *answers]
+    return _Verdict(tuple(found), tuple(others), tuple(left_out), words)
 
 
 def _run_phases(
     text: str, topology: Topology, case: Case, engine: _Engine
-) -> tuple[Topics, list[str]]:
-    """The topics at the end; records of a case that names them come after all statements."""
+) -> tuple[Topics, Life, list[str]]:
+    """Topics and state at the end; records of a case that names them come after all statements."""
     in_order = not case.inputs and not case.outputs
     first, *later = phases(text, topology) if in_order else [topology]
     topics, life = Topics(first, case.inputs, engine.inserted(first.insertions)), Life()
@@ -228,7 +230,7 @@ def _run_phases(
         topics.write(engine.inserted(phase.insertions[known:]))
         left_out += engine.run(phase, topics, life)
         known = len(phase.insertions)
-    return topics, left_out
+    return topics, life, left_out
 
 
 def with_properties(case: Case) -> str:

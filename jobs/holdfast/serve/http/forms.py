@@ -171,7 +171,9 @@ class RowsForm(Chunked):
         self._rows = 0
 
     def head(self, answer: Answer) -> bytes:
-        schema = ", ".join(f"`{c.name}` {c.type}" for c in answer.columns)
+        keys = answer.keys
+        columns = (f"`{c.name}` {c.type}{' KEY' * (c.name in keys)}" for c in answer.columns)
+        schema = ", ".join(columns)
         header = {"header": {"queryId": answer.query_id, "schema": schema}}
         return b"[" + orjson.dumps(header)
 

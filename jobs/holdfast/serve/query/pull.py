@@ -63,7 +63,8 @@ class Pull:
         deadline = asyncio.get_running_loop().time() + ask.timeout_s
         if ask.positions:
             await self._reader.await_positions(plan.table, ask.positions, ask.wait_s)
-        answer = Answer(plan.read.columns, no_batches(), tables=(plan.table.name,))
+        keys = frozenset[str]() if plan.stream else plan.read.key_names
+        answer = Answer(plan.read.columns, no_batches(), tables=(plan.table.name,), keys=keys)
         run = _Run(plan, ask, options, answer, deadline)
         if isinstance(access, Lookup):
             await self._look_up(run, access)
