@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from holdfast.sql.relation import WINDOW_BOUNDS
 from holdfast.types.schema import Column
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn

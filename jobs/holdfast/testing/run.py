@@ -23,7 +23,7 @@ from holdfast.testing.compare import Difference, compare, has_words
 from holdfast.testing.engine import Engine
 from holdfast.testing.insertions import unmet
 from holdfast.testing.phases import Life, phases
-from holdfast.testing.rest.run import judged_answers, judged_refusal
+from holdfast.testing.rest.run import Judged, judged_answers, judged_refusal
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
 from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
@@ -152,16 +152,16 @@ def _judged(case: Case, engine: _Engine) -> Result:
             case, Outcome.FAILED, f"It was to be refused: {case.refusal.message}", words=False
         )
     if not verdict.differences and not verdict.others:
-        return Result(case, Outcome.PASSED, words=verdict.words)
-    reason = verdict.reason()
-    return Result(case, Outcome.FAILED, reason, verdict.differences, words=verdict.words)
+        return Result(case, Outcome.PASSED, verdict.answers.said, words=verdict.answers.words)
+    words = verdict.answers.words
+    return Result(case, Outcome.FAILED, verdict.reason(), verdict.differences, words=words)
 
 
 def _refused(case: Case, error: HoldfastError) -> Result:
     if case.rest is not None and case.rest.error is not None:
-        wrong, words = judged_refusal(case.rest, error)
-        outcome = Outcome.FAILED if wrong else Outcome.PASSED
-        return Result(case, outcome, "\n".join(wrong) or str(error), words=words)
+        judged = judged_refusal(case.rest, error)
+        outcome = Outcome.FAILED if judged.wrong else Outcome.PASSED
+        return Result(case, outcome, "\n".join(judged.wrong) or str(error), words=judged.words)
     if case.refusal is None:
         return Result(case, Outcome.FAILED, str(error), trace=_short_trace(error))
     words = has_words(str(error), case.refusal.message)
@@ -175,13 +175,13 @@ class _Verdict:
     Attributes:
         others: what is wrong with the streams and tables, and with a query server's answers.
         left_out: records that could not be decoded, and why.
-        words: see `Result`.
+        answers: what a REST case says of the server's answers.
     """
 
     differences: tuple[Difference, ...]
     others: tuple[str, ...]
     left_out: tuple[str, ...]
-    words: bool | None = None
+    answers: Judged
 
     def reason(self) -> str:
         lines = list(self.others)
@@ -210,9 +210,9 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
     wrong = unmet(topology.expectations, topics, engine.constants)
     if wrong:
         raise InvalidTestCase("Expected record does not match actual.\n" + "\n".join(wrong))
-    answers, words = judged_answers(case, topology, topics, life)
-    others = [*wrong_sources(topology, case.sources), *answers]
-    return _Verdict(tuple(found), tuple(others), tuple(left_out), words)
+    answers = judged_answers(case, topology, topics, life)
+    others = (*wrong_sources(topology, case.sources), *answers.wrong)
+    return _Verdict(tuple(found), others, tuple(left_out), answers)
 
 
 def _run_phases(

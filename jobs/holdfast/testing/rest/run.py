@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError
 from holdfast.serve.http.problems import problem
@@ -33,8 +34,14 @@ _ANSWERED = (Show, Describe, Explain)
 _SILENT = (Define, InsertValues, SetProperty, Undefine, UnsetProperty)
 _DONE = {"@type": "currentStatus", "commandStatus": {"status": "SUCCESS"}}
 
-Judged = tuple[list[str], bool | None]
-"""What is wrong, one line each; and whether an expected error has the words; None: none are."""
+
+@dataclass(frozen=True)
+class Judged:
+    """What is wrong, one line each; `words` and `said` (the message) are of an expected error."""
+
+    wrong: tuple[str, ...] = ()
+    words: bool | None = None
+    said: str = ""
 
 
 def judged_answers(case: Case, topology: Topology, topics: Topics, life: Life) -> Judged:
@@ -45,13 +52,13 @@ def judged_answers(case: Case, topology: Topology, topics: Topics, life: Life) -
     """
     rest = case.rest
     if rest is None:
-        return [], None
+        return Judged()
     answers = asyncio.run(_answers(case, rest, topology, topics, life))
     errors = [a for a in answers if a.kind == "error"]
     if rest.error is None:
-        return wrong_responses(rest, answers), None
+        return Judged(tuple(wrong_responses(rest, answers)))
     if not errors or any(a.kind == "query" for a in answers):
-        return [f"It was to be refused: {rest.error.message}"], False
+        return Judged((f"It was to be refused: {rest.error.message}",), words=False)
     return _judged_error(rest, errors[0])
 
 
@@ -59,14 +66,14 @@ def judged_refusal(rest: Rest, error: HoldfastError) -> Judged:
     """Judges what a statement was refused with that a job carries out, not a server."""
     status, body = problem(error, rest.statements[-1])
     if rest.error is None:
-        return [str(error)], None
+        return Judged((str(error),))
     return _judged_error(rest, Answered("error", body, status))
 
 
 def _judged_error(rest: Rest, answer: Answered) -> Judged:
     assert rest.error is not None
     wrong, words = wrong_error(rest.error, answer, rest.statements[-1])
-    return [wrong] if wrong else [], words
+    return Judged((wrong,) if wrong else (), words, answer.body["message"])
 
 
 async def _answers(
