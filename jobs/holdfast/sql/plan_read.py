@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sqlglot import exp
+
 from holdfast.errors import InvalidStatement
 from holdfast.sql.clause_errors import naming
 from holdfast.sql.engines import DUCKDB
@@ -20,8 +22,9 @@ from holdfast.sql.read_bounds import bounds_of
 from holdfast.sql.reads import EVERYTHING, Bounds, Read
 from holdfast.sql.relation import WINDOW_BOUNDS, Field, FieldKind, Relation
 from holdfast.sql.scopes import Functions, RelationScope
-from holdfast.sql.script import Script
+from holdfast.sql.script import Script, start_of
 from holdfast.sql.statements import SelectQuery
+from holdfast.sql.typed import Typed
 from holdfast.types.schema import BIGINT, Column, SqlType
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn
@@ -29,6 +32,7 @@ from holdfast.types.topology import OutputColumn
 __all__ = ["parse_read", "plan_read"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_PLACES = ("ROWPARTITION", "ROWOFFSET")
 _PUSH_HINT = "Add EMIT CHANGES if you intended to issue a push query."
 
 
@@ -87,6 +91,20 @@ class _Rows(RelationScope):
         return "in a query of its own"
 
 
+class _PullRows(_Rows):
+    """The same of a pull query, for which rows have no place in a topic."""
+
+    def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
+        if name in _PLACES and not self._relation.find(name, qualifier):
+            raise self._script.invalid(
+                start_of(node),
+                "Pull queries don't support the following columns in "
+                f"{self._clause} clauses: `{name}`",
+                action=_PUSH_HINT,
+            )
+        return super().column(node, name, qualifier)
+
+
 class _Planner:
     def __init__(
         self, script: Script, query: SelectQuery, source: Source, functions: Functions
@@ -116,7 +134,8 @@ class _Planner:
         return self._grouped(read) if aggregated else read
 
     def _rows(self, clause: str) -> Translator:
-        scope = _Rows(self._script, self._relation, self._functions, clause, DUCKDB)
+        kind = _Rows if self._select.changes else _PullRows
+        scope = kind(self._script, self._relation, self._functions, clause, DUCKDB)
         return Translator(self._script, DUCKDB, scope)
 
     def _items(self) -> list[Item]:

@@ -20,10 +20,12 @@ class Point:
     """One value that a column is compared with.
 
     `at` is the offset of its literal in the text, None where it is more than a literal.
+    `wrong`: why ksqlDB looks up no such key, if it does not.
     """
 
     value: Any
     at: int | None = None
+    wrong: str = ""
 
 
 @dataclass(frozen=True)

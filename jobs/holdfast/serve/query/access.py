@@ -11,9 +11,10 @@ from typing import Any
 from holdfast.config.settings import ServeSettings
 from holdfast.errors import QueryTooLarge, Refused
 from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, ServedTable, WindowBounds
-from holdfast.serve.query.options import Options
+from holdfast.serve.query.options import TABLE_SCAN, Options
 from holdfast.sql.reads import Box, Domain, Read
 from holdfast.sql.script import Script
+from holdfast.types.schema import Base
 
 __all__ = [
     "EVERYTHING",
@@ -28,6 +29,7 @@ __all__ = [
 
 Range = tuple[bytes, bytes | None]
 _ANY = Domain()
+_NEEDS_SCAN = "Query requires table scan to be enabled."
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,42 @@ def access_of(
     boxes = read.bounds.boxes
     keyed = [_values(b, table) for b in boxes]
     if all(v is not None for v in keyed):
+        _refuse_other_types(script, boxes)
         keys = _lookup(boxes, [v for v in keyed if v is not None], table, limits)
         return Lookup(keys, read.bounds.exact and not any(map(_several_windows, boxes)))
     ranges = _ranges(boxes, table)
     if ranges is not None and options.range_scan:
+        if not options.wide_ranges:
+            _refuse_wide(script, boxes, table)
         return Ranges(ranges)
     if not options.table_scan:
         raise _scan_refused(script, read, table)
     return EVERYTHING
+
+
+def _refuse_other_types(script: Script, boxes: Sequence[Box]) -> None:
+    """Keys that ksqlDB refuses to look up, though they could be converted."""
+    for box in boxes:
+        for domain in box.domains.values():
+            for point in (domain.points or {}).values():
+                if point.wrong:
+                    raise script.invalid(0, point.wrong, action="name keys of the column's type.")
+
+
+def _refuse_wide(script: Script, boxes: Sequence[Box], table: ServedTable) -> None:
+    """All ranges but those with one bound of a STRING key, which ksqlDB finds without a scan."""
+    key = table.key_columns[0]
+    domains = [box.domains[key.name] for box in boxes]
+    if any(d.low is not None and d.high is not None for d in domains):
+        fact = (
+            "A comparison condition on the key column cannot be combined with other comparisons "
+            "such as an IN predicate."
+        )
+    elif key.type.base is Base.STRING and table.window is None and len(boxes) == 1:
+        return
+    else:
+        fact = _NEEDS_SCAN
+    raise script.invalid(0, fact, action=f"leave {TABLE_SCAN}=false out: ranges are scanned then.")
 
 
 @dataclass(frozen=True)
@@ -199,9 +229,12 @@ def _merged(ranges: list[Range]) -> list[Range]:
 def _scan_refused(script: Script, read: Read, table: ServedTable) -> Refused:
     keys = ", ".join(c.name for c in table.key_columns)
     given = sorted({n for b in read.bounds.boxes for n in b.domains if n in keys.split(", ")})
+    every = len(given) == len(table.key_columns)
     if not read.where:
         fact = "Missing WHERE clause."
-    elif given and len(table.key_columns) > 1:
+    elif every and all(b.domains for b in read.bounds.boxes):
+        fact = _NEEDS_SCAN
+    elif given and not every:
         fact = (
             "Multi-column sources must specify every key in the WHERE clause. "
             f"Specified: [{', '.join(given)}] Expected: [{keys}]."
@@ -221,5 +254,5 @@ def _scan_refused(script: Script, read: Read, table: ServedTable) -> Refused:
         0,
         "\n".join(lines),
         action="If more flexible queries are needed, table scans can be enabled by setting "
-        "ksql.query.pull.table.scan.enabled=true.",
+        f"{TABLE_SCAN}=true.",
     )
