@@ -86,7 +86,8 @@ def _operand(text: str) -> str:
 def event_time_ms(text: str) -> int | None:
     """Milliseconds since the epoch of an ISO date or its beginning (2024, 2024-01-31T10).
 
-    2024-01-31T24 is the end of that day, as in Java.  In UTC unless the text carries an offset; None when it is no date.
+    2024-01-31T24 is the end of that day, as in Java.  In UTC unless the text carries an offset;
+    None when it is no date.
     """
     found = _PARTIAL.fullmatch(text)
     if found is None:

@@ -19,7 +19,8 @@ from holdfast.sql.plan_aggregate import evaluated
 from holdfast.sql.projection import Item, expand
 from holdfast.sql.read_aggregates import GroupedScope, grouping, grouping_keys
 from holdfast.sql.read_bounds import bounds_of
-from holdfast.sql.reads import EVERYTHING, Bounds, Read
+from holdfast.sql.read_lookups import keyed_of
+from holdfast.sql.reads import EVERYTHING, Bounds, Keyed, Read
 from holdfast.sql.relation import WINDOW_BOUNDS, Field, FieldKind, Relation
 from holdfast.sql.scopes import Functions, RelationScope
 from holdfast.sql.script import Script, start_of
@@ -129,7 +130,7 @@ class _Planner:
             condition=condition,
             bounds=bounds,
             limit=self._query.limit,
-            where="" if select.where is None else self._script.excerpt(select.where),
+            keyed=self._keyed(),
         )
         return self._grouped(read) if aggregated else read
 
@@ -184,6 +185,12 @@ class _Planner:
             condition = f"TRY({rows.condition(node)})"
         return condition, bounds_of(node, rows, self._bounded())
 
+    def _keyed(self) -> Keyed:
+        select = self._select
+        if select.where is None or select.changes:
+            return Keyed()
+        return keyed_of(self._script, select.where, self._relation.source.key_columns)
+
     def _bounded(self) -> dict[str, SqlType]:
         kinds = (FieldKind.KEY, FieldKind.BOUND)
         return {f.name: f.column.type for f in self._relation.fields if f.kind in kinds}
@@ -219,7 +226,7 @@ class _Planner:
             bounds=read.bounds,
             limit=read.limit,
             grouping=made,
-            where=read.where,
+            keyed=read.keyed,
         )
 
     def _having(self, after: Translator, scope: GroupedScope) -> str | None:

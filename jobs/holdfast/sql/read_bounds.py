@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +18,6 @@ from holdfast.sql.literals import event_time_ms
 from holdfast.sql.plan_aggregate import evaluated
 from holdfast.sql.projection import plain_column
 from holdfast.sql.reads import EVERYTHING, Bounds, Box, Domain, Point
-from holdfast.sql.relation import WINDOW_BOUNDS
 from holdfast.sql.script import resolve_identifier
 from holdfast.sql.type_rules import common_type
 from holdfast.sql.typed import Typed
@@ -90,13 +88,7 @@ class _Reader:
         points = [self._point(i, t, wanted) for i, t in zip(items, given, strict=True)]
         if any(p is None for p in points):
             return EVERYTHING
-        found = [p for p in points if p is not None]
-        if name not in WINDOW_BOUNDS:
-            found = [
-                replace(p, wrong=_mistyped(i, name, wanted))
-                for i, p in zip(items, found, strict=True)
-            ]
-        return _bounds(name, _points(found))
+        return _bounds(name, _points([p for p in points if p is not None]))
 
     def _compared(self, kind: type[exp.Expr], left: exp.Expr, right: exp.Expr) -> Bounds:
         name = self._column(left)
@@ -138,13 +130,6 @@ def _value(rows: Translator, typed: Typed, wanted: SqlType, node: exp.Expr) -> A
         return constant
     text = evaluated(rows.coerce(typed, wanted, node).sql, wanted)
     return evaluate_text(text, {"x": pa.array([0])}).cast(wanted.arrow())[0].as_py()
-
-
-def _mistyped(item: exp.Expr, name: str, wanted: SqlType) -> str:
-    """Why a text in an IN list is no number for a key, as it is for any other column."""
-    if not (isinstance(item, exp.Literal) and item.is_string and wanted.numeric):
-        return ""
-    return f"'{item.this}' can not be converted to the type of the key column: {name} {wanted} KEY."
 
 
 def _bounds(name: str, domain: Domain) -> Bounds:

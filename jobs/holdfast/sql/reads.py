@@ -10,7 +10,7 @@ from holdfast.types.schema import Column
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn
 
-__all__ = ["EVERYTHING", "Bounds", "Box", "Domain", "Grouping", "Point", "Read"]
+__all__ = ["EVERYTHING", "Bounds", "Box", "Domain", "Grouping", "Keyed", "Point", "Read"]
 
 _BOXES_MAX = 1_000
 
@@ -20,12 +20,10 @@ class Point:
     """One value that a column is compared with.
 
     `at` is the offset of its literal in the text, None where it is more than a literal.
-    `wrong`: why ksqlDB looks up no such key, if it does not.
     """
 
     value: Any
     at: int | None = None
-    wrong: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,6 +121,19 @@ class Grouping:
 
 
 @dataclass(frozen=True)
+class Keyed:
+    """What ksqlDB says of a WHERE clause of a pull query over a table.
+
+    Attributes:
+        obstacle: why it would look at all rows; empty: it takes keys or a range of them.
+        wrong_key: why it refuses to look up one of its keys; empty: it does not.
+    """
+
+    obstacle: str = ""
+    wrong_key: str = ""
+
+
+@dataclass(frozen=True)
 class Read:
     """A SELECT over one stream or table.
 
@@ -131,7 +142,7 @@ class Read:
         outputs: what it makes of a row: `ref` is a column of the row, if it is nothing more.
         condition: DuckDB SQL, boolean: WHERE; None without.
         bounds: which keys and windows can pass it.
-        where: the text of WHERE, for messages.
+        keyed: what ksqlDB says of WHERE, of a pull query.
     """
 
     source: Source
@@ -141,7 +152,7 @@ class Read:
     bounds: Bounds
     limit: int | None = None
     grouping: Grouping | None = None
-    where: str = ""
+    keyed: Keyed = Keyed()
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -110,7 +110,7 @@ class Case:
     Attributes:
         name: its name in the file, with the format it was made for.
         origin: the file it is of.
-        statements: SQL text; of a REST case without its queries.
+        statements: SQL text; of a REST case what is its job's.
         properties: what the session was told by SET before.
         refusal: what it must be refused with, None when it is to run.
         sources: what is to be known of streams and tables afterwards (`post.sources`).

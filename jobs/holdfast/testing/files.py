@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.cases import Case, Refusal, Spec, formats_in, record_of
 from holdfast.testing.json_text import loads, without_comments
-from holdfast.testing.rest.cases import formats_answered, is_rest, rest_of
+from holdfast.testing.rest.cases import formats_answered, is_rest, rest_of, statements_of_job
 from holdfast.testing.sql_files import cases_in, is_test_file
 
 __all__ = ["cases_at", "triple"]
@@ -112,7 +112,7 @@ def _case(node: Mapping[str, Any], path: Path, format_: str, config: str) -> Cas
     where = f"{path}, test '{name}'"
     texts = [text.replace(_PLACE, format_) for text in node["statements"]]
     rest = rest_of(node, texts, where) if is_rest(node) else None
-    statements = "\n".join(texts[: rest.queries_from] if rest is not None else texts)
+    statements = statements_of_job(rest) if rest is not None else "\n".join(texts)
     properties = {
         key: config if value == _CONFIG else _plain(value)
         for key, value in (node.get("properties") or {}).items()

@@ -30,6 +30,7 @@ __all__ = [
 Range = tuple[bytes, bytes | None]
 _ANY = Domain()
 _NEEDS_SCAN = "Query requires table scan to be enabled."
+_WIDER = f"leave {TABLE_SCAN}=false out: Holdfast finds these rows without a scan."
 
 
 @dataclass(frozen=True)
@@ -66,43 +67,32 @@ def access_of(
     """
     boxes = read.bounds.boxes
     keyed = [_values(b, table) for b in boxes]
+    narrow = not options.wide_ranges
     if all(v is not None for v in keyed):
-        _refuse_other_types(script, boxes)
+        _refuse(script, read.keyed.wrong_key, "name keys of the column's type.")
+        if narrow:
+            _refuse(script, read.keyed.obstacle, _WIDER)
         keys = _lookup(boxes, [v for v in keyed if v is not None], table, limits)
         return Lookup(keys, read.bounds.exact and not any(map(_several_windows, boxes)))
     ranges = _ranges(boxes, table)
     if ranges is not None and options.range_scan:
-        if not options.wide_ranges:
-            _refuse_wide(script, boxes, table)
+        if narrow:
+            _refuse(script, read.keyed.obstacle or _needs_scan(boxes, table), _WIDER)
         return Ranges(ranges)
     if not options.table_scan:
         raise _scan_refused(script, read, table)
     return EVERYTHING
 
 
-def _refuse_other_types(script: Script, boxes: Sequence[Box]) -> None:
-    """Keys that ksqlDB refuses to look up, though they could be converted."""
-    for box in boxes:
-        for domain in box.domains.values():
-            for point in (domain.points or {}).values():
-                if point.wrong:
-                    raise script.invalid(0, point.wrong, action="name keys of the column's type.")
+def _refuse(script: Script, fact: str, action: str) -> None:
+    if fact:
+        raise script.invalid(0, fact, action=action)
 
 
-def _refuse_wide(script: Script, boxes: Sequence[Box], table: ServedTable) -> None:
-    """All ranges but those with one bound of a STRING key, which ksqlDB finds without a scan."""
-    key = table.key_columns[0]
-    domains = [box.domains[key.name] for box in boxes]
-    if any(d.low is not None and d.high is not None for d in domains):
-        fact = (
-            "A comparison condition on the key column cannot be combined with other comparisons "
-            "such as an IN predicate."
-        )
-    elif key.type.base is Base.STRING and table.window is None and len(boxes) == 1:
-        return
-    else:
-        fact = _NEEDS_SCAN
-    raise script.invalid(0, fact, action=f"leave {TABLE_SCAN}=false out: ranges are scanned then.")
+def _needs_scan(boxes: Sequence[Box], table: ServedTable) -> str:
+    """Ranges that ksqlDB finds are one of STRING keys."""
+    text = table.key_columns[0].type.base is Base.STRING
+    return "" if text and table.window is None and len(boxes) == 1 else _NEEDS_SCAN
 
 
 @dataclass(frozen=True)
@@ -227,22 +217,9 @@ def _merged(ranges: list[Range]) -> list[Range]:
 
 
 def _scan_refused(script: Script, read: Read, table: ServedTable) -> Refused:
-    keys = ", ".join(c.name for c in table.key_columns)
-    given = sorted({n for b in read.bounds.boxes for n in b.domains if n in keys.split(", ")})
-    every = len(given) == len(table.key_columns)
-    if not read.where:
-        fact = "Missing WHERE clause."
-    elif every and all(b.domains for b in read.bounds.boxes):
-        fact = _NEEDS_SCAN
-    elif given and not every:
-        fact = (
-            "Multi-column sources must specify every key in the WHERE clause. "
-            f"Specified: [{', '.join(given)}] Expected: [{keys}]."
-        )
-    else:
-        fact = f"WHERE clause missing key column for disjunct: ({read.where})."
+    missing = "" if read.condition else "Missing WHERE clause."
     lines = [
-        fact,
+        missing or read.keyed.obstacle or _NEEDS_SCAN,
         "Add EMIT CHANGES if you intended to issue a push query.",
         "Pull queries require a WHERE clause that:",
         " - includes a key equality expression, e.g. `SELECT * FROM X WHERE <key-column> = Y;`.",

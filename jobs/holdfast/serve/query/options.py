@@ -28,8 +28,8 @@ class Options:
         table_scan: rows may be looked for in the whole table.
         range_scan: they may be looked for in a range of keys.
         limit: a pull query may have LIMIT.
-        wide_ranges: also ranges that ksqlDB finds by a scan of the table: two bounds, several
-            ranges, numbers, windows.  Not if a caller has switched table scans off.
+        wide_ranges: rows are also found by keys and ranges where ksqlDB would scan the table: two
+            bounds, several ranges, numbers, windows.  Not if a caller has switched scans off.
         max_lag: how far behind a store may be, in offsets; None: any that has finished its restore.
         from_earliest: a push query begins with the table's contents.
     """

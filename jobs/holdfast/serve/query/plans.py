@@ -220,7 +220,8 @@ def _refuse_limit(script: Script, read: Read, options: Options) -> None:
         raise script.invalid(
             0,
             "LIMIT clause in pull queries is currently disabled.",
-            action="You can enable them by setting ksql.query.pull.limit.clause.enabled=true.",
+            action="You can enable them by setting ksql.query.pull.limit.clause.enabled=true.\n"
+            "Add EMIT CHANGES if you intended to issue a push query.",
         )
 
 

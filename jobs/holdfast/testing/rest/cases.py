@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.cases import Rest, RestError
 
-__all__ = ["formats_answered", "is_rest", "rest_of"]
+__all__ = ["formats_answered", "is_looking", "is_rest", "rest_of", "statements_of_job"]
 
+_LOOKING = re.compile(r"\s*(SHOW|LIST|DESCRIBE|EXPLAIN)\b", re.IGNORECASE)
 _KINDS = {"admin", "query", "queryProto"}
 
 
@@ -47,6 +49,16 @@ def rest_of(node: Mapping[str, Any], statements: Sequence[str], where: str) -> R
         in_order=bool((node.get("outputConditions") or {}).get("verifyOrder")),
         wait_for_query=bool((node.get("inputConditions") or {}).get("waitForActivePushQuery")),
     )
+
+
+def statements_of_job(rest: Rest) -> str:
+    """What a job carries out of a case's statements; the others are a server's."""
+    return "\n".join(t for t in rest.statements[: rest.queries_from] if not is_looking(t))
+
+
+def is_looking(statement: str) -> bool:
+    """Does a statement look at what there is, and change nothing?"""
+    return _LOOKING.match(statement) is not None
 
 
 def _error(node: Any, where: str) -> RestError | None:

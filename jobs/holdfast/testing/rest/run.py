@@ -7,20 +7,18 @@ from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError
 from holdfast.serve.http.problems import problem
-from holdfast.sql.parse import Definitions, Place, parse, statement_places
+from holdfast.sql.parse import Definitions, Place, parse
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
     Define,
-    Describe,
-    Explain,
     InsertValues,
     SetProperty,
-    Show,
     Undefine,
     UnsetProperty,
 )
 from holdfast.testing.cases import Case, Rest
 from holdfast.testing.phases import Life
+from holdfast.testing.rest.cases import is_looking
 from holdfast.testing.rest.matching import Answered, wrong_error, wrong_responses
 from holdfast.testing.rest.server import AskedServer, asked_server
 from holdfast.testing.topics import Topics
@@ -30,7 +28,6 @@ __all__ = ["Judged", "judged_answers", "judged_refusal"]
 
 # What the server of ksqlDB's own cases is started with.
 _DEFAULTS = {"auto.offset.reset": "earliest", "ksql.query.pull.table.scan.enabled": "true"}
-_ANSWERED = (Show, Describe, Explain)
 _SILENT = (Define, InsertValues, SetProperty, Undefine, UnsetProperty)
 _DONE = {"@type": "currentStatus", "commandStatus": {"status": "SUCCESS"}}
 
@@ -81,21 +78,17 @@ async def _answers(
 ) -> list[Answered]:
     properties = _DEFAULTS | dict(case.properties)
     async with asked_server(case.statements, topology, topics, life) as server:
-        done = [await _done(server, text) for text in _each(case.statements)]
+        done = [await _done(server, text) for text in rest.statements[: rest.queries_from]]
         queries = rest.statements[rest.queries_from :]
         asked = [await server.query(query, properties) for query in queries]
     return [answer for answer in (*done, *asked) if answer is not None]
 
 
-def _each(text: str) -> list[str]:
-    return [text[start:end] for start, end in statement_places(text)]
-
-
 async def _done(server: AskedServer, text: str) -> Answered | None:
     """The answer to a statement that is no query; None: ksqlDB has none for it."""
+    if is_looking(text):
+        return await server.statement(text)
     found = parse(Script(text), Definitions(), place=Place.TEST)
     if not found or isinstance(found[0], _SILENT):
         return None
-    if isinstance(found[0], _ANSWERED):
-        return await server.statement(text)
     return Answered("admin", {**_DONE, "statementText": text})
