@@ -69,10 +69,10 @@ class _Alternative:
         """Why no keys can be read off it; empty: they can."""
         seen: list[str] = []
         for atom in self._atoms:
-            found = self._why(atom) or (_TWICE if _name(atom) in seen else "")
+            name = "" if isinstance(atom, exp.Like) else _name(atom)
+            found = self._why(atom) or (_TWICE if name in seen else "")
             if found:
                 return found
-            name = _name(atom)
             if name in self._keys:
                 seen.append(name)
         return "" if len(seen) == len(self._keys) else self._missing(seen)
@@ -93,7 +93,7 @@ class _Alternative:
             return f"Unsupported expression in WHERE clause: {self._script.excerpt(atom)}."
         if not _name(atom):
             return "A comparison must directly reference a key column."
-        if any(other.find(exp.Column) for other in _others(atom)):
+        if any(not isinstance(o, exp.Literal) and o.find(exp.Column) for o in _others(atom)):
             return "A comparison must be between a key column and a resolvable expression."
         if isinstance(atom, _UNEQUAL) and _name(atom) in self._keys:
             keys = ", ".join(f"{column.quoted} KEY" for column in self._keys.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError
 from holdfast.serve.http.problems import problem
-from holdfast.sql.parse import Definitions, Place, parse
+from holdfast.sql.parse import Definitions, Place, parse, statement_places
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
     Define,
@@ -53,7 +53,8 @@ def judged_answers(case: Case, topology: Topology, topics: Topics, life: Life) -
     answers = asyncio.run(_answers(case, rest, topology, topics, life))
     errors = [a for a in answers if a.kind == "error"]
     if rest.error is None:
-        return Judged(tuple(wrong_responses(rest, answers)))
+        refused = [f"A statement was refused: {a.body['message']}" for a in errors]
+        return Judged(tuple(refused or wrong_responses(rest, answers)))
     if not errors or any(a.kind == "query" for a in answers):
         return Judged((f"It was to be refused: {rest.error.message}",), words=False)
     return _judged_error(rest, errors[0])
@@ -78,10 +79,16 @@ async def _answers(
 ) -> list[Answered]:
     properties = _DEFAULTS | dict(case.properties)
     async with asked_server(case.statements, topology, topics, life) as server:
-        done = [await _done(server, text) for text in rest.statements[: rest.queries_from]]
+        done = [await _done(server, text) for text in _each(rest)]
         queries = rest.statements[rest.queries_from :]
         asked = [await server.query(query, properties) for query in queries]
     return [answer for answer in (*done, *asked) if answer is not None]
+
+
+def _each(rest: Rest) -> list[str]:
+    """The statements that are no queries, one by one."""
+    texts = rest.statements[: rest.queries_from]
+    return [text[start:end] for text in texts for start, end in statement_places(text)]
 
 
 async def _done(server: AskedServer, text: str) -> Answered | None:
