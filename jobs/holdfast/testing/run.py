@@ -103,9 +103,11 @@ class Runner:
         """The results, in the order of the cases."""
         if self._broker is not None:
             job = BrokerEngine(self._broker, self._emit)
-            yield from (_run(case, job) for case in cases)
+            yield from (_run(case, job, on_broker=True) for case in cases)
             return
         session = self._session = self._session or SmallSession(self._threads)
+        if any(case.rest is not None for case in cases):
+            session.start()  # it forks, which must not happen beside the threads of a server
         engine = Engine(session, self._emit, self._batch_records)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
@@ -120,8 +122,8 @@ class Runner:
             self._session = None
 
 
-def _run(case: Case, engine: _Engine) -> Result:
-    skipped = _why_skipped(case)
+def _run(case: Case, engine: _Engine, *, on_broker: bool = False) -> Result:
+    skipped = _why_skipped(case, on_broker=on_broker)
     if skipped:
         return Result(case, Outcome.SKIPPED, skipped)
     if case.wrong:
@@ -131,9 +133,13 @@ def _run(case: Case, engine: _Engine) -> Result:
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def _why_skipped(case: Case) -> str:
+def _why_skipped(case: Case, *, on_broker: bool) -> str:
     if case.disabled:
         return "disabled in its file"
+    if case.rest is not None and on_broker:
+        return "what a server answers is asked without --broker"
+    if case.rest is not None and case.rest.wait_for_query:
+        return "inputs that wait for a push query come later"
     later = sorted(case.formats & _LATER)
     return f"format {', '.join(later)} comes later" if later else ""
 
@@ -158,7 +164,8 @@ def _judged(case: Case, engine: _Engine) -> Result:
 
 
 def _refused(case: Case, error: HoldfastError) -> Result:
-    if case.rest is not None and case.rest.error is not None:
+    wrong_case = isinstance(error, InvalidTestCase)
+    if case.rest is not None and case.rest.error is not None and not wrong_case:
         judged = judged_refusal(case.rest, error)
         outcome = Outcome.FAILED if judged.wrong else Outcome.PASSED
         return Result(case, outcome, "\n".join(judged.wrong) or str(error), words=judged.words)

@@ -84,7 +84,7 @@ class SqlType:
         """The same with the names of fields in backticks, as ksqlDB writes it in schemas."""
         if self.base is Base.ARRAY and self.element is not None:
             return f"ARRAY<{self.element.quoted}>"
-        if self.base is Base.MAP and self.map_key is not None and self.element is not None:
+        if self.base is Base.MAP and self.element is not None:
             return f"MAP<{self.map_key.quoted}, {self.element.quoted}>"
         if self.base is Base.STRUCT:
             return "STRUCT<" + ", ".join(f.quoted for f in self.fields) + ">"

@@ -257,3 +257,18 @@ def test_errors_of_a_server_are_compared(runner: Runner) -> None:
     assert [r.words for r in results] == [True, False, None, None, False]
     assert "The status is 400, not 404" in results[2].reason
     assert "It was to be refused" in results[4].reason
+
+
+def test_what_is_wrong_with_a_case_is_no_error_it_expects(runner: Runner) -> None:
+    case = _rest(error=RestError("", "nowhere"))
+    (result,) = runner.run([replace(case, inputs=(Spec("nowhere", "a", {}),))])
+    assert result.outcome is Outcome.FAILED
+    assert "No stream or table has the topic nowhere" in result.reason
+
+
+def test_rest_cases_that_come_later_are_skipped(runner: Runner) -> None:
+    (waits,) = runner.run([_rest(wait_for_query=True)])
+    (on_broker,) = Runner(broker="nowhere:1").run([_rest()])
+    assert [r.outcome for r in (waits, on_broker)] == [Outcome.SKIPPED] * 2
+    assert "push query" in waits.reason
+    assert "--broker" in on_broker.reason

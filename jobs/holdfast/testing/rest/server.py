@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from holdfast.config.settings import Settings
+from holdfast.errors import InvalidTestCase
 from holdfast.serve.cluster.internal import Internal
 from holdfast.serve.cluster.members import Members, Plan
 from holdfast.serve.cluster.peer import PeerSettings
@@ -36,7 +37,7 @@ from holdfast.types.topology import Topology
 __all__ = ["AskedServer", "asked_server"]
 
 _HOST = "127.0.0.1"
-_TIMEOUT_S = 60.0
+_TIMEOUT_S = 10.0  # a push query that has read all there is would wait for ever
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without it httpx reads certificates, for long
 _SETTINGS = Settings("holdfast-test", bootstrap_servers="none:9")  # nobody asks it
 
@@ -60,7 +61,14 @@ class AskedServer:
         self, kind: str, path: str, text: str, properties: Mapping[str, Any]
     ) -> Answered:
         body = {"ksql": text, "streamsProperties": dict(properties)}
-        response = await self._client.post(path, json=body)
+        try:
+            response = await self._client.post(path, json=body)
+        except httpx.ReadTimeout:
+            raise InvalidTestCase(
+                f"{path} has not answered within {_TIMEOUT_S:g} s: {text}",
+                cause="a push query waits for more rows than there are",
+                action="give it a LIMIT that the inputs reach",
+            ) from None
         good = response.status_code == httpx.codes.OK
         return Answered(kind if good else "error", loads(response.content), response.status_code)
 
