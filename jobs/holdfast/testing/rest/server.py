@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -39,6 +41,7 @@ __all__ = ["AskedServer", "asked_server"]
 _HOST = "127.0.0.1"
 _TIMEOUT_S = 10.0  # a push query that has read all there is would wait for ever
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without it httpx reads certificates, for long
+_STARTING = threading.Lock()  # cases run side by side, and no two servers may take one port
 _SETTINGS = Settings("holdfast-test", bootstrap_servers="none:9")  # nobody asks it
 
 
@@ -73,6 +76,15 @@ class AskedServer:
         return Answered(kind if good else "error", loads(response.content), response.status_code)
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What a server is made of."""
+
+    serving: Serving
+    engine: QueryEngine
+    local: LocalReader
+
+
 @asynccontextmanager
 async def asked_server(
     text: str, topology: Topology, topics: Topics, life: Life
@@ -83,31 +95,33 @@ async def asked_server(
         text: the statements.
         life: what their queries keep.
     """
-    files = MemoryTopics(topics)
-    catalog = ScriptCatalog([Script("case", lambda: text, lambda: (topology, _SETTINGS))])
-    catalog.refresh(files.describe)
-    standbys = {(t.name, 0): standby_of(t, topics, life) for t in catalog.stored().values()}
-    log = Log(_SETTINGS.client(), _SETTINGS.state.delete_retention_ms)
-    local = LocalReader(lambda name, partition: standbys.get((name, partition)), log, SERVER)
-    listen = Listen(_HOST, _free_port())
-    members = Members(
-        Plan(int(SERVER), (listen.url,), 1),
-        PeerSettings(),
-        lambda: list(standbys.values()),
-        catalog.expected,
-    )
-    reader, internal = ClusterReader(local, members), Internal(local, members)
-    streams = Streams(_SETTINGS.client(), files, files.tail)
-    engine = QueryEngine(catalog, reader, _SETTINGS.serve, streams)
-    serving = Serving(_SETTINGS, catalog, reader, members, internal)
     async with AsyncExitStack() as stack:
-        stack.callback(local.close)
-        stack.push_async_callback(engine.aclose)
-        await stack.enter_async_context(running(serving, engine, listen))
+        with _STARTING:
+            listen = Listen(_HOST, _free_port())
+            parts = _parts(Script("case", lambda: text, lambda: (topology, _SETTINGS)),
+                           topics, life, listen.url)  # fmt: skip
+            stack.callback(parts.local.close)
+            stack.push_async_callback(parts.engine.aclose)
+            await stack.enter_async_context(running(parts.serving, parts.engine, listen))
         client = httpx.AsyncClient(
             base_url=listen.url, verify=_NO_TLS, trust_env=False, timeout=_TIMEOUT_S
         )
         yield AskedServer(await stack.enter_async_context(client))
+
+
+def _parts(script: Script, topics: Topics, life: Life, url: str) -> _Parts:
+    """Those of `holdfast serve`, with stores in memory."""
+    files, catalog = MemoryTopics(topics), ScriptCatalog([script])
+    catalog.refresh(files.describe)
+    standbys = {(t.name, 0): standby_of(t, topics, life) for t in catalog.stored().values()}
+    log = Log(_SETTINGS.client(), _SETTINGS.state.delete_retention_ms)
+    local = LocalReader(lambda name, partition: standbys.get((name, partition)), log, SERVER)
+    plan = Plan(int(SERVER), (url,), 1)
+    members = Members(plan, PeerSettings(), lambda: list(standbys.values()), catalog.expected)
+    reader, internal = ClusterReader(local, members), Internal(local, members)
+    streams = Streams(_SETTINGS.client(), files, files.tail)
+    engine = QueryEngine(catalog, reader, _SETTINGS.serve, streams)
+    return _Parts(Serving(_SETTINGS, catalog, reader, members, internal), engine, local)
 
 
 def _free_port() -> int:
