@@ -45,6 +45,10 @@ class SmallSession:
         self._session: SparkSession | None = None
         self._owned = False
 
+    def start(self) -> None:
+        """Starts Spark now."""
+        _ = self._spark
+
     @property
     def _spark(self) -> SparkSession:
         with self._starting:

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from holdfast.serve.contract import Result
 
-__all__ = ["GONE", "Answer", "Ask", "Queries", "gone_rows"]
+__all__ = ["GONE", "LIMIT_REACHED", "QUERY_COMPLETED", "Answer", "Ask", "Queries", "gone_rows"]
 
+LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
 GONE = b"gone"  # in the metadata of a batch's schema: the places of rows that are gone, in JSON
 
 
@@ -55,6 +56,9 @@ class Answer(Result):
         rows: all of them when they are few (a look-up by key), as `RecordBatch.to_pylist` has
             values, in the order of `columns`; `batches` is then empty and `states` complete.
         committed_ms: of a push query, when the broker had what was read last; 0 of contents.
+        keys: names of columns that are keys, of a pull query over a table; ksqlDB has none in
+            answers of streams and of push queries.
+        final_message: what ksqlDB says in /query behind the rows; empty of a table's.
 
     A push query also tells of rows that have left its result: those that were removed, or do not
     pass WHERE any more.  They have their key columns and window bounds, all else is null;
@@ -65,6 +69,8 @@ class Answer(Result):
     tables: tuple[str, ...] = ()
     rows: Sequence[Sequence[Any]] | None = None
     committed_ms: int = 0
+    keys: frozenset[str] = frozenset()
+    final_message: str = ""
 
 
 def gone_rows(batch: pa.RecordBatch) -> list[int]:

@@ -43,6 +43,6 @@ def _named(clause: str, fact: str) -> str:
     if fact.startswith(_CONDITION):
         rest = fact.removeprefix(_CONDITION)
         return f"Type error in {clause} expression: Should evaluate to boolean{rest}."
-    if fact.startswith(("Cannot compare", "Error processing")):
+    if fact.startswith(("Cannot compare", "Comparison with NULL", "Error processing")):
         return f"Error in {clause} expression: {fact}"
     return fact

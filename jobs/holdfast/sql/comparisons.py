@@ -111,7 +111,9 @@ class Comparisons:
         for side in (value, pattern):
             if side.type not in (STRING, None):
                 raise self._script.invalid(
-                    start_of(like), f"LIKE compares STRING, not {describe(side.type)}"
+                    start_of(like),
+                    f"LIKE compares STRING, not {describe(side.type)}. The column type for Like "
+                    f"condition must be VARCHAR. The column type is {describe(side.type)}",
                 )
         return self._translator.engine.like(value.sql, pattern.sql, escape)
 
@@ -132,26 +134,33 @@ class Comparisons:
         right = self._translator.translate(right_node)
         left, right = self._dated(left, right, left_node), self._dated(right, left, right_node)
         if left.type is None or right.type is None:
-            raise self._with_null(left, right, left_node, kind)
+            said = self._statement(left_node, kind, right_node)
+            raise self._with_null(left, right, left_node, kind, said)
         wanted = _comparable(left.type, right.type, kind)
         if wanted is None:
             sides = zip((left_node, right_node), (left.type, right.type), strict=True)
             shown = [f"{self._script.excerpt(n)} ({describe(t)})" for n, t in sides]
             raise self._script.invalid(
                 start_of(left_node),
-                f"Cannot compare {shown[0]} to {shown[1]} with {_NAMES[kind]}.",
+                f"Cannot compare {shown[0]} to {shown[1]} with {_NAMES[kind]}.\n"
+                + self._statement(left_node, kind, right_node),
                 action="use CAST",
             )
         left = self._translator.coerce(left, wanted, left_node)
         right = self._translator.coerce(right, wanted, right_node)
         return self._comparable_text(left.sql, wanted), self._comparable_text(right.sql, wanted)
 
-    def _with_null(self, left: Typed, right: Typed, node: exp.Expr, kind: str) -> Exception:
+    def _statement(self, left: exp.Expr, kind: str, right: exp.Expr) -> str:
+        return f"Statement: ({self._script.excerpt(left)} {kind} {self._script.excerpt(right)})"
+
+    def _with_null(
+        self, left: Typed, right: Typed, node: exp.Expr, kind: str, said: str
+    ) -> Exception:
         sides = ["NULL" if t.type is None else t.type.base for t in (left, right)]
         return self._script.invalid(
             start_of(node),
-            f"Comparison with NULL not supported: {sides[0]} {kind} {sides[1]}",
-            action="Use 'IS NULL' or 'IS NOT NULL' instead.",
+            f"Comparison with NULL not supported: {sides[0]} {kind} {sides[1]}\n"
+            f"Use 'IS NULL' or 'IS NOT NULL' instead.\n{said}",
         )
 
     def _comparable_text(self, sql: str, sql_type: SqlType) -> str:

@@ -23,7 +23,8 @@ _PARTIAL = re.compile(
     r"(?P<part>\d{4}(?:-\d{2})?)"
     r"|(?P<date>\d{4}-\d{2}-\d{2})(?:T(?P<time>[0-9:.]{0,12})(?:Z|(?P<zone>[+-]\d{2}:?\d{2}))?)?"
 )
-_DATE, _TIME = "0000-01-01", "00:00:00.000"
+_DATE, _TIME, _DAYS_END = "0000-01-01", "00:00:00.000", "24:00:00.000"
+_DAY_MS = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -85,18 +86,21 @@ def _operand(text: str) -> str:
 def event_time_ms(text: str) -> int | None:
     """Milliseconds since the epoch of an ISO date or its beginning (2024, 2024-01-31T10).
 
-    In UTC unless the text carries an offset; None when it is no date.
+    2024-01-31T24 is the end of that day, as in Java.  In UTC unless the text carries an offset;
+    None when it is no date.
     """
     found = _PARTIAL.fullmatch(text)
     if found is None:
         return None
     date = found["date"] or found["part"]
     time, zone = found["time"] or "", found["zone"] or ""
-    full = f"{date}{_DATE[len(date) :]}T{time}{_TIME[len(time) :]}{zone}"
+    clock = f"{time}{_TIME[len(time) :]}"
+    ends_day = clock == _DAYS_END
+    full = f"{date}{_DATE[len(date) :]}T{_TIME if ends_day else clock}{zone}"
     try:
         moment = datetime.fromisoformat(full)
     except ValueError:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return (moment - _EPOCH) // timedelta(milliseconds=1) + (_DAY_MS if ends_day else 0)

@@ -238,6 +238,9 @@ class StatementParser(SourceParser):
         if self.at("-"):
             self.refuse(f"{kind} queries don't support negative integers in the LIMIT clause.",
                         self.token.start)  # fmt: skip
+        if self.token.kind in (Kind.DECIMAL, Kind.FLOAT):
+            self.refuse("Failed to prepare statement: Value must be integer for command: LIMIT",
+                        self.token.start)  # fmt: skip
         return self.whole_number("LIMIT")
 
     def _run(self) -> RunScript:

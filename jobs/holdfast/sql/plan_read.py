@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sqlglot import exp
+
 from holdfast.errors import InvalidStatement
 from holdfast.sql.clause_errors import naming
 from holdfast.sql.engines import DUCKDB
@@ -17,11 +19,13 @@ from holdfast.sql.plan_aggregate import evaluated
 from holdfast.sql.projection import Item, expand
 from holdfast.sql.read_aggregates import GroupedScope, grouping, grouping_keys
 from holdfast.sql.read_bounds import bounds_of
-from holdfast.sql.reads import EVERYTHING, Bounds, Read
+from holdfast.sql.read_lookups import keyed_of
+from holdfast.sql.reads import EVERYTHING, Bounds, Keyed, Read
 from holdfast.sql.relation import WINDOW_BOUNDS, Field, FieldKind, Relation
 from holdfast.sql.scopes import Functions, RelationScope
-from holdfast.sql.script import Script
+from holdfast.sql.script import Script, start_of
 from holdfast.sql.statements import SelectQuery
+from holdfast.sql.typed import Typed
 from holdfast.types.schema import BIGINT, Column, SqlType
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn
@@ -29,6 +33,7 @@ from holdfast.types.topology import OutputColumn
 __all__ = ["parse_read", "plan_read"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_PLACES = ("ROWPARTITION", "ROWOFFSET")
 _PUSH_HINT = "Add EMIT CHANGES if you intended to issue a push query."
 
 
@@ -87,6 +92,20 @@ class _Rows(RelationScope):
         return "in a query of its own"
 
 
+class _PullRows(_Rows):
+    """The same of a pull query, for which rows have no place in a topic."""
+
+    def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
+        if name in _PLACES and not self._relation.find(name, qualifier):
+            raise self._script.invalid(
+                start_of(node),
+                "Pull queries don't support the following columns in "
+                f"{self._clause} clauses: `{name}`",
+                action=_PUSH_HINT,
+            )
+        return super().column(node, name, qualifier)
+
+
 class _Planner:
     def __init__(
         self, script: Script, query: SelectQuery, source: Source, functions: Functions
@@ -111,12 +130,13 @@ class _Planner:
             condition=condition,
             bounds=bounds,
             limit=self._query.limit,
-            where="" if select.where is None else self._script.excerpt(select.where),
+            keyed=self._keyed(),
         )
         return self._grouped(read) if aggregated else read
 
     def _rows(self, clause: str) -> Translator:
-        scope = _Rows(self._script, self._relation, self._functions, clause, DUCKDB)
+        kind = _Rows if self._select.changes else _PullRows
+        scope = kind(self._script, self._relation, self._functions, clause, DUCKDB)
         return Translator(self._script, DUCKDB, scope)
 
     def _items(self) -> list[Item]:
@@ -165,6 +185,12 @@ class _Planner:
             condition = f"TRY({rows.condition(node)})"
         return condition, bounds_of(node, rows, self._bounded())
 
+    def _keyed(self) -> Keyed:
+        select = self._select
+        if select.where is None or select.changes:
+            return Keyed()
+        return keyed_of(self._script, select.where, self._relation.source.key_columns)
+
     def _bounded(self) -> dict[str, SqlType]:
         kinds = (FieldKind.KEY, FieldKind.BOUND)
         return {f.name: f.column.type for f in self._relation.fields if f.kind in kinds}
@@ -200,7 +226,7 @@ class _Planner:
             bounds=read.bounds,
             limit=read.limit,
             grouping=made,
-            where=read.where,
+            keyed=read.keyed,
         )
 
     def _having(self, after: Translator, scope: GroupedScope) -> str | None:

@@ -12,6 +12,7 @@ from holdfast.sql.expressions import Translator
 from holdfast.sql.relation import RESERVED_NAMES, Field, Relation
 from holdfast.sql.script import Script, resolve_identifier, start_of
 from holdfast.sql.statements import Select, SelectItem
+from holdfast.sql.typed import describe
 from holdfast.types.schema import Base
 
 __all__ = ["ColumnNames", "Item", "check_column_name", "expand", "plain_column", "reference"]
@@ -131,11 +132,19 @@ def expand(
             if any(found.name == other.name for other in items):
                 raise script.invalid(
                     found.at,
-                    f"Duplicate value columns found in schema: {found.name} is selected twice",
+                    f"Duplicate value columns found in schema: {_said(before, found, transient)} "
+                    "is selected twice",
                     action="give one of them an alias with AS",
                 )
             items.append(found)
     return items, names
+
+
+def _said(before: Translator, item: Item, transient: bool) -> str:
+    """A column as ksqlDB writes it, where its type is known already."""
+    if not transient:
+        return item.name
+    return f"`{item.name}` {describe(before.translate(item.expression).type)}"
 
 
 def _is_itself(item: Item) -> bool:

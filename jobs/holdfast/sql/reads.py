@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from holdfast.sql.relation import WINDOW_BOUNDS
 from holdfast.types.schema import Column
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn
 
-__all__ = ["EVERYTHING", "Bounds", "Box", "Domain", "Grouping", "Point", "Read"]
+__all__ = ["EVERYTHING", "Bounds", "Box", "Domain", "Grouping", "Keyed", "Point", "Read"]
 
 _BOXES_MAX = 1_000
 
@@ -120,6 +121,19 @@ class Grouping:
 
 
 @dataclass(frozen=True)
+class Keyed:
+    """What ksqlDB says of a WHERE clause of a pull query over a table.
+
+    Attributes:
+        obstacle: why it would look at all rows; empty: it takes keys or a range of them.
+        wrong_key: why it refuses to look up one of its keys; empty: it does not.
+    """
+
+    obstacle: str = ""
+    wrong_key: str = ""
+
+
+@dataclass(frozen=True)
 class Read:
     """A SELECT over one stream or table.
 
@@ -128,7 +142,7 @@ class Read:
         outputs: what it makes of a row: `ref` is a column of the row, if it is nothing more.
         condition: DuckDB SQL, boolean: WHERE; None without.
         bounds: which keys and windows can pass it.
-        where: the text of WHERE, for messages.
+        keyed: what ksqlDB says of WHERE, of a pull query.
     """
 
     source: Source
@@ -138,11 +152,17 @@ class Read:
     bounds: Bounds
     limit: int | None = None
     grouping: Grouping | None = None
-    where: str = ""
+    keyed: Keyed = Keyed()
 
     @property
     def columns(self) -> tuple[Column, ...]:
         return tuple(o.column for o in self.outputs)
+
+    @property
+    def key_names(self) -> frozenset[str]:
+        """The names of result columns that ksqlDB calls keys: by their names alone."""
+        keys = (c.name for c in self.source.key_columns)
+        return frozenset((*keys, *WINDOW_BOUNDS)) & {c.name for c in self.columns}
 
     @property
     def plain(self) -> bool:

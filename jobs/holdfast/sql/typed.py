@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.types.schema import Base, SqlType
+from holdfast.types.schema import SqlType
 
 __all__ = ["Constant", "Typed", "describe"]
 
@@ -32,13 +32,4 @@ class Typed:
 
 def describe(sql_type: SqlType | None) -> str:
     """A type as the user knows it."""
-    if sql_type is None:
-        return "NULL"
-    if sql_type.base is Base.ARRAY:
-        return f"ARRAY<{describe(sql_type.element)}>"
-    if sql_type.base is Base.MAP:
-        return f"MAP<{describe(sql_type.map_key)}, {describe(sql_type.element)}>"
-    if sql_type.base is Base.STRUCT:
-        fields = (f"`{f.name}` {describe(f.type)}" for f in sql_type.fields)
-        return f"STRUCT<{', '.join(fields)}>"
-    return str(sql_type)
+    return "NULL" if sql_type is None else sql_type.quoted

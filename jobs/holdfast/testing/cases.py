@@ -11,7 +11,17 @@ from typing import Any
 
 from holdfast.errors import InvalidTestCase
 
-__all__ = ["Case", "Refusal", "Spec", "SpecWindow", "WindowType", "formats_in", "record_of"]
+__all__ = [
+    "Case",
+    "Refusal",
+    "Rest",
+    "RestError",
+    "Spec",
+    "SpecWindow",
+    "WindowType",
+    "formats_in",
+    "record_of",
+]
 
 _FORMAT = re.compile(r"\b(?:KEY_|VALUE_)?FORMAT\s*=\s*'([^']*)'", re.IGNORECASE)
 
@@ -60,16 +70,51 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class RestError:
+    """`expectedError`: what a server must refuse a statement with; what is empty is not looked at.
+
+    Attributes:
+        type: the Java class of ksqlDB's message.
+        message: some words of it.
+    """
+
+    type: str = ""
+    message: str = ""
+    status: int | None = None
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What a REST case sends to a server, and what it expects to be answered.
+
+    Attributes:
+        statements: one by one, in the order they are sent.
+        queries_from: the number of the first query; only queries follow it.
+        responses: what is expected of the first answers, each `{kind: content}`.
+        in_order: rows come in the order of the case; else in any.
+        wait_for_query: inputs are written once its push query runs.
+    """
+
+    statements: tuple[str, ...]
+    queries_from: int
+    responses: tuple[Mapping[str, Any], ...]
+    error: RestError | None = None
+    in_order: bool = False
+    wait_for_query: bool = False
+
+
+@dataclass(frozen=True)
 class Case:
     """One test case.
 
     Attributes:
         name: its name in the file, with the format it was made for.
         origin: the file it is of.
-        statements: SQL text.
+        statements: SQL text; of a REST case what is its job's.
         properties: what the session was told by SET before.
         refusal: what it must be refused with, None when it is to run.
         sources: what is to be known of streams and tables afterwards (`post.sources`).
+        rest: what a query server is asked afterwards; None: nothing.
         formats: every serialization format it names, upper-case.
         disabled: not to be run.
         wrong: why it cannot be run; empty when it can.
@@ -83,6 +128,7 @@ class Case:
     properties: Mapping[str, str] = field(default_factory=dict)
     refusal: Refusal | None = None
     sources: tuple[Mapping[str, Any], ...] = ()
+    rest: Rest | None = None
     formats: frozenset[str] = frozenset()
     disabled: bool = False
     wrong: str = ""

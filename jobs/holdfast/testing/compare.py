@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,10 +11,14 @@ from typing import Any
 
 from holdfast.testing.cases import Spec
 
-__all__ = ["Difference", "compare", "same"]
+__all__ = ["Difference", "compare", "has_words", "same"]
 
 _TOLERANCE = Decimal("0.000001")  # of inexact comparison
 _PLAIN = (Decimal("0.001"), Decimal(10_000_000))  # what Java writes without an exponent
+_BESIDE = re.compile(
+    r"\bline:? \d+(?:, col(?:umn)?:? |:)\d+:\s*|see https?://\S+ for more info\."
+    r"|what to do:|likely cause:"
+)
 _DIGITS = 15  # beyond them Java may write a DOUBLE with more digits than it needs
 
 
@@ -131,3 +136,15 @@ def _plain(number: Decimal) -> bool:
 def _scale(number: Decimal) -> int:
     exponent = number.as_tuple().exponent
     return -exponent if isinstance(exponent, int) else 0
+
+
+def has_words(message: str, expected: str) -> bool:
+    """Has a message the expected words?
+
+    Places in the text, breaks and capitals do not count, nor do ksqlDB's links and our labels.
+    """
+    return _words(expected) in _words(message)
+
+
+def _words(message: str) -> str:
+    return " ".join(_BESIDE.sub("", message.lower()).split())

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.errors import InvalidTestCase
 from holdfast.testing.cases import Case, Refusal, Spec, formats_in, record_of
 from holdfast.testing.json_text import loads, without_comments
+from holdfast.testing.rest.cases import formats_answered, is_rest, rest_of, statements_of_job
 from holdfast.testing.sql_files import cases_in, is_test_file
 
 __all__ = ["cases_at", "triple"]
@@ -109,7 +110,9 @@ def _case(node: Mapping[str, Any], path: Path, format_: str, config: str) -> Cas
     marks = [m for m in (format_, config) if m]
     name = " - ".join([node["name"], *marks])
     where = f"{path}, test '{name}'"
-    statements = "\n".join(node["statements"]).replace(_PLACE, format_)
+    texts = [text.replace(_PLACE, format_) for text in node["statements"]]
+    rest = rest_of(node, texts, where) if is_rest(node) else None
+    statements = statements_of_job(rest) if rest is not None else "\n".join(texts)
     properties = {
         key: config if value == _CONFIG else _plain(value)
         for key, value in (node.get("properties") or {}).items()
@@ -124,7 +127,8 @@ def _case(node: Mapping[str, Any], path: Path, format_: str, config: str) -> Cas
         properties=properties,
         refusal=_refusal(refusal) if refusal is not None else None,
         sources=tuple((node.get("post") or {}).get("sources") or ()),
-        formats=_formats(statements, properties, node.get("topics") or ()),
+        rest=rest,
+        formats=_formats(statements, properties, node.get("topics") or ()) | formats_answered(node),
         disabled=node.get("enabled", True) is False,
     )
 

@@ -76,6 +76,11 @@ class Life:
             found = self._partitions[query.id] = StatePartition(query)
         return found
 
+    def rows(self, query_id: str) -> list[tuple[bytes, bytes]]:
+        """What a query's state holds; empty where it keeps none."""
+        found = self._partitions.get(query_id)
+        return found.rows() if found is not None else []
+
     def begin(self, topology: Topology, there: Mapping[str, int]) -> None:
         """Another phase: what was dropped is forgotten."""
         self.there = dict(there)

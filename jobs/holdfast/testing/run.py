@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -20,10 +19,11 @@ from holdfast.sql.parse import Place
 from holdfast.testing.broker import BrokerEngine
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.cases import Case, Spec
-from holdfast.testing.compare import Difference, compare
+from holdfast.testing.compare import Difference, compare, has_words
 from holdfast.testing.engine import Engine
 from holdfast.testing.insertions import unmet
 from holdfast.testing.phases import Life, phases
+from holdfast.testing.rest.run import Judged, judged_answers, judged_refusal
 from holdfast.testing.schemas import wrong_sources
 from holdfast.testing.topics import Topics
 from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
@@ -31,7 +31,6 @@ from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 __all__ = ["Outcome", "Result", "Runner", "with_properties"]
 
 _LATER = frozenset({"AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR"})
-_PLACE = re.compile(r"\b[Ll]ine:? \d+(?:, [Cc]ol(?:umn)?:? |:)\d+:\s*")
 _EXACT = "use.exact.numeric.comparison"
 
 
@@ -104,9 +103,11 @@ class Runner:
         """The results, in the order of the cases."""
         if self._broker is not None:
             job = BrokerEngine(self._broker, self._emit)
-            yield from (_run(case, job) for case in cases)
+            yield from (_run(case, job, on_broker=True) for case in cases)
             return
         session = self._session = self._session or SmallSession(self._threads)
+        if any(case.rest is not None for case in cases):
+            session.start()  # it forks, which must not happen beside the threads of a server
         engine = Engine(session, self._emit, self._batch_records)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
@@ -121,8 +122,8 @@ class Runner:
             self._session = None
 
 
-def _run(case: Case, engine: _Engine) -> Result:
-    skipped = _why_skipped(case)
+def _run(case: Case, engine: _Engine, *, on_broker: bool = False) -> Result:
+    skipped = _why_skipped(case, on_broker=on_broker)
     if skipped:
         return Result(case, Outcome.SKIPPED, skipped)
     if case.wrong:
@@ -132,9 +133,13 @@ def _run(case: Case, engine: _Engine) -> Result:
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def _why_skipped(case: Case) -> str:
+def _why_skipped(case: Case, *, on_broker: bool) -> str:
     if case.disabled:
         return "disabled in its file"
+    if case.rest is not None and on_broker:
+        return "what a server answers is asked without --broker"
+    if case.rest is not None and case.rest.wait_for_query:
+        return "inputs that wait for a push query come later"
     later = sorted(case.formats & _LATER)
     return f"format {', '.join(later)} comes later" if later else ""
 
@@ -153,14 +158,20 @@ def _judged(case: Case, engine: _Engine) -> Result:
             case, Outcome.FAILED, f"It was to be refused: {case.refusal.message}", words=False
         )
     if not verdict.differences and not verdict.others:
-        return Result(case, Outcome.PASSED)
-    return Result(case, Outcome.FAILED, verdict.reason(), verdict.differences)
+        return Result(case, Outcome.PASSED, verdict.answers.said, words=verdict.answers.words)
+    words = verdict.answers.words
+    return Result(case, Outcome.FAILED, verdict.reason(), verdict.differences, words=words)
 
 
 def _refused(case: Case, error: HoldfastError) -> Result:
+    wrong_case = isinstance(error, InvalidTestCase)
+    if case.rest is not None and case.rest.error is not None and not wrong_case:
+        judged = judged_refusal(case.rest, error)
+        outcome = Outcome.FAILED if judged.wrong else Outcome.PASSED
+        return Result(case, outcome, "\n".join(judged.wrong) or str(error), words=judged.words)
     if case.refusal is None:
         return Result(case, Outcome.FAILED, str(error), trace=_short_trace(error))
-    words = _words(case.refusal.message) in _words(str(error))
+    words = has_words(str(error), case.refusal.message)
     return Result(case, Outcome.PASSED, str(error), words=words if case.refusal.message else None)
 
 
@@ -169,13 +180,15 @@ class _Verdict:
     """What is not as expected of a case that ran.
 
     Attributes:
-        others: what is wrong with the streams and tables.
+        others: what is wrong with the streams and tables, and with a query server's answers.
         left_out: records that could not be decoded, and why.
+        answers: what a REST case says of the server's answers.
     """
 
     differences: tuple[Difference, ...]
     others: tuple[str, ...]
     left_out: tuple[str, ...]
+    answers: Judged
 
     def reason(self) -> str:
         lines = list(self.others)
@@ -186,15 +199,10 @@ class _Verdict:
         return "\n".join(lines)
 
 
-def _words(message: str) -> str:
-    """A message without its place in the text, line breaks and capitals."""
-    return " ".join(_PLACE.sub("", message).lower().split())
-
-
 def _verdict(case: Case, engine: _Engine) -> _Verdict:
     text = with_properties(case)
     topology = compile_text(text, place=Place.TEST)
-    topics, left_out = _run_phases(text, topology, case, engine)
+    topics, life, left_out = _run_phases(text, topology, case, engine)
     by_topic: dict[str, list[Spec]] = {}
     for spec in case.outputs:
         by_topic.setdefault(spec.topic, []).append(spec)
@@ -209,14 +217,15 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
     wrong = unmet(topology.expectations, topics, engine.constants)
     if wrong:
         raise InvalidTestCase("Expected record does not match actual.\n" + "\n".join(wrong))
-    others = wrong_sources(topology, case.sources)
-    return _Verdict(tuple(found), tuple(others), tuple(left_out))
+    answers = judged_answers(case, topology, topics, life)
+    others = (*wrong_sources(topology, case.sources), *answers.wrong)
+    return _Verdict(tuple(found), others, tuple(left_out), answers)
 
 
 def _run_phases(
     text: str, topology: Topology, case: Case, engine: _Engine
-) -> tuple[Topics, list[str]]:
-    """The topics at the end; records of a case that names them come after all statements."""
+) -> tuple[Topics, Life, list[str]]:
+    """Topics and state at the end; records of a case that names them come after all statements."""
     in_order = not case.inputs and not case.outputs
     first, *later = phases(text, topology) if in_order else [topology]
     topics, life = Topics(first, case.inputs, engine.inserted(first.insertions)), Life()
@@ -228,7 +237,7 @@ def _run_phases(
         topics.write(engine.inserted(phase.insertions[known:]))
         left_out += engine.run(phase, topics, life)
         known = len(phase.insertions)
-    return topics, left_out
+    return topics, life, left_out
 
 
 def with_properties(case: Case) -> str:

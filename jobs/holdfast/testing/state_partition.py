@@ -58,6 +58,10 @@ class StatePartition:
         )
         return changes
 
+    def rows(self) -> list[tuple[bytes, bytes]]:
+        """All state keys and their rows."""
+        return list(self._store.scan(b"", None))
+
     def _expired(self, changes: Changes) -> list[bytes]:
         kept_ms = self._layout.retention_ms
         if kept_ms is None or changes.stream_time_ms == NO_TIME:

@@ -80,6 +80,17 @@ class SqlType:
         return self.base.value
 
     @property
+    def quoted(self) -> str:
+        """The same with the names of fields in backticks, as ksqlDB writes it in schemas."""
+        if self.base is Base.ARRAY and self.element is not None:
+            return f"ARRAY<{self.element.quoted}>"
+        if self.base is Base.MAP and self.element is not None:
+            return f"MAP<{self.map_key.quoted}, {self.element.quoted}>"
+        if self.base is Base.STRUCT:
+            return "STRUCT<" + ", ".join(f.quoted for f in self.fields) + ">"
+        return str(self)
+
+    @property
     def numeric(self) -> bool:
         return self.base in (Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL)
 
@@ -120,6 +131,11 @@ class Column:
 
     def __str__(self) -> str:
         return f"{self.name} {self.type}"
+
+    @property
+    def quoted(self) -> str:
+        """See `SqlType.quoted`."""
+        return f"`{self.name}` {self.type.quoted}"
 
 
 BOOLEAN = SqlType(Base.BOOLEAN)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.testing.cases import Case, Refusal, Spec
+from holdfast.testing.cases import Case, Refusal, Rest, RestError, Spec
 from holdfast.testing.run import Outcome, Runner
 from holdfast.types.topology import Emit
 
@@ -220,3 +220,55 @@ def test_cases_are_chosen_by_name(
     assert "0 passed, 1 failed" in capsys.readouterr().out
     assert main(["test", str(tmp_path), "-k", "three"]) == 1
     assert "No case" in capsys.readouterr().err
+
+
+def _rest(**more: Any) -> Case:
+    select = "SELECT * FROM t WHERE k = 'a';"
+    rest = Rest(**{"statements": (SQL, select), "queries_from": 1, "responses": (), **more})
+    return _case([], rest=rest)
+
+
+def test_a_servers_answers_are_compared(runner: Runner) -> None:
+    header = {"header": {"schema": "`K` STRING KEY, `TOTAL` INTEGER"}}
+    done = {"admin": {"@type": "currentStatus"}}
+    found = {"query": [header, {"row": {"columns": ["a", 3]}}]}
+    other = {"query": [header, {"row": {"columns": ["a", 4]}}]}
+    cases = [_rest(responses=(done, done, found)), _rest(responses=(done, done, other))]
+    good, bad = runner.run(cases)
+    assert (good.outcome, good.reason) == (Outcome.PASSED, "")
+    assert bad.outcome is Outcome.FAILED
+    assert 'row ["a",3] was not expected, but ["a",4]' in bad.reason
+
+
+def test_errors_of_a_server_are_compared(runner: Runner) -> None:
+    asked = (SQL, "SELECT nothing FROM t;")
+    wrong = RestError("", "'NOTHING' cannot be resolved", 400)
+    cases = [
+        _rest(statements=asked, error=wrong),
+        _rest(statements=asked, error=RestError("", "other words", 400)),
+        _rest(statements=asked, error=RestError("", "", 404)),
+        _rest(statements=asked),
+        _rest(error=wrong),
+    ]
+    results = list(runner.run(cases))
+    assert [r.outcome for r in results] == [
+        Outcome.PASSED, Outcome.PASSED, Outcome.FAILED, Outcome.FAILED, Outcome.FAILED
+    ]  # fmt: skip
+    assert [r.words for r in results] == [True, False, None, None, False]
+    assert "The status is 400, not 404" in results[2].reason
+    assert "It was to be refused" in results[4].reason
+
+
+def test_what_is_wrong_with_a_case_is_no_error_it_expects(runner: Runner) -> None:
+    case = _rest(error=RestError("", "nowhere"))
+    (result,) = runner.run([replace(case, inputs=(Spec("nowhere", "a", {}),))])
+    assert result.outcome is Outcome.FAILED
+    assert "No stream or table has the topic nowhere" in result.reason
+
+
+def test_rest_cases_that_come_later_are_skipped(runner: Runner) -> None:
+    (waits,) = runner.run([_rest(wait_for_query=True)])
+    (on_broker,) = Runner(broker="nowhere:1").run([_rest()])
+    assert [r.outcome for r in (waits, on_broker)] == [Outcome.SKIPPED] * 2
+    assert "push query" in waits.reason
+    assert "--broker" in on_broker.reason

@@ -105,6 +105,95 @@ def test_bounds_of_numbers_and_windows(
     assert bounds(where, WINDOWED) == (boxes, exact)
 
 
+PAIR = Source(
+    "P", "TABLE", "p", (Column("A", BIGINT), Column("B", STRING)), (Column("N", BIGINT),)
+)  # fmt: skip
+TWICE = "A comparison condition on the key column cannot be combined"
+MULTI = "Multi-column sources must specify every key in the WHERE clause. Specified: [{}] Expected"
+
+
+@pytest.mark.parametrize(
+    ("where", "source", "said"),
+    [
+        ("id = 'a'", TABLE, ""),
+        ("(id IN ('a', 'b') OR 'c' = id) AND n > 3", TABLE, ""),
+        ("id > 'a' OR id < 'b'", TABLE, ""),
+        ("id LIKE 'a%' AND id = 'b'", TABLE, ""),
+        ("a = 1 AND b = 'x' OR b = 'y' AND a = 2", PAIR, ""),
+        ("k = 1 AND WINDOWSTART > 3 AND WINDOWSTART < 9", WINDOWED, ""),
+        ("n = 3", TABLE, "WHERE clause missing key column for disjunct: (n = 3)."),
+        (
+            "id = 'a' OR n = 3 AND n < 5",
+            TABLE,
+            "missing key column for disjunct: (n = 3 AND n <",
+        ),
+        ("a = 1", PAIR, MULTI.format("A")),
+        ("b = 'x' AND n = 1 OR a = 1 AND b = 'x'", PAIR, MULTI.format("B")),
+        ("id > 'a' AND id < 'c'", TABLE, TWICE),
+        ("id BETWEEN 'a' AND 'c'", TABLE, TWICE),
+        ("id = 'a' AND id IN ('a', 'b')", TABLE, TWICE),
+        ("id <> 'a'", TABLE, "Bound on key columns '[`ID` STRING KEY]' must currently be '='."),
+        ("id IS DISTINCT FROM 'a'", TABLE, "Bound on key columns"),
+        ("n <> 3 AND id = 'a'", TABLE, ""),
+        ("UCASE(id) = 'A'", TABLE, "A comparison must directly reference a key column."),
+        ("id = CAST(n AS STRING)", TABLE, "A comparison must be between a key column and a resolv"),
+        ("k IN (1, 2, k + 1)", WINDOWED, "A comparison must be between a key column and a resolv"),
+        ("'a' LIKE 'a'", TABLE, "Like condition must be between strings."),
+        ("NOT id = 'a'", TABLE, "Unsupported expression in WHERE clause: NOT id = 'a'."),
+        ("id IS NULL", TABLE, "Unsupported expression in WHERE clause: id IS NULL."),
+    ],
+)
+def test_what_ksqldb_would_scan_the_table_for(where: str, source: Source, said: str) -> None:
+    obstacle = read(f"SELECT * FROM {source.name} WHERE {where}", source).keyed.obstacle
+    assert bool(obstacle) == bool(said)
+    assert said in obstacle
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (
+            "a IN (1, '2') AND b = 'x'",
+            "'2' can not be converted to the type of the key column: A",
+        ),
+        ("a IN (1, NULL) AND b = 'x'", "Primary key columns can not be NULL: (A = null)."),
+        ("b IN ('x', NULL) AND a = 1", "Primary key columns can not be NULL: (B = null)."),
+        ("b IN ('1', '2') AND a IN (1, 2)", ""),
+        ("a = 1 AND b = 'x' AND n IN (1, NULL, '2')", ""),
+        ("a IN (1, NULL)", ""),  # no keys are looked up
+        ("NOT (a IN (1, NULL)) AND b = 'x'", ""),
+    ],
+)
+def test_keys_that_ksqldb_does_not_look_up(where: str, said: str) -> None:
+    wrong = read(f"SELECT * FROM p WHERE {where}", PAIR).keyed.wrong_key
+    assert bool(wrong) == bool(said)
+    assert said in wrong
+
+
+def test_push_queries_look_up_nothing() -> None:
+    pushed = read("SELECT * FROM p WHERE a IN (1, NULL) EMIT CHANGES", PAIR)
+    assert (pushed.keyed.obstacle, pushed.keyed.wrong_key) == ("", "")
+
+
+def test_a_condition_of_very_many_ways_to_hold_is_read_in_no_time() -> None:
+    where = " AND ".join(f"(n = {i} OR n = {-i})" for i in range(1, 40))
+    assert "missing key" in read(f"SELECT * FROM t WHERE {where}").keyed.obstacle
+
+
+@pytest.mark.parametrize(
+    ("select", "source", "keys"),
+    [
+        ("*", TABLE, {"ID"}),
+        ("*", WINDOWED, {"K", "WINDOWSTART", "WINDOWEND"}),
+        ("n, UCASE(id) AS id", TABLE, {"ID"}),
+        ("id AS x, n", TABLE, set()),
+        ("WINDOWEND AS e, WINDOWSTART", WINDOWED, {"WINDOWSTART"}),
+    ],
+)
+def test_the_columns_that_ksqldb_calls_keys(select: str, source: Source, keys: set[str]) -> None:
+    assert read(f"SELECT {select} FROM {source.name}", source).key_names == keys
+
+
 def test_keys_of_other_types_are_evaluated() -> None:
     by_day = Source("D", "TABLE", "d", (DAY,), (Column("N", BIGINT),))
     ((box,), exact) = bounds("day = '2024-02-01'", by_day)

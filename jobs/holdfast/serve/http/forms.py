@@ -167,17 +167,14 @@ class RowsForm(Chunked):
 
     kind = KSQL_JSON
 
-    def __init__(self) -> None:
-        self._rows = 0
-
     def head(self, answer: Answer) -> bytes:
-        schema = ", ".join(f"`{c.name}` {c.type}" for c in answer.columns)
+        keys = answer.keys
+        schema = ", ".join(c.quoted + " KEY" * (c.name in keys) for c in answer.columns)
         header = {"header": {"queryId": answer.query_id, "schema": schema}}
         return b"[" + orjson.dumps(header)
 
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
         rows = ready(answer, batch)
-        self._rows += len(rows)
         gone = set(gone_rows(batch)) if batch is not None else ()
         ends = (b',"tombstone":true}}' if i in gone else b"}}" for i in range(len(rows)))
         begin = b',\n{"row":{"columns":'
@@ -190,8 +187,8 @@ class RowsForm(Chunked):
         return b',\n{"errorMessage":' + orjson.dumps(body) + b"}]"
 
     def end(self, answer: Answer) -> bytes:
-        # Only LIMIT ends a push query; of a pull query ksqlDB says nothing more.
-        return b',\n{"finalMessage":"Limit Reached"}]' if answer.push else b"]"
+        last = answer.final_message
+        return b',\n{"finalMessage":' + orjson.dumps(last) + b"}]" if last else b"]"
 
 
 class ObjectForm(Chunked):

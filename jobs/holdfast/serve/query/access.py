@@ -11,9 +11,10 @@ from typing import Any
 from holdfast.config.settings import ServeSettings
 from holdfast.errors import QueryTooLarge, Refused
 from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, ServedTable, WindowBounds
-from holdfast.serve.query.options import Options
+from holdfast.serve.query.options import TABLE_SCAN, Options
 from holdfast.sql.reads import Box, Domain, Read
 from holdfast.sql.script import Script
+from holdfast.types.schema import Base
 
 __all__ = [
     "EVERYTHING",
@@ -28,6 +29,8 @@ __all__ = [
 
 Range = tuple[bytes, bytes | None]
 _ANY = Domain()
+_NEEDS_SCAN = "Query requires table scan to be enabled."
+_WIDER = f"leave {TABLE_SCAN}=false out: Holdfast finds these rows without a scan."
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,32 @@ def access_of(
     """
     boxes = read.bounds.boxes
     keyed = [_values(b, table) for b in boxes]
+    narrow = not options.wide_ranges
     if all(v is not None for v in keyed):
+        _refuse(script, read.keyed.wrong_key, "name keys of the column's type.")
+        if narrow:
+            _refuse(script, read.keyed.obstacle, _WIDER)
         keys = _lookup(boxes, [v for v in keyed if v is not None], table, limits)
         return Lookup(keys, read.bounds.exact and not any(map(_several_windows, boxes)))
     ranges = _ranges(boxes, table)
     if ranges is not None and options.range_scan:
+        if narrow:
+            _refuse(script, read.keyed.obstacle or _needs_scan(boxes, table), _WIDER)
         return Ranges(ranges)
     if not options.table_scan:
         raise _scan_refused(script, read, table)
     return EVERYTHING
+
+
+def _refuse(script: Script, fact: str, action: str) -> None:
+    if fact:
+        raise script.invalid(0, fact, action=action)
+
+
+def _needs_scan(boxes: Sequence[Box], table: ServedTable) -> str:
+    """Ranges that ksqlDB finds are one of STRING keys."""
+    text = table.key_columns[0].type.base is Base.STRING
+    return "" if text and table.window is None and len(boxes) == 1 else _NEEDS_SCAN
 
 
 @dataclass(frozen=True)
@@ -197,19 +217,9 @@ def _merged(ranges: list[Range]) -> list[Range]:
 
 
 def _scan_refused(script: Script, read: Read, table: ServedTable) -> Refused:
-    keys = ", ".join(c.name for c in table.key_columns)
-    given = sorted({n for b in read.bounds.boxes for n in b.domains if n in keys.split(", ")})
-    if not read.where:
-        fact = "Missing WHERE clause."
-    elif given and len(table.key_columns) > 1:
-        fact = (
-            "Multi-column sources must specify every key in the WHERE clause. "
-            f"Specified: [{', '.join(given)}] Expected: [{keys}]."
-        )
-    else:
-        fact = f"WHERE clause missing key column for disjunct: ({read.where})."
+    missing = "" if read.condition else "Missing WHERE clause."
     lines = [
-        fact,
+        missing or read.keyed.obstacle or _NEEDS_SCAN,
         "Add EMIT CHANGES if you intended to issue a push query.",
         "Pull queries require a WHERE clause that:",
         " - includes a key equality expression, e.g. `SELECT * FROM X WHERE <key-column> = Y;`.",
@@ -221,5 +231,5 @@ def _scan_refused(script: Script, read: Read, table: ServedTable) -> Refused:
         0,
         "\n".join(lines),
         action="If more flexible queries are needed, table scans can be enabled by setting "
-        "ksql.query.pull.table.scan.enabled=true.",
+        f"{TABLE_SCAN}=true.",
     )

@@ -9,9 +9,10 @@ from typing import Any
 from holdfast.errors import InvalidConfig
 from holdfast.sql.script import did_you_mean
 
-__all__ = ["Options", "options_of"]
+__all__ = ["TABLE_SCAN", "Options", "options_of"]
 
-_TABLE_SCAN = "ksql.query.pull.table.scan.enabled"
+TABLE_SCAN = "ksql.query.pull.table.scan.enabled"
+_LIMIT = "ksql.query.pull.limit.clause.enabled"
 _RANGE_SCAN = "ksql.query.pull.range.scan.enabled"
 _OFFSET_LAG = "ksql.query.pull.max.allowed.offset.lag"
 _LAG = "max.allowed.offset.lag"
@@ -26,12 +27,17 @@ class Options:
     Attributes:
         table_scan: rows may be looked for in the whole table.
         range_scan: they may be looked for in a range of keys.
+        limit: a pull query may have LIMIT.
+        wide_ranges: rows are also found by keys and ranges where ksqlDB would scan the table: two
+            bounds, several ranges, numbers, windows.  Not if a caller has switched scans off.
         max_lag: how far behind a store may be, in offsets; None: any that has finished its restore.
         from_earliest: a push query begins with the table's contents.
     """
 
     table_scan: bool = False
     range_scan: bool = True
+    limit: bool = True
+    wide_ranges: bool = True
     max_lag: int | None = None
     from_earliest: bool = False
 
@@ -49,17 +55,20 @@ def options_of(properties: Mapping[str, Any]) -> Options:
         return _PLAIN
     given = {str(k).removeprefix(_STREAMS): v for k, v in properties.items()}
     _refuse_typos(given)
+    table_scan = _flag(TABLE_SCAN, given, default=False)
     lag = _whole(_LAG if _LAG in given else _OFFSET_LAG, given)
     return Options(
-        table_scan=_flag(_TABLE_SCAN, given, default=False),
+        table_scan=table_scan,
+        wide_ranges=table_scan or TABLE_SCAN not in given,
         range_scan=_flag(_RANGE_SCAN, given, default=True),
+        limit=_flag(_LIMIT, given, default=True),
         max_lag=lag,
         from_earliest=_choice(_RESET, given, ("latest", "earliest")) == "earliest",
     )
 
 
 def _refuse_typos(given: Mapping[str, Any]) -> None:
-    known = (_TABLE_SCAN, _RANGE_SCAN, _OFFSET_LAG, _LAG, _RESET)
+    known = (TABLE_SCAN, _RANGE_SCAN, _LIMIT, _OFFSET_LAG, _LAG, _RESET)
     for name in given:
         hint = did_you_mean(name, known) if name not in known else ""
         if hint and _alike(name, known):

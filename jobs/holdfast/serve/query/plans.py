@@ -134,6 +134,7 @@ class Plans:
         table, stream = self._table(script, name, may_read)
         read = plan_read(script, query, _source(table))
         _refuse_same_folded(script, read, table)
+        _refuse_limit(script, read, options)
         if read.push:
             within = None if stream else stored_within(read, table, self._limits)
             evaluation = Evaluation(read, filtered=within is not None and within.exact)
@@ -211,6 +212,16 @@ def _refuse_same_folded(script: Script, read: Read, table: ServedTable) -> None:
             0,
             f"{table.name} has columns whose names differ only in case",
             action="look its rows up by key, without expressions, or give them other names.",
+        )
+
+
+def _refuse_limit(script: Script, read: Read, options: Options) -> None:
+    if read.limit is not None and not read.push and not options.limit:
+        raise script.invalid(
+            0,
+            "LIMIT clause in pull queries is currently disabled.",
+            action="You can enable them by setting ksql.query.pull.limit.clause.enabled=true.\n"
+            "Add EMIT CHANGES if you intended to issue a push query.",
         )
 
 

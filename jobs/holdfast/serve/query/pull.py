@@ -13,7 +13,7 @@ import pyarrow as pa
 from holdfast.config.settings import ServeSettings
 from holdfast.errors import QueryTimedOut, QueryTooLarge
 from holdfast.serve.contract import Reader, Rows
-from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.queries import LIMIT_REACHED, QUERY_COMPLETED, Answer, Ask
 from holdfast.serve.query.access import Lookup, Ranges
 from holdfast.serve.query.evaluate import Interrupt, present
 from holdfast.serve.query.iterators import closing, no_batches
@@ -64,6 +64,10 @@ class Pull:
         if ask.positions:
             await self._reader.await_positions(plan.table, ask.positions, ask.wait_s)
         answer = Answer(plan.read.columns, no_batches(), tables=(plan.table.name,))
+        if plan.stream:
+            answer.final_message = QUERY_COMPLETED if plan.read.limit != 0 else LIMIT_REACHED
+        else:
+            answer.keys = plan.read.key_names
         run = _Run(plan, ask, options, answer, deadline)
         if isinstance(access, Lookup):
             await self._look_up(run, access)
@@ -126,6 +130,7 @@ class Pull:
                     yield batch
                 left = None if left is None else left - len(result)
                 if left == 0:
+                    run.answer.final_message = LIMIT_REACHED if run.plan.stream else ""
                     return
 
     async def _parts(self, run: _Run, access: Ranges) -> AsyncIterator[Rows]:

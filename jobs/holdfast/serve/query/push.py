@@ -18,7 +18,7 @@ import pyarrow as pa
 from holdfast.config.settings import ServeSettings
 from holdfast.errors import Retriable
 from holdfast.serve.contract import Change, Reader, ServedTable
-from holdfast.serve.queries import Answer, Ask
+from holdfast.serve.queries import LIMIT_REACHED, Answer, Ask
 from holdfast.serve.query.catch_up import CatchUp
 from holdfast.serve.query.changed import Told, changed_rows, narrowed, needs_old
 from holdfast.serve.query.iterators import Closing, closing, no_batches
@@ -69,6 +69,7 @@ class Push:
             states=dict(tail.states),
             token=write_token(plan.table, positions),
             push=True,
+            final_message=LIMIT_REACHED,  # nothing else ends it
             tables=(plan.table.name,),
         )
         subscription = Subscription(plan, self._reader, self._pool, tail, positions, answer)

@@ -11,7 +11,7 @@ import asyncio
 import struct
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from holdfast.errors import DataLoss, NoHolder, PositionLost, StoreBehind, TopicMissing, Unsupported
 from holdfast.serve.contract import (
@@ -24,9 +24,9 @@ from holdfast.serve.contract import (
 )
 from holdfast.serve.query.tails import LOOK_S
 from holdfast.serve.tables import TopicTable
-from holdfast.transport.admin import Admin
+from holdfast.transport.admin import Admin, TopicInfo
 from holdfast.transport.reader import Chunk
-from holdfast.transport.tail import TailReader
+from holdfast.transport.tail import Tail, TailReader
 from holdfast.types.sources import Source
 
 __all__ = ["Streams"]
@@ -38,16 +38,40 @@ _POLL_S = 0.02
 _KNOWN_MAX = 1_000
 
 
+class _Topics(Protocol):
+    """See `Admin`."""
+
+    def describe(self, topic: str) -> TopicInfo | None: ...
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]: ...
+
+
+class _Tail(Protocol):
+    """See `TailReader`."""
+
+    def follow(self, topic: str, partition: int, offset: int) -> None: ...
+
+    def poll(self, most: int, wait_s: float) -> Tail: ...
+
+    def close(self) -> None: ...
+
+
 class Streams:
     """Reads streams; keeps the contract of `Reader`, by key excepted.
 
     Args:
         client: librdkafka properties.
+        topics: tells of topics, if it is not the cluster of `client`; `tail` reads them then.
     """
 
-    def __init__(self, client: Mapping[str, str]) -> None:
-        self._client = dict(client)
-        self._admin = Admin(client)
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        topics: _Topics | None = None,
+        tail: Callable[[], _Tail] | None = None,
+    ) -> None:
+        self._tail = tail or (lambda: TailReader(client))
+        self._admin = topics or Admin(client)
         self._known: dict[Source, TopicTable] = {}
         self._looked: dict[Source, float] = {}
 
@@ -204,7 +228,7 @@ class Streams:
         self, table: ServedTable, partition: int, start: int
     ) -> AsyncGenerator[tuple[Chunk | None, int], None]:
         """Records from an offset on, for ever, and after each part the offset that is reached."""
-        place, reader = (table.topic, partition), TailReader(self._client)
+        place, reader = (table.topic, partition), self._tail()
         try:
             reader.follow(table.topic, partition, start)
             while True:

@@ -1,0 +1,80 @@
+"""What makes a case a REST case: statements to send, responses and errors to expect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.errors import InvalidTestCase
+from holdfast.testing.cases import Rest, RestError
+
+__all__ = ["formats_answered", "is_looking", "is_rest", "rest_of", "statements_of_job"]
+
+_LOOKING = re.compile(r"\s*(SHOW|LIST|DESCRIBE|EXPLAIN)\b", re.IGNORECASE)
+_KINDS = {"admin", "query", "queryProto"}
+
+
+def is_rest(node: Mapping[str, Any]) -> bool:
+    """Does the case say what a server answers?"""
+    return "responses" in node or "expectedError" in node
+
+
+def formats_answered(node: Mapping[str, Any]) -> frozenset[str]:
+    """Serialization formats in which rows are asked for, beside JSON."""
+    return frozenset({"PROTOBUF"} if node.get("testPullWithProtoFormat") else ())
+
+
+def rest_of(node: Mapping[str, Any], statements: Sequence[str], where: str) -> Rest:
+    """What a REST case sends and expects.
+
+    Args:
+        where: file and case, for messages.
+
+    Raises:
+        InvalidTestCase: a response or the error is not as it must be.
+    """
+    responses = tuple(node.get("responses") or ())
+    for number, response in enumerate(responses):
+        if not isinstance(response, dict) or len(response) != 1 or not response.keys() <= _KINDS:
+            raise InvalidTestCase(
+                f"{where}: response {number} is {response!r}.",
+                action='write {"admin": {...}} or {"query": [...]}',
+            )
+    return Rest(
+        statements=tuple(statements),
+        queries_from=_first_query(statements, where),
+        responses=responses,
+        error=_error(node.get("expectedError"), where),
+        in_order=bool((node.get("outputConditions") or {}).get("verifyOrder")),
+        wait_for_query=bool((node.get("inputConditions") or {}).get("waitForActivePushQuery")),
+    )
+
+
+def statements_of_job(rest: Rest) -> str:
+    """What a job carries out of a case's statements; the others are a server's."""
+    return "\n".join(t for t in rest.statements[: rest.queries_from] if not is_looking(t))
+
+
+def is_looking(statement: str) -> bool:
+    """Does a statement look at what there is, and change nothing?"""
+    return _LOOKING.match(statement) is not None
+
+
+def _error(node: Any, where: str) -> RestError | None:
+    if node is None:
+        return None
+    if not isinstance(node, dict) or not {"type", "message", "status"} & node.keys():
+        raise InvalidTestCase(
+            f"{where} has the expectedError {node!r}.", action="give its type, message or status"
+        )
+    return RestError(str(node.get("type", "")), str(node.get("message", "")), node.get("status"))
+
+
+def _first_query(statements: Sequence[str], where: str) -> int:
+    """How many statements come before the first SELECT."""
+    queries = [text.lstrip().upper().startswith("SELECT ") for text in statements]
+    first = queries.index(True) if True in queries else len(queries)
+    if not all(queries[first:]):
+        raise InvalidTestCase(f"{where}: every statement after the first SELECT must be one.")
+    return first
