@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,11 @@ class _Options:
     help="Addresses of all servers by number, with commas; or one with {id} in it.",
 )
 @click.option("--tokens", type=_FILE, help="Who may ask: a file as `holdfast token` makes it.")
-@click.option("--peer-token-file", type=_FILE, help="The token that servers show each other.")
+@click.option(
+    "--peer-token-file",
+    type=_FILE,
+    help="The token that servers show each other; on loopback they share one in their folder.",
+)
 @click.option("--peer-ca", type=_FILE, help="Certificates that peers' addresses are checked by.")
 @click.option("--tls-cert", type=_FILE, help="Certificate of this server, PEM.")
 @click.option("--tls-key", type=_FILE, help="Its key, PEM.")
@@ -137,8 +141,10 @@ def command(
     given = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     jobs = [_script(path, config, overrides, home) for path in scripts]
     settings = _settings(jobs)
-    listen, peers = _listen(given, settings), _peer_settings(given)
+    listen = _listen(given, settings)
     listen.check()
+    peer_token = _peer_token(given, listen, settings)
+    listen, peers = replace(listen, peer_token=peer_token), _peer_settings(given, peer_token)
     asyncio.run(_run([script for script, _ in jobs], settings, given, listen, peers))
 
 
@@ -178,7 +184,6 @@ def _listen(given: _Options, settings: Settings) -> Listen:
         host=host.strip("[]"),
         port=int(port),
         tokens=given.tokens,
-        peer_token=_secret(given.peer_token_file),
         cert=given.tls_cert,
         key=given.tls_key,
         client_ca=given.client_ca,
@@ -188,7 +193,29 @@ def _listen(given: _Options, settings: Settings) -> Listen:
     )
 
 
-def _peer_settings(given: _Options) -> PeerSettings:
+def _peer_token(given: _Options, listen: Listen, settings: Settings) -> str:
+    """What servers show each other; empty where there is one server."""
+    from holdfast.serve.cluster.peer import token_of_folder
+    from holdfast.serve.node import volumes_of
+
+    if given.servers == 1:
+        return ""
+    if given.peer_token_file is not None:
+        return _secret(given.peer_token_file)
+    if listen.local:
+        folder = volumes_of(settings)
+        try:
+            return token_of_folder(folder)
+        except OSError as error:
+            raise InvalidConfig(f"{folder} cannot be used: {error.strerror}.") from error
+    raise InvalidConfig(
+        f"{given.servers} servers can be reached from other machines, and have no token by which "
+        "they know each other.",
+        action="give all of them the same --peer-token-file: any long random text.",
+    )
+
+
+def _peer_settings(given: _Options, token: str) -> PeerSettings:
     from holdfast.serve.cluster.peer import PeerSettings
 
     tls = None
@@ -196,16 +223,17 @@ def _peer_settings(given: _Options) -> PeerSettings:
         tls = ssl.create_default_context(cafile=given.peer_ca)
         if given.tls_cert is not None:  # peers that ask for clients' certificates are shown it
             tls.load_cert_chain(given.tls_cert, given.tls_key)
-    return PeerSettings(_secret(given.peer_token_file), tls)
+    return PeerSettings(token, tls)
 
 
-def _secret(path: Path | None) -> str:
-    if path is None:
-        return ""
+def _secret(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8").strip()
+        found = path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise InvalidConfig(f"{path} cannot be read: {error.strerror}.") from error
+    if not found:
+        raise InvalidConfig(f"{path} is empty.", action="write any long random text into it.")
+    return found
 
 
 async def _run(

@@ -25,13 +25,18 @@ from holdfast.serve.follow.standby import Standby
 from holdfast.state.volume import claim_ordinal
 from holdfast.transport.admin import Admin
 
-__all__ = ["Node", "opened"]
+__all__ = ["Node", "opened", "volumes_of"]
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _ENDS_OLD_MS = 2_000  # an end that was seen longer ago is asked for
 _COUNTING = 0.01  # share of the time that may go into counting rows
 _CLAIM_S = 30.0  # for a process of the same server that was just killed
+
+
+def volumes_of(settings: Settings) -> Path:
+    """The folder with the volume of each server."""
+    return Path(settings.serve.dir or Path(settings.home, "serve"))
 
 
 class Node:
@@ -48,8 +53,7 @@ class Node:
         """
         self.settings = settings
         self.catalog = ScriptCatalog(scripts)
-        folder = Path(settings.serve.dir or Path(settings.home, "serve"))
-        self.volume = claim_ordinal(folder, plan.me, _CLAIM_S)
+        self.volume = claim_ordinal(volumes_of(settings), plan.me, _CLAIM_S)
         server = str(plan.me)
         self._admin = Admin(settings.client())
         self.follower = Follower(settings, self.volume, server)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from holdfast.sql.script import Script, did_you_mean
 from holdfast.sql.statements import CreateAs, CreateSource, Name
-from holdfast.types.topology import Query, Source
+from holdfast.types.topology import Query, Source, Topology
 
 __all__ = ["Catalog"]
 
 
 class Catalog:
-    """Owns which names and sink topics are taken."""
+    """Owns which names and sink topics are taken; `after`: by what was there before the script."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, after: Topology) -> None:
         self._script = script
-        self._sources: dict[str, Source] = {}
+        self._sources = {s.name: s for s in after.sources}
         self._lines: dict[str, int] = {}
         self._queries: dict[str, Query] = {}
+        for query in after.queries:
+            if not query.sink.internal:
+                self._queries[query.sink.name] = query
+                self._sources[query.sink.name] = query.sink.as_source()
 
     def __contains__(self, name: str) -> bool:
         return name in self._sources
@@ -97,11 +101,11 @@ class Catalog:
     def _refuse_taken(self, name: Name, kind: str) -> None:
         taken = self._sources.get(name.text)
         if taken is not None:
-            word = taken.kind.lower()
+            word, line = taken.kind.lower(), self._lines.get(name.text)
             raise self._script.invalid(
                 name.at,
                 f"Cannot add {kind.lower()} '{name.text}': A {word} with the same name already "
-                f"exists, the {word} {name.text} exists already, "
-                f"from line {self._lines[name.text]}",
+                f"exists, the {word} {name.text} exists already"
+                + (f", from line {line}" if line else ""),
                 action="use another name, or CREATE ... IF NOT EXISTS to keep the first",
             )

@@ -50,7 +50,6 @@ from holdfast.types.topology import (
     Expectation,
     Insertion,
     Query,
-    Source,
     Topology,
     statements,
 )
@@ -58,6 +57,7 @@ from holdfast.types.topology import (
 __all__ = ["compile_text"]
 
 _NO_EXTRA: Mapping[str, AggregateFunction] = {}
+_NOTHING = Topology(())
 
 
 def compile_text(
@@ -65,6 +65,7 @@ def compile_text(
     *,
     extra_aggregates: Mapping[str, AggregateFunction] = _NO_EXTRA,
     place: Place = Place.FILE,
+    after: Topology = _NOTHING,
 ) -> Topology:
     """The meaning of a file of statements.
 
@@ -72,6 +73,7 @@ def compile_text(
         text: CREATE STREAM / TABLE, CREATE … AS SELECT, SET and UNSET statements.
         extra_aggregates: user-defined aggregates by SQL name, beside the registered ones.
         place: what the text is; tests may hold more than files.
+        after: what statements before the text have made; the result begins with it.
 
     Returns:
         The queries in the file's order, the declared sources, and the SET properties (last
@@ -83,19 +85,19 @@ def compile_text(
     """
     script = Script(text)
     try:
-        return _Planner(script, Functions(extra_aggregates)).plan(place)
+        return _Planner(script, Functions(extra_aggregates), after).plan(place)
     except RecursionError:
         raise script.too_large() from None
 
 
 class _Planner:
-    def __init__(self, script: Script, functions: Functions) -> None:
+    def __init__(self, script: Script, functions: Functions, after: Topology) -> None:
         self._script = script
         self._functions = functions
-        self._catalog = Catalog(script)
-        self._sources: list[Source] = []
-        self._queries: list[Query] = []
-        self._properties: dict[str, str] = {}
+        self._catalog = Catalog(script, after)
+        self._sources = list(after.sources)
+        self._queries = list(after.queries)
+        self._properties = dict(after.properties)
         self._insertions: list[Insertion] = []
         self._expectations: list[Expectation] = []
 

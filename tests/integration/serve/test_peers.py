@@ -49,7 +49,9 @@ async def served(job: TableJob, folder: Path) -> AsyncIterator[tuple[Node, str, 
         port=free_port(), cert=cert, key=key, client_ca=authority.path, peer_token=TOKEN
     )
     script = Script("job", lambda: job.sql, lambda: (job.topology, job.settings))
-    plan, peers = Plan(0, (listen.url,), 1), PeerSettings(TOKEN, tls)
+    # The other server is not there; this one holds everything.
+    plan = Plan(0, (listen.url, "https://127.0.0.1:1"), 2)
+    peers = PeerSettings(TOKEN, tls)
     async with answering([script], job.settings, plan, listen, peers) as node:
         yield node, listen.url, tls
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,7 +19,7 @@ from holdfast.serve.cluster import wire
 from holdfast.serve.contract import Change, Member, Rows, WindowBounds
 from holdfast.serve.follow.local import Terms
 
-__all__ = ["Peer", "PeerSettings"]
+__all__ = ["Peer", "PeerSettings", "token_of_folder"]
 
 _CONNECT_S = 1.0
 _ANSWER_S = 5.0  # of a look-up; another holder is asked after that
@@ -33,6 +36,22 @@ class PeerSettings:
 
     token: str = ""
     tls: ssl.SSLContext | None = None
+
+
+def token_of_folder(folder: Path) -> str:
+    """The token of servers that share a folder; the first that asks makes it."""
+    path = folder / "peer-token"
+    folder.mkdir(parents=True, exist_ok=True)
+    mine = folder / f"peer-token-{secrets.token_hex(8)}"
+    with os.fdopen(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secrets.token_urlsafe(32))
+    try:
+        os.link(mine, path)
+    except FileExistsError:
+        pass  # another server was first
+    finally:
+        mine.unlink()
+    return path.read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)

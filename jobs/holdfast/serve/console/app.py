@@ -22,7 +22,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -39,8 +39,9 @@ from holdfast.serve.console.live import live_changes
 from holdfast.serve.console.rows import page_of
 from holdfast.serve.contract import ServedTable, Serving
 from holdfast.serve.http.access import ANYONE, Client, check_readable
-from holdfast.serve.http.app import AUDIT, CLIENT
+from holdfast.serve.http.app import AUDIT, CLIENT, RUNNING
 from holdfast.serve.http.audit import Audit
+from holdfast.serve.http.pump import Ended, Running
 from holdfast.serve.http.request import Limits, Receive, Request, Scope, Send
 from holdfast.serve.visible import Visible, visible
 
@@ -85,6 +86,17 @@ class _Asked:
         if not text.isascii() or not text.isdigit() or len(text) > 18:
             raise BadRequest(f"{name}={text[:40]!r} is no number.")
         return int(text)
+
+    def opened(self) -> AbstractContextManager[asyncio.Future[Ended]]:
+        """A place among the queries that are open; what it gives is done when it has to end.
+
+        Raises:
+            Overloaded, Retriable: see `Running.opened`.
+        """
+        running: Running | None = self.request.scope.get(RUNNING)
+        if running is None:
+            running = Running(1)
+        return running.opened(running.new_id("console"), self.client.name)
 
     def note(self, what: str, table: str, rows: int) -> None:
         """A line of the audit log, as of any other query."""
@@ -227,8 +239,9 @@ class Console:
 
     async def _changes(self, asked: _Asked) -> None:
         table = self._table(asked)
-        asked.note("changes of", table.name, 0)
-        await _send_events(asked.request, live_changes(self._serving.reader, table))
+        with asked.opened() as stop:
+            asked.note("changes of", table.name, 0)
+            await _send_events(asked.request, live_changes(self._serving.reader, table), stop)
 
     def _table(self, asked: _Asked) -> ServedTable:
         name = asked.names[0]
@@ -295,13 +308,17 @@ async def _file(request: Request) -> None:
         await request.respond(found.body, kind=found.kind, headers=headers)
 
 
-async def _send_events(request: Request, values: AsyncGenerator[Mapping[str, Any], None]) -> None:
-    """Server-sent events until they end, fail, or nobody listens."""
+async def _send_events(
+    request: Request,
+    values: AsyncGenerator[Mapping[str, Any], None],
+    stop: asyncio.Future[Ended],
+) -> None:
+    """Server-sent events until they end, fail, nobody listens, or `stop` is done."""
     await request.start(200, "text/event-stream", {"x-accel-buffering": "no"})
     sending = asyncio.create_task(_send_all(request, values))
     leaving = asyncio.create_task(_disconnected(request))
     try:
-        await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((sending, leaving, stop), return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in (sending, leaving):
             task.cancel()

@@ -7,7 +7,8 @@ The file is TOML; it is read again when it changes:
     token_sha256 = "9f86d081884c7d65…"       # of the token: `holdfast token` makes both
     read = ["MOVIE_*", "SALES"]              # resolved names; * stands for any text
 
-A client with `peer = true` is another query server: it may use `/internal/`.
+A client with `peer = true` is another query server: it may use `/internal/`, where there are
+other servers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import base64
 import binascii
 import fnmatch
 import hashlib
+import hmac
 import re
 import secrets
 import time
@@ -57,7 +59,7 @@ class Client:
         return "*" in self.read
 
 
-ANYONE = Client("anonymous", ("*",), peer=True)
+ANYONE = Client("anonymous", ("*",))
 
 
 def check_readable(table: str, client: Client) -> None:
@@ -124,12 +126,15 @@ class Access:
         return found
 
     def peer(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether another query server asks."""
-        if not self._peer:
-            return self.client(headers).peer
-        hashed = token_hash(_token(headers))
+        """Whether another query server asks: only its token says so."""
+        token = _token(headers)
+        if not token:
+            return False
+        if self._path is not None:
+            self._refresh(self._path)
+        hashed = token_hash(token)
         known = self._clients.get(hashed)
-        return hashed == self._peer or bool(known and known.peer)
+        return hmac.compare_digest(hashed, self._peer) or bool(known and known.peer)
 
     def _refresh(self, path: Path) -> None:
         now = time.monotonic()

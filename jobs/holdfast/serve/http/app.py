@@ -5,12 +5,9 @@ Look-ups are found in one dictionary, before anything that costs time.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
-from urllib.parse import urlsplit
 
 from holdfast.errors import BadRequest, HoldfastError
 from holdfast.serve.http.access import ANYONE, Client
@@ -18,16 +15,17 @@ from holdfast.serve.http.context import Context
 from holdfast.serve.http.ksql_about import KsqlAbout
 from holdfast.serve.http.ksql_queries import KsqlQueries
 from holdfast.serve.http.ksql_statements import KsqlStatements
+from holdfast.serve.http.origin import Origins
 from holdfast.serve.http.request import App, Receive, Request, Scope, Send
 from holdfast.serve.http.sockets import Sockets
 from holdfast.serve.http.v1 import V1
 
-__all__ = ["AUDIT", "CLIENT", "HttpApp"]
+__all__ = ["AUDIT", "CLIENT", "RUNNING", "HttpApp"]
 
 _log = logging.getLogger(__name__)
 
-# Where mounted applications find the `Client` and the `Audit` in their scope.
-CLIENT, AUDIT = "holdfast.client", "holdfast.audit"
+# Where mounted applications find the `Client`, the `Audit` and `Running` in their scope.
+CLIENT, AUDIT, RUNNING = "holdfast.client", "holdfast.audit", "holdfast.running"
 _INTERNAL = "/internal/"
 _OPEN = re.compile(r"/console(/(static/[\w./-]*)?)?")  # a page and its files hold no facts
 
@@ -42,7 +40,8 @@ class HttpApp:
     ) -> None:
         self._context = context
         self._mounts = dict(mounts or {})
-        self._local_only = local_only
+        self._origins = Origins(local_only=local_only)
+        self._has_peers = len(context.serving.cluster.members()) > 1
         self._sockets = Sockets(context)
         self._public: dict[tuple[str, str], _Handler] = {}
         self._routes: dict[tuple[str, str], _Handler] = {}
@@ -85,8 +84,9 @@ class HttpApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, self._context.limits)
         try:
+            self._origins.check(request)
             if scope["type"] == "websocket":
-                await self._socket(request)
+                await self._sockets.serve(request)
             elif scope["type"] == "http":
                 await self._http(request)
         except HoldfastError as error:
@@ -105,7 +105,6 @@ class HttpApp:
         if scope["path"].startswith(_INTERNAL):
             await self._internal(request)
             return
-        self._check_host(request)
         mount = self._mounted(scope["path"]) if handler is None else None
         if mount is not None:
             await self._mount(request, mount)
@@ -126,10 +125,7 @@ class HttpApp:
             raise BadRequest(
                 f"{path} takes {' or '.join(sorted(known))}, not {method[:20]}.", status=405
             )
-        raise BadRequest(
-            f"there is nothing at {path[:200]}.", status=404,
-            action="GET /openapi.json tells of every path.",
-        )  # fmt: skip
+        raise _nothing_at(path)
 
     def _mounted(self, path: str) -> App | None:
         return next(
@@ -140,40 +136,14 @@ class HttpApp:
         """A mounted application; all but its page asks for a token where there are any."""
         scope = request.scope
         scope[CLIENT] = ANYONE if _OPEN.fullmatch(scope["path"]) else self._client(request)
-        scope[AUDIT] = self._context.audit
+        scope[AUDIT], scope[RUNNING] = self._context.audit, self._context.running
         await mount(scope, request.receive, request.send)
 
     async def _internal(self, request: Request) -> None:
-        if not self._context.access.peer(request.scope["headers"]):
-            raise BadRequest(
-                "only other query servers may use /internal/.", status=403,
-                action="give all servers the same --peer-token-file.",
-            )  # fmt: skip
+        """What other servers ask; to everybody else there is no such path."""
+        if not (self._has_peers and self._context.access.peer(request.scope["headers"])):
+            raise _nothing_at(request.scope["path"])
         await self._context.serving.internal(request.scope, request.receive, request.send)
-
-    async def _socket(self, request: Request) -> None:
-        path, origin = request.scope["path"], request.header(b"origin")
-        foreign = origin and urlsplit(origin).netloc != request.header(b"host")
-        if path != "/v1/ws" or foreign or not self._host_is_fine(request):
-            await request.receive()
-            await request.send({"type": "websocket.close", "code": 1008})
-            return
-        await self._sockets.serve(request)
-
-    def _check_host(self, request: Request) -> None:
-        if not self._host_is_fine(request):
-            raise BadRequest(
-                "this server is for its own machine, and was asked by another name.", status=403,
-                cause="a web page that was lured here, or a proxy in front.",
-                action="use localhost or 127.0.0.1; behind a proxy give it tokens (--tokens).",
-            )  # fmt: skip
-
-    def _host_is_fine(self, request: Request) -> bool:
-        """A page of another site could reach an open server on loopback by a name of its own."""
-        if not self._local_only:
-            return True
-        host = request.header(b"host") or str(request.scope.get("server", ("localhost",))[0])
-        return _is_local(host)
 
     async def _root(self, request: Request, client: Client) -> None:
         """GET /: to the console, where there is one."""
@@ -191,10 +161,8 @@ def _route(scope: Scope) -> tuple[str, str]:
     return "GET" if method == "HEAD" else method, path
 
 
-@lru_cache(maxsize=256)
-def _is_local(host: str) -> bool:
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+def _nothing_at(path: str) -> BadRequest:
+    return BadRequest(
+        f"there is nothing at {path[:200]}.", status=404,
+        action="GET /openapi.json tells of every path.",
+    )  # fmt: skip

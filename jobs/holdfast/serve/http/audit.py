@@ -17,6 +17,9 @@ from typing import Any
 
 import orjson
 
+from holdfast.errors import Overloaded
+from holdfast.serve.http.rates import Rates
+
 __all__ = ["Audit", "without_literals"]
 
 _log = logging.getLogger(__name__)
@@ -24,6 +27,9 @@ _log = logging.getLogger(__name__)
 _LITERAL = re.compile(r"'(?:[^']|'')*'?|(?<![\w`\"])[0-9][\w.]*")
 _FLUSH_S = 0.5
 _STATEMENT_MAX = 4_000  # characters
+# Lines of requests without a known token: anybody can send as many as the network carries.
+_REFUSED_PER_S, _REFUSED_AT_ONCE = 1.0, 100
+_PATH_MAX = 200  # characters
 _LINES_MAX = 100_000  # waiting to be written; a disk that does not keep up loses lines, and says so
 
 
@@ -44,6 +50,8 @@ class Audit:
         self._lines: deque[bytes] = deque()
         self._writing = threading.Lock()
         self._lost = 0
+        self._refused = Rates(_REFUSED_PER_S, _REFUSED_AT_ONCE)
+        self._left_out = 0
         self._task: asyncio.Task[None] | None = None
 
     def note(self, started_s: float, **fields: Any) -> None:
@@ -57,11 +65,29 @@ class Audit:
         if statement is not None:
             plain = statement if self._literals else without_literals(statement)
             fields["statement"] = plain[:_STATEMENT_MAX]
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        ms = round((time.monotonic() - started_s) * 1000, 3)
-        self._lines.append(orjson.dumps({"at": at, **fields, "ms": ms}, default=str) + b"\n")
+        self._add({**fields, "ms": round((time.monotonic() - started_s) * 1000, 3)})
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._later())
+
+    def refused(self, started_s: float, path: str, address: str, error: str) -> None:
+        """A request without a known token.
+
+        Of very many some are written, and with the next line how many were left out.
+        """
+        try:
+            self._refused.take("")
+        except Overloaded:
+            self._left_out += 1
+            return
+        left_out, self._left_out = self._left_out, 0
+        self.note(
+            started_s, who="", ended="failed", error=error, path=path[:_PATH_MAX],
+            **{"from": address}, **({"left_out": left_out} if left_out else {}),
+        )  # fmt: skip
+
+    def _add(self, fields: dict[str, Any]) -> None:
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._lines.append(orjson.dumps({"at": at, **fields}, default=str) + b"\n")
 
     async def _later(self) -> None:
         while self._lines:
@@ -72,6 +98,8 @@ class Audit:
         """Writes what waits, now; what another thread is just writing is in the file, too."""
         if self._task is not None:
             self._task.cancel()
+        if self._left_out:
+            self._add({"who": "", "ended": "failed", "left_out": self._left_out})
         self._write()
 
     def _write(self) -> None:

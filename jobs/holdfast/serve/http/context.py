@@ -56,10 +56,8 @@ class Context:
         try:
             client = self.access.client(headers)
         except BadRequest as error:
-            place = {"path": request.scope["path"], "from": request.address}
-            self.audit.note(
-                request.started_s, who="", ended=Ended.FAILED, error=error.fact, **place
-            )
+            path, place = request.scope["path"], request.address
+            self.audit.refused(request.started_s, path, place, error.fact)
             raise
         self.rates.take(client.name if client is not ANYONE else request.address)
         return client
@@ -102,7 +100,7 @@ class Context:
                 await _at_once(request, answer, form)
                 noted.ended = Ended.DONE
             else:
-                noted.ended, noted.rows = await self._streamed(request, answer, form)
+                noted.ended, noted.rows = await self._streamed(request, client, answer, form)
 
     async def asked(self, client: Client, ask: Ask) -> Answer:
         """The answer to a query, with an id, and with its first batch if it is a pull query.
@@ -117,7 +115,9 @@ class Context:
             answer.batches = await _begun(answer.batches)
         return answer
 
-    async def _streamed(self, request: Request, answer: Answer, form: Form) -> tuple[Ended, int]:
+    async def _streamed(
+        self, request: Request, client: Client, answer: Answer, form: Form
+    ) -> tuple[Ended, int]:
         async def write(chunk: bytes) -> None:
             await request.send({"type": "http.response.body", "body": chunk, "more_body": True})
 
@@ -125,7 +125,7 @@ class Context:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
 
-        with self.running.opened(answer.query_id) as stop:
+        with self.running.opened(answer.query_id, client.name) as stop:
             await request.start(200, form.kind)
             await write(form.head(answer))
             how, rows = await pump(answer, form, write, gone, stop, self.limits)

@@ -71,10 +71,10 @@ class KsqlQueries:
     async def close_query(self, request: Request, client: Client) -> None:
         """POST /close-query: `{"queryId"}`."""
         found = (await request.json_object()).get("queryId")
-        if not isinstance(found, str) or not self._context.running.close(found):
+        if not isinstance(found, str) or not self._context.running.close(found, client.name):
             raise BadRequest(
-                f"no query with id {str(found)[:100]} runs on this server.",
-                cause="it has ended, or another server runs it.",
+                f"no query of yours with id {str(found)[:100]} runs on this server.",
+                cause="it has ended, another server runs it, or another client asked it.",
             )
         await request.json({})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from holdfast.config.properties import KAFKA_PREFIX
@@ -159,10 +160,12 @@ class KsqlStatements:
             raise _refused(statement.statement or statement, script)
         for name in _named(statement.statement):
             check_readable(name, client)
-        catalog = self._context.serving.catalog
-        of = script.text[statement.at :].split(None, 1)[1]
-        planned = visible(compile_text(f"{catalog.script()}\n{of}"), client.may_read).topology
-        return {"@type": "executionPlan", "executionPlan": explain(planned)}
+        # Planned beside what the client may know of alone: no error or hint tells of the rest.
+        known = visible(self._context.serving.catalog.topology(), client.may_read)
+        results = (sink.as_source() for sink in known.results)
+        after = replace(known.topology, sources=(*known.topology.sources, *results))
+        planned = compile_text(_without_explain(script.text, statement.at), after=after)
+        return {"@type": "executionPlan", "executionPlan": explain(_added(planned, after))}
 
     def _of_select(self, asked: SelectQuery, client: Client) -> _Entity:
         topology, name = self._topology(client), asked.select.source.text
@@ -189,8 +192,8 @@ class KsqlStatements:
     def _steer(self, statement: Steer, script: Script, client: Client) -> _Entity:
         """TERMINATE of a push query; persistent ones are not this server's."""
         name = statement.query.text if statement.query else ""
-        running = self._context.running
-        if statement.verb == "TERMINATE" and (running.close(name) or running.close(name.lower())):
+        close, who = self._context.running.close, client.name
+        if statement.verb == "TERMINATE" and (close(name, who) or close(name.lower(), who)):
             return {"@type": "terminate_query", "queryId": name, "wasTerminated": True}
         raise _refused(statement, script)
 
@@ -206,6 +209,18 @@ def _named(statement: CreateSource | CreateAs | InsertSelect) -> list[str]:
         return [target.text]
     select = statement.select
     return [n.text for n in (target, select.source, *(j.source for j in select.joins))]
+
+
+def _without_explain(text: str, at: int) -> str:
+    """The statement that is explained, each character at its place."""
+    end = at + len("EXPLAIN")
+    return text[:at] + " " * (end - at) + text[end:]
+
+
+def _added(planned: Topology, before: Topology) -> Topology:
+    queries = tuple(q for q in planned.queries if q not in before.queries)
+    sources = tuple(s for s in planned.sources if s not in before.sources)
+    return Topology(queries, sources, planned.properties)
 
 
 def _plan(queries: Sequence[Query], topology: Topology) -> str:

@@ -169,7 +169,7 @@ def openapi() -> bytes:
                 "title": "Holdfast query server",
                 "version": __version__,
                 "description": "Pull and push queries over state tables. /v1/ws is the same over "
-                "a WebSocket: the first message is an Ask, with `authorization` if need be.",
+                "a WebSocket, whose handshake carries the token: the first message is an Ask.",
             },
             "paths": {**_query_paths(), **_other_paths()},
             "components": {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -37,13 +36,11 @@ class Ended(StrEnum):
 
 
 class Running:
-    """Owns the queries whose answers are under way, by id, and the way to stop each."""
+    """Owns the queries whose answers are under way: by id, whose they are, how to stop each."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._stops: dict[str, asyncio.Future[Ended]] = {}
-        self._prefix = secrets.token_hex(4)
-        self._numbers = itertools.count(1)
+        self._stops: dict[str, tuple[str, asyncio.Future[Ended]]] = {}
         self._stopping = False
         self._none = asyncio.Event()
         self._none.set()
@@ -52,12 +49,16 @@ class Running:
         return len(self._stops)
 
     def new_id(self, kind: str) -> str:
-        """An id for a query that has none."""
-        return f"{kind}_{self._prefix}_{next(self._numbers)}"
+        """An id that nobody guesses; lower case, for SQL does not tell cases apart."""
+        return f"{kind}_{secrets.token_hex(16)}"
 
     @contextlib.contextmanager
-    def opened(self, query_id: str) -> Iterator[asyncio.Future[Ended]]:
+    def opened(self, query_id: str, owner: str) -> Iterator[asyncio.Future[Ended]]:
         """What is done when the query has to stop.
+
+        Args:
+            query_id: see `new_id`.
+            owner: name of the client that asked; nobody else may close it.
 
         Raises:
             Overloaded: too many queries run.
@@ -71,7 +72,7 @@ class Running:
                 action="close some, wait, or ask another server.",
             )
         stop = asyncio.get_running_loop().create_future()
-        self._stops[query_id] = stop
+        self._stops[query_id] = owner, stop
         self._none.clear()
         try:
             yield stop
@@ -80,10 +81,10 @@ class Running:
             if not self._stops:
                 self._none.set()
 
-    def close(self, query_id: str) -> bool:
-        """Whether there was such a query; it is told to stop."""
-        stop = self._stops.get(query_id)
-        if stop is None:
+    def close(self, query_id: str, owner: str) -> bool:
+        """Whether the client has such a query; it is told to stop."""
+        whose, stop = self._stops.get(query_id, ("", None))
+        if stop is None or whose != owner:
             return False
         _stop(stop, Ended.CLOSED)
         return True
@@ -91,7 +92,7 @@ class Running:
     async def end(self, timeout_s: float) -> None:
         """The server stops: every query is told to, no other begins; waits until they have."""
         self._stopping = True
-        for stop in self._stops.values():
+        for _, stop in self._stops.values():
             _stop(stop, Ended.STOPPED)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._none.wait(), timeout_s)

@@ -36,6 +36,8 @@ class Limits:
         timeout_s: of a pull query; a request may ask for less.
         heartbeat_s: after so long without a row a push query shows that it lives.
         open_queries: queries at a time, all clients together.
+        sockets: WebSockets at a time of one client; those who need no token are one client.
+        socket_bytes: that one WebSocket may send as long as it lives, pings as well.
         rate_per_s: requests of one client, on average; 0: any number.
         burst: requests at once after a pause.
     """
@@ -46,6 +48,8 @@ class Limits:
     timeout_s: float = _SERVE.timeout_ms / 1000
     heartbeat_s: float = _SERVE.heartbeat_ms / 1000
     open_queries: int = _SERVE.open_queries
+    sockets: int = 100
+    socket_bytes: int = 2 * _SERVE.request_bytes
     rate_per_s: float = 0.0
     burst: int = 100
 
@@ -58,12 +62,16 @@ class Limits:
             timeout_s=settings.timeout_ms / 1000,
             heartbeat_s=settings.heartbeat_ms / 1000,
             open_queries=settings.open_queries,
+            socket_bytes=2 * settings.request_bytes,
             rate_per_s=rate_per_s,
         )
 
 
 class Request:
-    """Owns one request's way through the server; `status` is what was answered, 0 before."""
+    """Owns one request's way through the server; `status` is what was answered, 0 before.
+
+    A WebSocket is a request as well: an answer before it is accepted refuses it.
+    """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.scope = scope
@@ -71,6 +79,8 @@ class Request:
         self.receive = receive
         self.limits = limits
         self.status = 0
+        refusal = scope["type"] == "websocket"
+        self._answer = "websocket.http.response" if refusal else "http.response"
         self.started_s = time.monotonic()
 
     def header(self, name: bytes) -> str:
@@ -79,6 +89,10 @@ class Request:
             if key == name:
                 return bytes(value).decode("latin-1")
         return ""
+
+    def headers(self, name: bytes) -> list[str]:
+        """All headers of that name (lower case)."""
+        return [bytes(v).decode("latin-1") for k, v in self.scope["headers"] if k == name]
 
     @property
     def address(self) -> str:
@@ -96,38 +110,33 @@ class Request:
             BadRequest: it is too large, too slow, or the client went away.
         """
         length = self.header(b"content-length")
-        if length.isdecimal() and int(length) > self.limits.request_bytes:
+        if length.isascii() and length.isdigit() and self._is_too_long(length):
             raise self._too_large()
-        message = await self._part()
-        data = message.get("body", b"")
-        if not message.get("more_body"):
-            return self._sized(data)
-        parts = [data]
-        size = len(data)
-        while message.get("more_body"):
-            message = await self._part()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self.limits.request_bytes:
-                raise self._too_large()
-        return b"".join(parts)
-
-    async def _part(self) -> MutableMapping[str, Any]:
         try:
             async with asyncio.timeout(self.limits.request_s):
-                message = await self.receive()
+                return await self._whole_body()
         except TimeoutError:
             raise BadRequest(
                 f"the request's body did not arrive within {self.limits.request_s:g} s.", status=408
             ) from None
-        if message["type"] == "http.disconnect":
-            raise BadRequest("the client went away before its request was complete.", status=499)
-        return message
 
-    def _sized(self, data: bytes) -> bytes:
-        if len(data) > self.limits.request_bytes:
-            raise self._too_large()
-        return data
+    def _is_too_long(self, length: str) -> bool:
+        return len(length) > 18 or int(length) > self.limits.request_bytes
+
+    async def _whole_body(self) -> bytes:
+        parts: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise BadRequest(
+                    "the client went away before its request was complete.", status=499
+                )
+            parts.append(message.get("body", b""))
+            size, more = size + len(parts[-1]), bool(message.get("more_body"))
+            if size > self.limits.request_bytes:
+                raise self._too_large()
+        return b"".join(parts)
 
     def _too_large(self) -> BadRequest:
         return BadRequest(
@@ -154,7 +163,7 @@ class Request:
     ) -> None:
         """Answers at once, whole."""
         await self.start(status, kind, {"content-length": str(len(body)), **(headers or {})})
-        await self.send({"type": "http.response.body", "body": body})
+        await self.send({"type": f"{self._answer}.body", "body": body})
 
     async def start(self, status: int, kind: str, headers: dict[str, str] | None = None) -> None:
         """Begins an answer whose body follows."""
@@ -162,7 +171,7 @@ class Request:
         given = {"content-type": kind, "cache-control": "no-store",
                  "x-content-type-options": "nosniff", **(headers or {})}  # fmt: skip
         sent = [(k.encode(), v.encode("latin-1")) for k, v in given.items()]
-        await self.send({"type": "http.response.start", "status": status, "headers": sent})
+        await self.send({"type": f"{self._answer}.start", "status": status, "headers": sent})
 
     async def json(self, value: Any, *, status: int = 200) -> None:
         """Answers with JSON."""

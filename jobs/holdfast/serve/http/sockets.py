@@ -1,20 +1,25 @@
 """/v1/ws: a query over a WebSocket.
 
-The first message asks, as the body of POST /v1/query does; it may carry `authorization`, for
-browsers cannot set headers here.  Events come back as messages; closing the socket ends the query.
+Who asks is known before the socket is accepted: by the same headers or cookie as of any request.
+The first message asks, as the body of POST /v1/query does.  Events come back as messages; closing
+the socket ends the query.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+from collections import Counter
+from collections.abc import Iterator
 
 import orjson
 
-from holdfast.errors import BadRequest, HoldfastError
+from holdfast.errors import BadRequest, HoldfastError, Overloaded
 from holdfast.serve.http.access import Client
 from holdfast.serve.http.context import Context
 from holdfast.serve.http.forms import EventsForm
+from holdfast.serve.http.inflow import limited_inflow
 from holdfast.serve.http.problems import problem
 from holdfast.serve.http.pump import Ended, pump
 from holdfast.serve.http.request import Request, plain_object
@@ -25,32 +30,63 @@ __all__ = ["Sockets"]
 
 _log = logging.getLogger(__name__)
 
+_PATH = "/v1/ws"
 _NORMAL, _FAILED = 1000, 1011
 
 
 class Sockets:
-    """Owns nothing: the handler of one socket at a time."""
+    """Owns how many sockets each client has."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._open: Counter[str] = Counter()
 
     async def serve(self, request: Request) -> None:
-        """From the handshake to the close."""
-        if (await request.receive())["type"] != "websocket.connect":
-            return
-        await request.send({"type": "websocket.accept"})
+        """From the handshake to the close.
+
+        Raises:
+            HoldfastError: the handshake is refused; nothing was answered yet.
+        """
+        if request.scope["path"] != _PATH:
+            raise BadRequest(f"a WebSocket is taken at {_PATH} only.", status=404)
+        client = self._context.client(request, request.scope["headers"])
+        with self._counted(client):
+            if (await request.receive())["type"] != "websocket.connect":
+                return
+            async with limited_inflow(request.scope, self._context.limits.socket_bytes):
+                await request.send({"type": "websocket.accept"})
+                request.status = 101  # from here on what is wrong is told in a message
+                await self._accepted(request, client)
+
+    @contextlib.contextmanager
+    def _counted(self, client: Client) -> Iterator[None]:
+        limit = self._context.limits.sockets
+        if self._open[client.name] >= limit:
+            raise Overloaded(
+                f"{client.name} has {limit:,} WebSockets, the most that one client may have.",
+                action="close some, or ask over HTTP.",
+            )
+        self._open[client.name] += 1
         try:
-            ask, client = await self._asked(request)
-            await self._answer(request, client, ask)
+            yield
+        finally:
+            self._open[client.name] -= 1
+            if not self._open[client.name]:
+                del self._open[client.name]
+
+    async def _accepted(self, request: Request, client: Client) -> None:
+        try:
+            await self._answer(request, client, await self._asked(request))
         except _Left:
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             if not isinstance(error, HoldfastError):
                 _log.exception("a socket's query failed")
-            await self._tell(request, orjson.dumps({"error": problem(error)[1]}))
-            await self._close(request, _FAILED)
+            with contextlib.suppress(Exception):  # it may be closed
+                await self._tell(request, orjson.dumps({"error": problem(error)[1]}))
+                await self._close(request, _FAILED)
 
-    async def _asked(self, request: Request) -> tuple[Ask, Client]:
+    async def _asked(self, request: Request) -> Ask:
         try:
             async with asyncio.timeout(self._context.limits.request_s):
                 message = await request.receive()
@@ -61,21 +97,16 @@ class Sockets:
         data: str | bytes = message.get("text") or message.get("bytes") or b""
         if len(data) > self._context.limits.request_bytes:
             raise BadRequest("the message is too large.", status=413)
-        body = plain_object(data)
-        headers = list(request.scope["headers"])
-        if isinstance(body.get("authorization"), str):
-            headers = [(b"authorization", body["authorization"].encode("utf-8", "replace"))]
-        client = self._context.client(request, headers)
-        return ask_of(body, self._context.limits.timeout_s), client
+        return ask_of(plain_object(data), self._context.limits.timeout_s)
 
     async def _answer(self, request: Request, client: Client, ask: Ask) -> None:
         async with self._context.noted(request, client, ask.sql) as noted:
             answer = noted.answer = await self._context.asked(client, ask)
-            noted.ended, noted.rows = await self._carried(request, answer)
+            noted.ended, noted.rows = await self._carried(request, client, answer)
         if noted.ended not in (Ended.LEFT, Ended.SLOW):
             await self._close(request, _FAILED if noted.ended is Ended.FAILED else _NORMAL)
 
-    async def _carried(self, request: Request, answer: Answer) -> tuple[Ended, int]:
+    async def _carried(self, request: Request, client: Client, answer: Answer) -> tuple[Ended, int]:
         form = EventsForm(messages=True)
 
         async def write(chunk: bytes) -> None:
@@ -90,7 +121,7 @@ class Sockets:
             for chunk in (*form.batch(answer, None), form.end(answer)):
                 await write(chunk)
             return Ended.DONE, len(answer.rows)
-        with self._context.running.opened(answer.query_id) as stop:
+        with self._context.running.opened(answer.query_id, client.name) as stop:
             return await pump(answer, form, write, gone, stop, self._context.limits)
 
     @staticmethod

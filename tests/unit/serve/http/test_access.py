@@ -10,14 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BadRequest, InvalidConfig, Overloaded
-from holdfast.serve.http.access import ANYONE, Access, Client, new_token, token_hash
+from holdfast.serve.http.access import ANYONE, Access, Client, new_token
 from holdfast.serve.http.audit import Audit, without_literals
 from holdfast.serve.http.rates import Rates
-
-
-def _entry(name: str, token: str, read: list[str], **more: Any) -> str:
-    values = {"name": name, "token_sha256": token_hash(token), "read": read, **more}
-    return "[[client]]\n" + "".join(f"{k} = {json.dumps(v)}\n" for k, v in values.items())
+from tests.tokens import entry
 
 
 def test_literals_are_left_out_whatever_they_look_like() -> None:
@@ -78,13 +74,13 @@ def test_patterns_are_of_whole_names() -> None:
 
 def test_the_file_of_tokens_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "tokens.toml"
-    path.write_text(_entry("a", "one", ["*"]))
+    path.write_text(entry("a", "one", ["*"]))
     access = Access(path, look_again_s=0.0)
     header = [(b"authorization", b"Bearer two")]
     with pytest.raises(BadRequest):
         access.client(header)
     new = tmp_path / "new"
-    new.write_text(_entry("b", "two", ["*"]))
+    new.write_text(entry("b", "two", ["*"]))
     new.replace(path)
     assert access.client(header).name == "b"
     path.write_text("[[client]\n")  # half written
@@ -94,7 +90,7 @@ def test_the_file_of_tokens_is_read_again_when_it_changes(tmp_path: Path) -> Non
     for wrong in (
         "name = 1",
         'name = "x"\ntoken_sha256 = "ab"',
-        _entry("x", "t", ["*"], admin=True),
+        entry("x", "t", ["*"], admin=True),
     ):
         path.write_text(wrong if wrong.startswith("[[") else f"[[client]]\n{wrong}\n")
         with pytest.raises(InvalidConfig, match="not as it must be"):
