@@ -22,6 +22,7 @@ from holdfast.types.schema import STRING, Base, SqlType
 __all__ = [
     "UNITS",
     "Call",
+    "CallRefusedError",
     "NoOverloadError",
     "Overload",
     "Rendering",
@@ -41,6 +42,10 @@ _PLACEHOLDER = re.compile(r"\{(\d*\*?|r)\}")
 
 class NoOverloadError(Exception):
     """No signature fits the arguments."""
+
+
+class CallRefusedError(Exception):
+    """A literal argument is known to be more than can be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -311,16 +316,3 @@ def fill(template: str, call: Call) -> str:
         return texts[int(word)]
 
     return _PLACEHOLDER.sub(text, template)
-
-
-def literal_only(template: str, **checks: Callable[[Call], bool]) -> Rendering:
-    """A template for calls that pass all checks.
-
-    For options whose bad values fail Spark's whole job, not just the row: they must be literals,
-    so that they can be looked at while planning.
-    """
-
-    def rendering(call: Call) -> str | None:
-        return fill(template, call) if all(c(call) for c in checks.values()) else None
-
-    return rendering
