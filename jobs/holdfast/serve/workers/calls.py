@@ -1,0 +1,96 @@
+"""The functions that are called in workers: everything that a client's text decides about."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import duckdb
+import pyarrow as pa
+
+from holdfast.errors import QueryTooLarge, Refused
+from holdfast.sql.plan_read import parse_read, plan_read
+from holdfast.sql.reads import Read
+from holdfast.sql.script import Script
+from holdfast.sql.statements import Name, SelectQuery
+from holdfast.tasks.functions.in_duckdb import register
+from holdfast.tasks.outputs import engine
+from holdfast.types.sources import Source
+
+__all__ = ["ROWS", "evaluated", "packed", "planned", "source_of", "unpacked"]
+
+ROWS = "rows_read"  # what a query's text calls the rows it is evaluated over
+
+
+def source_of(sql: str) -> Name:
+    """The stream or table that a SELECT reads.
+
+    Raises:
+        InvalidStatement: it is none, or it is wrong.
+    """
+    return _parsed(sql)[1].select.source
+
+
+def planned(sql: str, source: Source) -> Read:
+    """What a SELECT asks of its stream or table.
+
+    Raises:
+        InvalidStatement: it is wrong.
+    """
+    return plan_read(*_parsed(sql), source)
+
+
+@lru_cache(maxsize=1)
+def _parsed(sql: str) -> tuple[Script, SelectQuery]:
+    """The two functions above are called one after the other, mostly of the same worker."""
+    return parse_read(sql)
+
+
+def evaluated(text: str, rows: bytes, bytes_max: int) -> bytes:
+    """The result of a query in DuckDB's SQL over `ROWS`; both are Arrow IPC.
+
+    Raises:
+        QueryTooLarge: DuckDB's memory is not enough, or the result is too large to be handed on.
+        Refused: it cannot be evaluated.
+    """
+    made = _evaluated(text, unpacked(rows))
+    if made.nbytes > bytes_max:
+        raise QueryTooLarge(
+            f"the result of {len(made)} rows has {made.nbytes} bytes, {bytes_max} are allowed",
+            action="ask for fewer rows or smaller values, or set serve.query.max.bytes.",
+        )
+    return packed(made)
+
+
+def _evaluated(text: str, rows: pa.Table) -> pa.Table:
+    connection = engine()
+    register(connection, [text])
+    connection.register(ROWS, rows)
+    try:
+        return connection.sql(text).to_arrow_table()
+    except duckdb.OutOfMemoryException as error:
+        raise QueryTooLarge(
+            f"the query needs more memory than one may have: {_first_line(error)}",
+            action="ask for fewer rows, or keep the aggregate in a table (CREATE TABLE ... AS).",
+        ) from error
+    except duckdb.Error as error:
+        raise Refused(f"the query cannot be evaluated: {_first_line(error)}") from error
+    finally:
+        connection.unregister(ROWS)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def packed(rows: pa.Table) -> bytes:
+    """A table as it is sent between processes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    made: bytes = sink.getvalue().to_pybytes()
+    return made
+
+
+def unpacked(sent: bytes) -> pa.Table:
+    """The table that `packed` was given."""
+    return pa.ipc.open_stream(pa.py_buffer(sent)).read_all()

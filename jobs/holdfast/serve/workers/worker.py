@@ -1,0 +1,79 @@
+"""What runs in a worker: one call after the other, within a limit of memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from holdfast.errors import HoldfastError, InvalidStatement
+from holdfast.serve.workers.messages import Answer, Call, too_large
+from holdfast.tasks.aggregates.user import load_functions
+from holdfast.tasks.outputs import engine
+
+__all__ = ["serve"]
+
+_NICE = 5  # the server's loop and its followers come first
+_GROWN = 0.25  # share of its memory that a worker may keep between calls
+
+
+def serve(answers: int, memory: int) -> None:
+    """Answers calls on a socket until it ends."""
+    _limit(memory)
+    connection: Connection[Answer, Call] = Connection(answers)
+    engine()  # DuckDB is made before the first call waits for it
+    before = _size()
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            answer = _answer(connection.recv(), memory)
+            answer.last |= _size() - before > memory * _GROWN
+            connection.send(answer)
+            if answer.last:
+                return
+
+
+def _limit(memory: int) -> None:
+    """The process may have so much more memory than now, and is the first that the kernel kills."""
+    os.nice(_NICE)
+    if (size := _size()) > 0:
+        resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _size() -> int:
+    """The process's address space in bytes; 0 where the kernel does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def _answer(call: Call, memory: int) -> Answer:
+    try:
+        _loaded(call.files)
+        return Answer(call.function(*call.args))
+    except HoldfastError as error:
+        return Answer(error=error)
+    except MemoryError:
+        return Answer(error=too_large(memory), last=True)
+    except RecursionError:
+        return Answer(error=_too_deep())
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told
+        return Answer(error=RuntimeError(f"{type(error).__name__}: {error}"))
+
+
+def _too_deep() -> InvalidStatement:
+    return InvalidStatement(
+        "Statement is too large to parse", cause="too many nested expressions in a statement"
+    )
+
+
+@cache
+def _loaded(files: tuple[str, ...]) -> None:
+    load_functions(files)
