@@ -24,7 +24,7 @@ def limited(code: str, *, cpu_s: int = 20, memory: int = 2 * _GIB) -> str:
 
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        preexec_fn=limit,  # noqa: PLW1509 - the child is Python as well, and no thread runs yet
+        preexec_fn=limit,
         capture_output=True,
         text=True,
         check=False,

@@ -108,7 +108,7 @@ def test_a_literal_that_is_wrong_for_java_too_is_null_in_each_row() -> None:
         ("", "%", "", True),
     ],
 )
-def test_like(text: str, pattern: str, escape: str, passes: bool) -> None:  # noqa: FBT001
+def test_like(text: str, pattern: str, escape: str, passes: bool) -> None:
     arguments = (text, pattern, escape) if escape else (text, pattern)
     assert FUNCTIONS["LIKE"].body(*arguments) is passes
 

@@ -48,7 +48,11 @@ _NAMES = {
 
 
 def _is_quick(pattern: str, escape: str | None) -> bool:
-    bare = pattern if escape is None else re.sub(re.escape(escape) + ".", "x", pattern, flags=re.S)
+    bare = (
+        pattern
+        if escape is None
+        else re.sub(re.escape(escape) + ".", "x", pattern, flags=re.DOTALL)
+    )
     return _QUICK.fullmatch(bare) is not None
 
 

@@ -1,4 +1,4 @@
-"""Java's regular expressions by RE2: `java_regex/JavaRegex.java` made the golden values, on Java 25.
+"""Java's patterns by RE2: `java_regex/JavaRegex.java` made the golden values, on Java 25.
 
 Some were written by hand, most drawn at random.  RE2 differs from Java where nobody looks: what the
 group of an empty loop, `(a|)*`, holds; a match of nothing in the middle of a surrogate pair.

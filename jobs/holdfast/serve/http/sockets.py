@@ -66,11 +66,14 @@ class Sockets:
         if isinstance(body.get("authorization"), str):
             headers = [(b"authorization", body["authorization"].encode("utf-8", "replace"))]
         client = self._context.client(request, headers)
-        return ask_of(body, self._context.limits.timeout_s), client
+        ask = await ask_of(self._context.queries, body, self._context.limits.timeout_s)
+        return ask, client
 
     async def _answer(self, request: Request, client: Client, ask: Ask) -> None:
         async with self._context.noted(request, client, ask.sql) as noted:
-            answer = noted.answer = await self._context.asked(client, ask)
+            answer = await self._context.asked(request, client, ask, noted)
+            if answer is None:
+                return
             noted.ended, noted.rows = await self._carried(request, answer)
         if noted.ended not in (Ended.LEFT, Ended.SLOW):
             await self._close(request, _FAILED if noted.ended is Ended.FAILED else _NORMAL)

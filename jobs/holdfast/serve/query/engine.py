@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from holdfast.config.settings import ServeSettings
 from holdfast.serve.contract import Catalog, Reader, ServedTable
@@ -18,6 +20,8 @@ from holdfast.serve.query.streams import Streams
 from holdfast.serve.workers.pool import Workers
 
 __all__ = ["QueryEngine"]
+
+T = TypeVar("T")
 
 
 class QueryEngine:
@@ -37,7 +41,7 @@ class QueryEngine:
         limits: ServeSettings | None = None,
         streams: Streams | None = None,
     ) -> None:
-        limits = limits or ServeSettings()
+        self._limits = limits = limits or ServeSettings()
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="query")
         # Long statements wait for each other, and no other waits for them.
         self._planning = ThreadPoolExecutor(limits.threads, thread_name_prefix="plan")
@@ -76,12 +80,23 @@ class QueryEngine:
         kept = self._plans.kept(ask.sql, options, ask.may_read)
         if kept is not None:
             return kept
-        lane = self._planning if len(ask.sql) <= TEXT_MAX else self._planning_long
         return await interruptible(
-            lane,
+            self._lane(ask.sql),
             lambda interrupt: self._plans.made(ask.sql, options, ask.may_read, interrupt),
             asyncio.get_running_loop().time() + ask.timeout_s,
         )
+
+    async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
+        """See `Queries.work`."""
+        seconds = self._limits.planning_ms / 1_000
+        return await interruptible(
+            self._lane(text),
+            lambda i: self._workers.call(function, *args, interrupt=i, timeout_s=seconds),
+            asyncio.get_running_loop().time() + self._limits.timeout_ms / 1_000,
+        )
+
+    def _lane(self, text: str) -> ThreadPoolExecutor:
+        return self._planning if len(text) <= TEXT_MAX else self._planning_long
 
     def prepare(self) -> None:
         """Begins workers, so that no query waits for one to begin.  It takes a second."""

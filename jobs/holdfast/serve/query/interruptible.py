@@ -1,4 +1,4 @@
-"""Work in a thread that waits for a worker: it ends with the deadline, and with who asked for it."""
+"""A thread that waits for a worker: its work ends with the deadline, and with who asked for it."""
 
 from __future__ import annotations
 

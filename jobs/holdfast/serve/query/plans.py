@@ -181,7 +181,9 @@ class Plans:
         if read.push:
             within = None if stream else stored_within(read, table, self._limits)
             filtered = within is not None and within.exact
-            return Plan(read, table, self._evaluation(read, filtered=filtered), None, stream, within)
+            return Plan(
+                read, table, self._evaluation(read, filtered=filtered), None, stream, within
+            )
         access: Access = EVERYTHING
         if not stream:
             access = access_of(script, read, table, options, self._limits)

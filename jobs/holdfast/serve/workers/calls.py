@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
 
-from holdfast.errors import QueryTooLarge, Refused
+from holdfast.errors import HoldfastError, InvalidStatement, QueryTooLarge, Refused
+from holdfast.sql import compile_text
+from holdfast.sql.cursor import MisplacedError
+from holdfast.sql.dialect import UnclosedError, tokenize
+from holdfast.sql.parse import Definitions, Place, parse, statement_places
 from holdfast.sql.plan_read import parse_read, plan_read
 from holdfast.sql.reads import Read
 from holdfast.sql.script import Script
-from holdfast.sql.statements import Name, SelectQuery
+from holdfast.sql.statements import Name, SelectQuery, Statement
+from holdfast.sql.variables import Substituted
 from holdfast.tasks.functions.in_duckdb import register
 from holdfast.tasks.outputs import engine
 from holdfast.types.sources import Source
+from holdfast.types.topology import Topology
 
-__all__ = ["ROWS", "evaluated", "packed", "planned", "source_of", "unpacked"]
+__all__ = [
+    "ROWS",
+    "evaluated",
+    "packed",
+    "planned",
+    "source_of",
+    "statements_in",
+    "substituted",
+    "topology_of",
+    "unpacked",
+]
 
+_TEXT_MAX = 1 << 20  # characters of a statement with its variables
 ROWS = "rows_read"  # what a query's text calls the rows it is evaluated over
 
 
@@ -37,6 +55,46 @@ def planned(sql: str, source: Source) -> Read:
         InvalidStatement: it is wrong.
     """
     return plan_read(*_parsed(sql), source)
+
+
+def substituted(text: str, variables: Mapping[str, str]) -> str:
+    """A statement with the values of variables in their places.
+
+    Raises:
+        InvalidStatement: one is not known, or its value may not stand where it is, or it is large.
+    """
+    try:
+        made = Substituted(text, tokenize(text), variables).written(0, len(text))
+    except (MisplacedError, UnclosedError) as error:
+        raise InvalidStatement(f"a variable of the statement cannot be put in: {error}") from None
+    if len(made) > _TEXT_MAX:
+        raise InvalidStatement(
+            f"with its variables the statement has {len(made)} characters, {_TEXT_MAX} are allowed"
+        )
+    return made
+
+
+def statements_in(text: str) -> list[tuple[str, Statement | HoldfastError | None]]:
+    """Each statement of a text and what it is; the last may be an error, None is a definition."""
+    known, found = Definitions(), list[tuple[str, Statement | HoldfastError | None]]()
+    for start, end in statement_places(text):
+        one = text[start:end]
+        try:
+            parsed = parse(Script(one), known, place=Place.SERVER)
+        except HoldfastError as error:
+            found.append((one, error))
+            break
+        found.append((one, parsed[0] if parsed else None))
+    return found
+
+
+def topology_of(text: str) -> Topology:
+    """What a script means.
+
+    Raises:
+        InvalidStatement: it is wrong.
+    """
+    return compile_text(text)
 
 
 @lru_cache(maxsize=1)

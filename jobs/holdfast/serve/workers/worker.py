@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import resource
 from functools import cache
 from multiprocessing.connection import Connection
@@ -30,7 +31,11 @@ def serve(answers: int, memory: int) -> None:
         while True:
             answer = _answer(connection.recv(), memory)
             answer.last |= _size() - before > memory * _GROWN
-            connection.send(answer)
+            try:
+                connection.send(answer)
+            except (MemoryError, RecursionError, TypeError, pickle.PicklingError) as error:
+                answer = Answer(error=_raised(error, memory), last=True)
+                connection.send(answer)
             if answer.last:
                 return
 
@@ -58,20 +63,21 @@ def _answer(call: Call, memory: int) -> Answer:
     try:
         _loaded(call.files)
         return Answer(call.function(*call.args))
-    except HoldfastError as error:
-        return Answer(error=error)
-    except MemoryError:
-        return Answer(error=too_large(memory), last=True)
-    except RecursionError:
-        return Answer(error=_too_deep())
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told
-        return Answer(error=RuntimeError(f"{type(error).__name__}: {error}"))
+        return Answer(error=_raised(error, memory), last=isinstance(error, MemoryError))
 
 
-def _too_deep() -> InvalidStatement:
-    return InvalidStatement(
-        "Statement is too large to parse", cause="too many nested expressions in a statement"
-    )
+def _raised(error: Exception, memory: int) -> Exception:
+    """What the caller is to raise."""
+    if isinstance(error, HoldfastError):
+        return error
+    if isinstance(error, MemoryError):
+        return too_large(memory)
+    if isinstance(error, RecursionError):
+        return InvalidStatement(
+            "Statement is too large to parse", cause="too many nested expressions in a statement"
+        )
+    return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 @cache

@@ -20,7 +20,14 @@ from holdfast.tasks.functions.java_classes import (
 )
 from holdfast.tasks.functions.java_syntax import translated
 
-__all__ = ["Found", "JavaRegex", "PatternError", "UnsupportedPatternError", "compiled", "java_regex"]
+__all__ = [
+    "Found",
+    "JavaRegex",
+    "PatternError",
+    "UnsupportedPatternError",
+    "compiled",
+    "java_regex",
+]
 
 _PROGRAM_BYTES_MAX = 1 << 20  # of a compiled pattern
 _STEPS_MAX = 4_000_000_000  # instructions of the pattern times characters of the text
