@@ -21,6 +21,7 @@ from holdfast.serve.query.iterators import closing, no_batches
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan
 from holdfast.serve.query.together import Together, plain_rows
+from holdfast.serve.values import values_of
 from holdfast.serve.workers.pool import Interrupt
 
 __all__ = ["Pull"]
@@ -99,7 +100,7 @@ class Pull:
         result = await self._off(lambda i: _evaluated(run.plan, keys_, rows, i), run.deadline)
         result = _limited(result, run.plan)
         if len(result) <= _FEW:
-            run.answer.rows = list(zip(*(c.to_pylist() for c in result.columns), strict=True))
+            run.answer.rows = list(zip(*map(values_of, result.columns), strict=True))
         else:
             run.answer.batches = _batches(result)
 

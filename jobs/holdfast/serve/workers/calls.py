@@ -130,7 +130,7 @@ def _evaluated(text: str, rows: pa.Table) -> pa.Table:
             f"the query needs more memory than one may have: {_first_line(error)}",
             action="ask for fewer rows, or keep the aggregate in a table (CREATE TABLE ... AS).",
         ) from error
-    except duckdb.Error as error:
+    except (duckdb.Error, pa.ArrowException) as error:
         raise Refused(f"the query cannot be evaluated: {_first_line(error)}") from error
     finally:
         connection.unregister(ROWS)

@@ -12,7 +12,6 @@ The end of the server ends this process and all workers.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import signal
 import socket
@@ -23,14 +22,12 @@ from holdfast.serve.workers.worker import serve
 
 __all__ = ["MESSAGE", "PID", "main"]
 
-_IMPORTED = "holdfast.serve.workers.calls"  # what workers are for
 MESSAGE = struct.Struct(">cQ")
 PID = struct.Struct(">Q")
 
 
 def main() -> None:
     """Serves the socket whose number is the only argument, until it ends."""
-    importlib.import_module(_IMPORTED)
     with socket.socket(fileno=int(sys.argv[1])) as control:
         _Forks(control).run()
 

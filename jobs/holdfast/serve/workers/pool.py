@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -22,6 +23,12 @@ __all__ = ["Interrupt", "Worker", "Workers"]
 
 T = TypeVar("T")
 _FORKS_LOCK = threading.Lock()
+# Libraries that take address space for threads and memory to come would be refused it.
+_FRUGAL = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 class _Forks:
@@ -34,6 +41,7 @@ class _Forks:
                 [sys.executable, "-m", "holdfast.serve.workers.fork_server", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                env={**os.environ, **_FRUGAL},
                 start_new_session=True,  # a Ctrl-C is the server's
             )
         self._control = ours
@@ -107,8 +115,9 @@ class Worker:
         except (EOFError, OSError):
             if self._killed.is_set():
                 raise QueryTimedOut(
-                    f"the query was ended: it took more than {timeout_s:g} s, or nobody waits for "
-                    "it any more"
+                    "the query was ended: its time was over, or nobody waits for it any more",
+                    action="ask for less in one statement, or allow more time "
+                    "(serve.query.planning.timeout.ms, serve.query.timeout.ms).",
                 ) from None
             raise too_large(self._memory) from None
 
@@ -216,6 +225,8 @@ class Workers:
             interrupt.end()
             if answer.last:
                 worker.kill()
+                worker.close()
+                worker = _forked(self._memory)  # before the next call waits for it
             self._put(worker)
 
     def _take(self) -> Worker:

@@ -10,10 +10,12 @@ from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import pyarrow as pa
+
 from holdfast.errors import HoldfastError, InvalidStatement
+from holdfast.serve.workers.calls import ROWS, evaluated, packed
 from holdfast.serve.workers.messages import Answer, Call, too_large
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.tasks.outputs import engine
 
 __all__ = ["serve"]
 
@@ -23,10 +25,10 @@ _GROWN = 0.25  # share of its memory that a worker may keep between calls
 
 def serve(answers: int, memory: int) -> None:
     """Answers calls on a socket until it ends."""
-    _limit(memory)
     connection: Connection[Answer, Call] = Connection(answers)
-    engine()  # DuckDB is made before the first call waits for it
-    before = _size()
+    # DuckDB is made before the first call waits for it, and what it takes at once does not count.
+    evaluated(f"SELECT n + 1 AS m FROM {ROWS}", packed(pa.table({"n": [1]})), memory)
+    before = _limit(memory)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             answer = _answer(connection.recv(), memory)
@@ -40,14 +42,18 @@ def serve(answers: int, memory: int) -> None:
                 return
 
 
-def _limit(memory: int) -> None:
-    """The process may have so much more memory than now, and is the first that the kernel kills."""
+def _limit(memory: int) -> int:
+    """The process may have so much more memory than now; returns how much it has.
+
+    It is the first that the kernel kills.
+    """
     os.nice(_NICE)
     if (size := _size()) > 0:
         resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
+    return size
 
 
 def _size() -> int:
