@@ -17,7 +17,7 @@ from holdfast.sql.engines import DUCKDB, SPARK, Engine
 from holdfast.sql.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.typed import Typed, describe
 from holdfast.tasks.functions.names import DUCK, sql_name
-from holdfast.types.schema import STRING, Base, SqlType
+from holdfast.types.schema import BIGINT, STRING, Base, SqlType
 
 __all__ = [
     "UNITS",
@@ -33,6 +33,7 @@ __all__ = [
     "in_duckdb",
     "py",
     "render",
+    "too_large",
 ]
 
 UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
@@ -271,6 +272,13 @@ def py(name: str) -> Callable[[Call], str]:
         return _python(name, call)
 
     return rendering
+
+
+def too_large(call: Call, size: str) -> str:
+    """What DuckDB evaluates where a call would make so much: NULL, of which a query is told."""
+    name = Typed(STRING, DUCKDB.string(call.name))
+    given = Typed(BIGINT, f"CAST({size} AS BIGINT)")
+    return _python("TOO_LARGE", Call(DUCKDB, (name, given), call.result))
 
 
 def anew(name: str) -> Callable[[Call], str]:

@@ -6,7 +6,16 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, CallRefusedError, Overload, anew, either, fn, py
+from holdfast.sql.functions import (
+    Call,
+    CallRefusedError,
+    Overload,
+    anew,
+    either,
+    fn,
+    py,
+    too_large,
+)
 from holdfast.sql.typed import Typed
 from holdfast.tasks.functions.java_regex import PatternError, UnsupportedPatternError, java_regex
 
@@ -34,9 +43,16 @@ def _substring(call: Call) -> str:
     return f"substring({', '.join(rest)})"
 
 
-def _pad(side: str) -> str:
-    fits = f"{{1}} BETWEEN 0 AND {_PAD_MAX} AND {{2}} <> ''"
-    return f"CASE WHEN {fits} THEN {side}pad({{0}}, {{1}}, {{2}}) END"
+def _pad(side: str) -> Callable[[Call], str]:
+    def rendering(call: Call) -> str:
+        text, length, padding = (a.sql for a in call.args)
+        fits = f"{length} BETWEEN 0 AND {_PAD_MAX} AND {padding} <> ''"
+        made = f"WHEN {fits} THEN {side}pad({text}, {length}, {padding}) END"
+        if call.engine is not DUCKDB:
+            return f"CASE {made}"
+        return f"CASE WHEN {length} > {_PAD_MAX} THEN {too_large(call, length)} {made}"
+
+    return rendering
 
 
 def _mask_text(call: Call, text: str, first: int) -> str | None:
@@ -126,8 +142,11 @@ def _split_to_map(call: Call) -> str | None:
 
 
 def _replace(call: Call) -> str | None:
-    # Between all characters is what Java takes an empty text for.
-    return f"replace({', '.join(a.sql for a in call.args)})" if call.constant(1) else None
+    # Between all characters is what Java takes an empty text for; what grows has a limit.
+    old, new = call.constant(1), call.constant(2)
+    if not old or new is None or len(str(new)) > len(str(old)):
+        return None
+    return f"replace({', '.join(a.sql for a in call.args)})"
 
 
 def _trim(call: Call) -> str:

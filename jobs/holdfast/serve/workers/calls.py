@@ -19,6 +19,7 @@ from holdfast.sql.script import Script
 from holdfast.sql.statements import Name, SelectQuery, Statement
 from holdfast.sql.variables import Substituted
 from holdfast.tasks.functions.in_duckdb import register
+from holdfast.tasks.functions.limits import noted
 from holdfast.tasks.outputs import engine
 from holdfast.types.sources import Source
 from holdfast.types.topology import Topology
@@ -123,8 +124,9 @@ def _evaluated(text: str, rows: pa.Table) -> pa.Table:
     connection = engine()
     register(connection, [text])
     connection.register(ROWS, rows)
+    noted()
     try:
-        return connection.sql(text).to_arrow_table()
+        made = connection.sql(text).to_arrow_table()
     except duckdb.OutOfMemoryException as error:
         raise QueryTooLarge(
             f"the query needs more memory than one may have: {_first_line(error)}",
@@ -134,6 +136,9 @@ def _evaluated(text: str, rows: pa.Table) -> pa.Table:
         raise Refused(f"the query cannot be evaluated: {_first_line(error)}") from error
     finally:
         connection.unregister(ROWS)
+    if (large := noted()) is not None:
+        raise QueryTooLarge(f"too large a value: {large}", action="make smaller values.")
+    return made
 
 
 def _first_line(error: Exception) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 import re2
 
 from holdfast.tasks.functions.base import PythonFunction
 from holdfast.tasks.functions.java_regex import Found, JavaRegex, compiled, java_regex
+from holdfast.tasks.functions.limits import ITEMS_MAX, room
 
 __all__ = ["REGULAR"]
 
@@ -26,16 +28,19 @@ def _extract_all(pattern: str, text: str, group: int = 0) -> list[str | None] | 
     regex = java_regex(pattern)
     if group > regex.groups:
         return None
-    return [found.group(group) for found in regex.finds(text)]
+    return [found.group(group) for found in islice(regex.finds(text), ITEMS_MAX + 1)]
 
 
 def _replace(text: str, pattern: str, replacement: str) -> str:
     regex = java_regex(pattern)
     parts = _parts(replacement, regex)
     made: list[str] = []
-    end = 0
+    end = size = 0
     for found in regex.finds(text):
-        made += [text[end : found.start], *_filled(parts, found)]
+        more = [text[end : found.start], *_filled(parts, found)]
+        size += sum(map(len, more))
+        room(size)
+        made += more
         end = found.end
     return "".join([*made, text[end:]])
 
@@ -76,7 +81,7 @@ def _split(text: str, pattern: str) -> list[str]:
     empty = nothing is not None
     pieces: list[str] = []
     end = 0
-    for found in regex.finds(text):
+    for found in islice(regex.finds(text), ITEMS_MAX + 1):
         if empty and found.end == 0:
             continue  # nothing before the beginning
         pieces.append(text[end : found.start])
