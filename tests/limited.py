@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -10,6 +11,12 @@ import textwrap
 __all__ = ["limited"]
 
 _GIB = 1 << 30
+# Libraries take address space for threads and memory to come, which counts as well.
+_FRUGAL = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "MALLOC_ARENA_MAX": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 def limited(code: str, *, cpu_s: int = 20, memory: int = 2 * _GIB) -> str:
@@ -24,6 +31,7 @@ def limited(code: str, *, cpu_s: int = 20, memory: int = 2 * _GIB) -> str:
 
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, **_FRUGAL},
         preexec_fn=limit,
         capture_output=True,
         text=True,

@@ -274,11 +274,14 @@ def py(name: str) -> Callable[[Call], str]:
     return rendering
 
 
-def too_large(call: Call, size: str) -> str:
-    """What DuckDB evaluates where a call would make so much: NULL, of which a query is told."""
-    name = Typed(STRING, DUCKDB.string(call.name))
-    given = Typed(BIGINT, f"CAST({size} AS BIGINT)")
-    return _python("TOO_LARGE", Call(DUCKDB, (name, given), call.result))
+def too_large(call: Call, size: str, most: int) -> str:
+    """What DuckDB evaluates where a call would make more than `most`: NULL, and a query is told.
+
+    It looks at the size again: DuckDB evaluates what is constant before it knows that it is needed.
+    """
+    sizes = (Typed(BIGINT, f"CAST({n} AS BIGINT)") for n in (size, most))
+    args = (Typed(STRING, DUCKDB.string(call.name)), *sizes)
+    return _python("TOO_LARGE", Call(DUCKDB, args, call.result))
 
 
 def anew(name: str) -> Callable[[Call], str]:

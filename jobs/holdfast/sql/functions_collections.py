@@ -86,7 +86,8 @@ def _series(call: Call) -> str:
     made = f"WHEN {towards} THEN CAST({series} AS {call.engine.type_name(call.result)}) END"
     if call.engine is not DUCKDB:
         return f"CASE {made}"
-    return f"CASE WHEN NOT {short} THEN {too_large(call, f'abs({end} - {start})')} {made}"
+    refused = too_large(call, f"abs({end} - {start})", _SERIES_MAX)
+    return f"CASE WHEN NOT {short} THEN {refused} {made}"
 
 
 _SERIES_MAX = 1_000_000

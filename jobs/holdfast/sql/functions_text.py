@@ -50,7 +50,7 @@ def _pad(side: str) -> Callable[[Call], str]:
         made = f"WHEN {fits} THEN {side}pad({text}, {length}, {padding}) END"
         if call.engine is not DUCKDB:
             return f"CASE {made}"
-        return f"CASE WHEN {length} > {_PAD_MAX} THEN {too_large(call, length)} {made}"
+        return f"CASE WHEN {length} > {_PAD_MAX} THEN {too_large(call, length, _PAD_MAX)} {made}"
 
     return rendering
 

@@ -278,12 +278,13 @@ class _Call:
 
 def _bounded(state: str, of: SqlType, step: str) -> str:
     """A step of REDUCE from a state that is not too large: it may double it each time."""
-    checks = [f"{size} > {most}" for size, most in _sizes(state, of)]
-    if not checks:
-        return step
-    size = _sizes(state, of)[0][0]
-    refused = too_large(Call(DUCKDB, (), of, "REDUCE"), size)
-    return f"CASE WHEN {' OR '.join(checks)} THEN {refused} ELSE {step} END"
+    refused = Call(DUCKDB, (), of, "REDUCE")
+    checks = (
+        f"WHEN {size} > {most} THEN {too_large(refused, size, most)} "
+        for size, most in _sizes(state, of)
+    )
+    cases = "".join(checks)
+    return f"CASE {cases}ELSE {step} END" if cases else step
 
 
 def _sizes(state: str, of: SqlType) -> list[tuple[str, int]]:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import TypeVar
@@ -99,6 +98,7 @@ class Worker:
         self._pid, answers = forks.fork(memory)
         self._connection: Connection[Call, Answer] = Connection(answers.detach())
         self._killed = threading.Event()
+        self._ready = False
 
     def ask(self, call: Call, timeout_s: float) -> Answer:
         """Its answer; without one in time it is killed.
@@ -108,6 +108,7 @@ class Worker:
             QueryTooLarge: it has died.
         """
         try:
+            self._wait_ready()
             self._connection.send(call)
             if not self._connection.poll(timeout_s):
                 self.kill()
@@ -126,10 +127,20 @@ class Worker:
         self._killed.set()
         self._forks.kill(self._pid)
 
+    def _wait_ready(self) -> None:
+        if not self._ready:
+            self._connection.recv()
+            self._ready = True
+
     @property
     def usable(self) -> bool:
-        """Whether it waits for a call; one that is idle says nothing, unless it has ended."""
-        return not self._killed.is_set() and not self._connection.poll(0)
+        """Whether it takes a call; what is idle says nothing, unless it is ready or has ended."""
+        try:
+            if not self._ready and self._connection.poll(0):
+                self._wait_ready()
+            return not self._killed.is_set() and not self._connection.poll(0)
+        except (EOFError, OSError):
+            return False
 
     def close(self) -> None:
         """Lets it end by itself."""
@@ -213,13 +224,12 @@ class Workers:
         return made
 
     def _answered(self, call: Call, interrupt: Interrupt, timeout_s: float) -> Answer:
-        until = time.monotonic() + timeout_s
         worker = self._take()
         answer = Answer()
         try:
             interrupt.begin(worker)
             answer.last = True
-            answer = worker.ask(call, max(0.0, until - time.monotonic()))
+            answer = worker.ask(call, timeout_s)
             return answer
         finally:
             interrupt.end()

@@ -100,9 +100,10 @@ def _replace(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-def _too_large(name: str, size: int) -> None:
+def _too_large(name: str, size: int, most: int) -> None:
     """What DuckDB evaluates in place of a call that would make too much."""
-    raise TooLargeError(f"{size} bytes or items in one value", name)
+    if size > most:
+        raise TooLargeError(f"{size} bytes or items in one value", name)
 
 
 def _split(text: str, delimiter: str) -> list[str]:
