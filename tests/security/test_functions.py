@@ -112,7 +112,8 @@ def test_what_grows_in_duckdb_is_null_in_a_job() -> None:
         from tests.security.test_functions import duckdb_of
         rows = {{"T": pa.array(["abc"])}}
         for expression in {_GROWING!r}:
-            assert evaluate_text(duckdb_of(expression), rows).to_pylist() == [None], expression
+            made = evaluate_text(duckdb_of(expression), rows).to_pylist()
+            assert made == [None], expression
         print("done")
         """
     )

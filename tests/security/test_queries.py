@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
+import select
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -187,7 +189,10 @@ def test_idle_workers_that_died_are_replaced() -> None:
     assert workers.call(statements_in, "") == []
     (forks,) = psutil.Process().children()
     for child in forks.children():
+        ended = os.pidfd_open(child.pid)
         child.kill()
+        select.select([ended], [], [])
+        os.close(ended)
     assert workers.call(statements_in, "") == []
     forks.kill()
     forks.wait()

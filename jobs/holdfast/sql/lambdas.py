@@ -278,12 +278,11 @@ class _Call:
 
 def _bounded(state: str, of: SqlType, step: str) -> str:
     """A step of REDUCE from a state that is not too large: it may double it each time."""
-    refused = Call(DUCKDB, (), of, "REDUCE")
-    checks = (
-        f"WHEN {size} > {most} THEN {too_large(refused, size, most)} "
+    call, name = Call(DUCKDB, (), of, "REDUCE"), DUCKDB.type_name(of)
+    cases = "".join(
+        f"WHEN {size} > {most} THEN {_or_fail(too_large(call, size, most), name)} "
         for size, most in _sizes(state, of)
     )
-    cases = "".join(checks)
     return f"CASE {cases}ELSE {step} END" if cases else step
 
 
