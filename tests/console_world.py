@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import orjson
@@ -42,6 +42,7 @@ from holdfast.types.ids import changelog_topic
 from holdfast.types.schema import BIGINT, BOOLEAN, Column
 from holdfast.types.topology import Query, Topology, WindowKind
 
+T = TypeVar("T")
 SCRIPT = """
 SET 'state.partitions' = '4';
 CREATE STREAM orders (customer VARCHAR, product VARCHAR, amount BIGINT, ts BIGINT)
@@ -226,6 +227,9 @@ class World:
         batches = self._pushed(table) if push else self._pulled(table)
         states = {p: self.state(name, p) for p in range(table.partitions)}
         return Answer(table.columns, batches, states, push=push, tables=(name,))
+
+    async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
+        return function(*args)
 
     async def _pulled(self, table: MemoryTable) -> AsyncIterator[pa.RecordBatch]:
         for partition in range(table.partitions):

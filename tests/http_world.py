@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from holdfast.serve.query import QueryEngine
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from tests.console_world import World
 
+T = TypeVar("T")
 NAME_COUNT = (Column("NAME", STRING), Column("COUNT", BIGINT))
 _STRUCT = SqlType(Base.STRUCT, fields=(Column("AT", SqlType(Base.DATE)), Column("N", INTEGER)))
 EVERY_TYPE = (
@@ -97,6 +98,9 @@ class Told:
         if not ask.may_read("PER_CUSTOMER"):
             raise NotAllowed("this caller may not read PER_CUSTOMER.")
         return getattr(self, f"_{words[1].lower()}", self._fail)(words[2:], ask)
+
+    async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
+        return function(*args)
 
     def push(self, *numbers: int) -> None:
         """Rows for every live query, and for those that resume later."""

@@ -81,7 +81,7 @@ def _main(home: Path) -> None:
         world.put("PER_CITY", [f"city {number}"], [number, number])
         world.put("PER_CUSTOMER", [f"{MARKER} {number}"], [number, number])
     serving = world.serving(home)
-    mounts = {"/console": Console(serving), "/metrics": metrics_app(world, Meter())}
+    mounts: dict[str, Any] = {"/console": Console(serving), "/metrics": metrics_app(world, Meter())}
     with served(
         home,
         mounts=mounts,

@@ -61,7 +61,10 @@ def _until(true: Callable[[], bool]) -> None:
 
 def _world_server(home: Path, **listen: Any) -> Any:
     world = World()
-    mounts = {"/console": Console(world.serving(home)), "/metrics": metrics_app(world)}
+    mounts: dict[str, Any] = {
+        "/console": Console(world.serving(home)),
+        "/metrics": metrics_app(world),
+    }
     return served(home, mounts=mounts, world=world, **listen)
 
 

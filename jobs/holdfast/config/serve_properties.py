@@ -53,6 +53,19 @@ SERVE_PROPERTIES = (
         "how many queries decode and evaluate rows at a time",
     ),
     _property(
+        "query.memory.bytes",
+        "memory_bytes",
+        values.whole(64 << 20, 1_024 * _GIB),
+        "memory of each process that evaluates or plans queries; there are up to twice "
+        "serve.query.threads and one more",
+    ),
+    _property(
+        "query.planning.timeout.ms",
+        "planning_ms",
+        values.whole(1, 3_600_000),
+        "a statement that takes longer to be planned is refused",
+    ),
+    _property(
         "max.open.queries",
         "open_queries",
         values.whole(1, 1_000_000),

@@ -80,6 +80,8 @@ class ServeSettings:
         rows_max: rows of one answer to a pull query.
         bytes_max: what an aggregation over a scan may hold at a time, in bytes of Arrow.
         threads: that decode and evaluate; they bound how many queries compute at a time.
+        memory_bytes: of a worker, which evaluates one query at a time or plans one statement.
+        planning_ms: for a worker to parse or to plan one statement.
         open_queries: answers under way, all clients together; push queries are.
         tail_bytes_max: recent changes kept for the subscribers of one partition, in bytes; who is
             further behind reads the changelog again.
@@ -94,6 +96,8 @@ class ServeSettings:
     rows_max: int = 1_000_000
     bytes_max: int = 256 << 20
     threads: int = 2
+    memory_bytes: int = 1 << 30
+    planning_ms: int = 5_000
     open_queries: int = 10_000
     tail_bytes_max: int = 4 << 20
     send_ms: int = 30_000

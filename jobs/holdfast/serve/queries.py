@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -14,6 +14,7 @@ from holdfast.serve.contract import Result
 __all__ = ["GONE", "LIMIT_REACHED", "QUERY_COMPLETED", "Answer", "Ask", "Queries", "gone_rows"]
 
 LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
+T = TypeVar("T")
 GONE = b"gone"  # in the metadata of a batch's schema: the places of rows that are gone, in JSON
 
 
@@ -93,4 +94,12 @@ class Queries(Protocol):
             NotAllowed: `may_read` says no.
             Refused: it asks for more than is allowed.
             Retriable: no holder, or one too far behind; soon it may work.
+        """
+
+    async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
+        """What a function of a module makes of a client's text, in a process that can be killed.
+
+        Raises:
+            QueryTimedOut, QueryTooLarge: it takes too long, or too much memory.
+            Exception: what the function raises.
         """

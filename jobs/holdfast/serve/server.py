@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -48,6 +49,8 @@ async def answering(
         streams = Streams(settings.client())
         engine = QueryEngine(serving.catalog, serving.reader, settings.serve, streams)
         stack.push_async_callback(engine.aclose)
+        preparing = asyncio.create_task(asyncio.to_thread(engine.prepare))
+        stack.push_async_callback(asyncio.wait, [preparing])
         console = await stack.enter_async_context(Console(serving, drivers, runs_of, listen.limits))
         meter = Meter()
         mounts: dict[str, App] = {PREFIX: console, "/metrics": metrics_app(serving.cluster, meter)}

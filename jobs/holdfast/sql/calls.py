@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from holdfast.sql.function_catalog import function_names, lookup_function
-from holdfast.sql.functions import UNITS, Call, NoOverloadError, Overload, choose, render
+from holdfast.sql.functions import (
+    UNITS,
+    Call,
+    CallRefusedError,
+    NoOverloadError,
+    Overload,
+    choose,
+    render,
+)
 from holdfast.sql.lambdas import LAMBDA_FUNCTIONS, lambda_call
 from holdfast.sql.scope import call_name
 from holdfast.sql.script import did_you_mean, start_of
@@ -75,11 +83,17 @@ class Calls:
         if result is None:
             raise self._script.invalid(at, f"the type of {name} over NULL is not known",
                                       action="use CAST(NULL AS ...)")  # fmt: skip
-        call = Call(self._translator.engine, args, result, name)
-        text = render(overload, call)
-        if text is None:
-            raise self._no_rendering(name, at)
+        text = self._rendered(overload, Call(self._translator.engine, args, result, name), at)
         return Typed(result, text, ref=args[0].ref if name == "AS_VALUE" else None)
+
+    def _rendered(self, overload: Overload, call: Call, at: int) -> str:
+        try:
+            text = render(overload, call)
+        except CallRefusedError as error:
+            raise self._script.unsupported(at, str(error)) from None
+        if text is None:
+            raise self._no_rendering(call.name, at)
+        return text
 
     def _argument(self, node: exp.Expr, index: int, overloads: Sequence[Overload]) -> Typed:
         wants_unit = index == 0 and any(o.params and o.params[0].word == "UNIT" for o in overloads)

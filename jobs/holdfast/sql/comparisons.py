@@ -6,11 +6,13 @@ None of them is NULL in ksqlDB: a comparison with NULL is false.  `plain` gives 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from holdfast.sql.functions import Call, py
 from holdfast.sql.literals import event_time_ms
 from holdfast.sql.script import start_of
 from holdfast.sql.type_rules import common_type
@@ -29,6 +31,8 @@ _DISTINCT: dict[type[exp.Expr], str] = {
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
+# What the engines match without trying one beginning after the other.
+_QUICK = re.compile(r"%*[^%_]*%*|[^%_]*%[^%_]*")
 _TIMES = (Base.DATE, Base.TIME, Base.TIMESTAMP)
 _EQUAL_ONLY = (Base.BOOLEAN, Base.ARRAY, Base.MAP, Base.STRUCT)
 _NAMES = {
@@ -41,6 +45,15 @@ _NAMES = {
     "IS DISTINCT FROM": "IS_DISTINCT_FROM",
     "IS NOT DISTINCT FROM": "IS_NOT_DISTINCT_FROM",
 }
+
+
+def _is_quick(pattern: str, escape: str | None) -> bool:
+    bare = (
+        pattern
+        if escape is None
+        else re.sub(re.escape(escape) + ".", "x", pattern, flags=re.DOTALL)
+    )
+    return _QUICK.fullmatch(bare) is not None
 
 
 class Comparisons:
@@ -115,7 +128,12 @@ class Comparisons:
                     f"LIKE compares STRING, not {describe(side.type)}. The column type for Like "
                     f"condition must be VARCHAR. The column type is {describe(side.type)}",
                 )
-        return self._translator.engine.like(value.sql, pattern.sql, escape)
+        if pattern.constant and _is_quick(str(pattern.constant[0]), escape):
+            return self._translator.engine.like(value.sql, pattern.sql, escape)
+        args = [value, pattern]
+        if escape is not None:
+            args.append(Typed(STRING, self._translator.engine.string(escape)))
+        return py("LIKE")(Call(self._translator.engine, tuple(args), BOOLEAN))
 
     def _is(self, node: exp.Is) -> str:
         return self.is_null(node, negated=False).sql

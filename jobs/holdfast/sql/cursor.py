@@ -14,6 +14,7 @@ from holdfast.types.schema import SqlType
 __all__ = ["Cursor", "MisplacedError"]
 
 T = TypeVar("T")
+_DIGITS_MAX = 1_000
 
 
 class MisplacedError(Exception):
@@ -148,7 +149,13 @@ class Cursor:
         token = self.take_kind(Kind.INTEGER)
         if token is None:
             self.fail(f"{what} must be a whole number, not {self.found()}")
-        return int(token.text)
+        return self.integer(token, token.text)
+
+    def integer(self, token: Token, digits: str) -> int:
+        """The value of digits, perhaps with a sign; Python itself reads no more than 4,300."""
+        if len(digits) > _DIGITS_MAX:
+            self.refuse(f"Invalid numeric literal of {len(digits)} digits", token.start)
+        return int(digits)
 
     def listed(self, item: Callable[[], T]) -> list[T]:
         """One or more items with commas between them."""

@@ -17,11 +17,12 @@ from holdfast.sql.engines import DUCKDB, SPARK, Engine
 from holdfast.sql.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.typed import Typed, describe
 from holdfast.tasks.functions.names import DUCK, sql_name
-from holdfast.types.schema import STRING, Base, SqlType
+from holdfast.types.schema import BIGINT, STRING, Base, SqlType
 
 __all__ = [
     "UNITS",
     "Call",
+    "CallRefusedError",
     "NoOverloadError",
     "Overload",
     "Rendering",
@@ -32,6 +33,7 @@ __all__ = [
     "in_duckdb",
     "py",
     "render",
+    "too_large",
 ]
 
 UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
@@ -41,6 +43,10 @@ _PLACEHOLDER = re.compile(r"\{(\d*\*?|r)\}")
 
 class NoOverloadError(Exception):
     """No signature fits the arguments."""
+
+
+class CallRefusedError(Exception):
+    """A literal argument is known to be more than can be evaluated."""
 
 
 @dataclass(frozen=True)
@@ -268,6 +274,16 @@ def py(name: str) -> Callable[[Call], str]:
     return rendering
 
 
+def too_large(call: Call, size: str, most: int) -> str:
+    """What DuckDB evaluates where a call would make more than `most`: NULL, and a query is told.
+
+    It looks at the size again: DuckDB evaluates what is constant before it knows that it is needed.
+    """
+    sizes = (Typed(BIGINT, f"CAST({n} AS BIGINT)") for n in (size, most))
+    args = (Typed(STRING, DUCKDB.string(call.name)), *sizes)
+    return _python("TOO_LARGE", Call(DUCKDB, args, call.result))
+
+
 def anew(name: str) -> Callable[[Call], str]:
     """A Python function without arguments whose result is another for each of DuckDB's rows.
 
@@ -311,16 +327,3 @@ def fill(template: str, call: Call) -> str:
         return texts[int(word)]
 
     return _PLACEHOLDER.sub(text, template)
-
-
-def literal_only(template: str, **checks: Callable[[Call], bool]) -> Rendering:
-    """A template for calls that pass all checks.
-
-    For options whose bad values fail Spark's whole job, not just the row: they must be literals,
-    so that they can be looked at while planning.
-    """
-
-    def rendering(call: Call) -> str | None:
-        return fill(template, call) if all(c(call) for c in checks.values()) else None
-
-    return rendering

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, either, fill, fn, py
+from holdfast.sql.functions import Call, Overload, either, fill, fn, py, too_large
 from holdfast.sql.typed import Typed
 from holdfast.types.schema import STRING, Base, Column, SqlType
 
@@ -53,10 +53,15 @@ def _sort(call: Call) -> str:
 _JOINED = (Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL, Base.STRING)
 
 
+_DELIMITER_MAX = 16
+
+
 def _join(call: Call) -> str | None:
     array, element = call.args[0].sql, call.args[0].type and call.args[0].type.element
     if element is None or element.base not in _JOINED:
         return None
+    if len(call.args) > 1 and len(str(call.constant(1) or " " * _DELIMITER_MAX)) >= _DELIMITER_MAX:
+        return None  # one for each element may be too much
     texts = array if element.base is Base.STRING else f"CAST({array} AS ARRAY<STRING>)"
     delimiter = call.args[1].sql if len(call.args) > 1 else "','"
     return f"array_join({texts}, coalesce({delimiter}, ''), 'null')"
@@ -78,7 +83,11 @@ def _series(call: Call) -> str:
     # Spark fails its job where the step leads away from the end, and on arrays without bounds.
     short = f"abs({end} - {start}) <= {_SERIES_MAX}"
     towards = f"sign({step}) * sign({end} - {start}) >= 0 AND {step} <> 0 AND {short}"
-    return f"CASE WHEN {towards} THEN CAST({series} AS {call.engine.type_name(call.result)}) END"
+    made = f"WHEN {towards} THEN CAST({series} AS {call.engine.type_name(call.result)}) END"
+    if call.engine is not DUCKDB:
+        return f"CASE {made}"
+    refused = too_large(call, f"abs({end} - {start})", _SERIES_MAX)
+    return f"CASE WHEN NOT {short} THEN {refused} {made}"
 
 
 _SERIES_MAX = 1_000_000

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from contextlib import suppress
 
 from holdfast.sql.engines import DUCKDB
-from holdfast.sql.functions import Call, Overload, Rendering, anew, either, fn, literal_only, py
+from holdfast.sql.functions import (
+    Call,
+    CallRefusedError,
+    Overload,
+    anew,
+    either,
+    fn,
+    py,
+    too_large,
+)
 from holdfast.sql.typed import Typed
+from holdfast.tasks.functions.java_regex import PatternError, UnsupportedPatternError, java_regex
 
 __all__ = ["TEXT"]
 
@@ -33,9 +43,16 @@ def _substring(call: Call) -> str:
     return f"substring({', '.join(rest)})"
 
 
-def _pad(side: str) -> str:
-    fits = f"{{1}} BETWEEN 0 AND {_PAD_MAX} AND {{2}} <> ''"
-    return f"CASE WHEN {fits} THEN {side}pad({{0}}, {{1}}, {{2}}) END"
+def _pad(side: str) -> Callable[[Call], str]:
+    def rendering(call: Call) -> str:
+        text, length, padding = (a.sql for a in call.args)
+        fits = f"{length} BETWEEN 0 AND {_PAD_MAX} AND {padding} <> ''"
+        made = f"WHEN {fits} THEN {side}pad({text}, {length}, {padding}) END"
+        if call.engine is not DUCKDB:
+            return f"CASE {made}"
+        return f"CASE WHEN {length} > {_PAD_MAX} THEN {too_large(call, length, _PAD_MAX)} {made}"
+
+    return rendering
 
 
 def _mask_text(call: Call, text: str, first: int) -> str | None:
@@ -98,8 +115,16 @@ def _instr_from(call: Call) -> str | None:
     return f"CASE WHEN {position} > length({text}) THEN 0 ELSE {found} END"
 
 
+def _quotable(call: Call, *at: int) -> bool:
+    """Whether delimiters are literals that Java's regular expressions can quote."""
+    return all(call.constant(i) and _UNQUOTE not in str(call.constant(i)) for i in at)
+
+
+_UNQUOTE = "\\E"
+
+
 def _split(call: Call) -> str | None:
-    if not call.constant(1):
+    if not _quotable(call, 1):
         return None
     if call.engine is DUCKDB:
         return f"string_split({call.args[0].sql}, {call.args[1].sql})"
@@ -107,7 +132,7 @@ def _split(call: Call) -> str | None:
 
 
 def _split_to_map(call: Call) -> str | None:
-    if not call.constant(1) or not call.constant(2) or call.constant(1) == call.constant(2):
+    if not _quotable(call, 1, 2) or call.constant(1) == call.constant(2):
         return None
     text, entry, pair = (a.sql for a in call.args)
     entries = f"split({text}, concat('\\\\Q', {entry}, '\\\\E'), -1)"
@@ -117,8 +142,11 @@ def _split_to_map(call: Call) -> str | None:
 
 
 def _replace(call: Call) -> str | None:
-    # Between all characters is what Java takes an empty text for.
-    return f"replace({', '.join(a.sql for a in call.args)})" if call.constant(1) else None
+    # Between all characters is what Java takes an empty text for; what grows has a limit.
+    old, new = call.constant(1), call.constant(2)
+    if not old or new is None or len(str(new)) > len(str(old)):
+        return None
+    return f"replace({', '.join(a.sql for a in call.args)})"
 
 
 def _trim(call: Call) -> str:
@@ -126,35 +154,6 @@ def _trim(call: Call) -> str:
     if call.engine is DUCKDB:
         return f"trim({call.args[0].sql}, {blanks})"
     return f"trim(BOTH {blanks} FROM {call.args[0].sql})"
-
-
-def _regex(pattern_at: int, group_at: int | None = None) -> Callable[[Call], bool]:
-    """The check that a pattern is a literal and has the group that is asked for."""
-
-    def check(call: Call) -> bool:
-        pattern = call.constant(pattern_at)
-        group = 0 if group_at is None else call.constant(group_at)
-        if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
-            return False
-        if group and _OPTIONAL_GROUP.search(pattern):
-            return False  # a group that took no part is NULL in ksqlDB, empty in Spark
-        try:
-            return group <= re.compile(pattern).groups
-        except re.error:
-            return True  # Java may know what Python does not
-
-    return check
-
-
-_OPTIONAL_GROUP = re.compile(r"\)[?*{]|\|")
-
-
-def _never_empty(call: Call) -> bool:
-    """Whether the literal pattern of argument 1 does not match nothing."""
-    try:
-        return re.compile(str(call.constant(1))).fullmatch("") is None
-    except re.error:
-        return False
 
 
 def _chr(call: Call) -> str:
@@ -183,9 +182,29 @@ def _nullif(call: Call) -> str:
     return py("NULLIF")(call) if maps else f"nullif({call.args[0].sql}, {call.args[1].sql})"
 
 
-def _regexp(signature: str, spark: Rendering) -> Overload:
+def _regexp(signature: str, pattern_at: int) -> Overload:
     name = signature.partition("(")[0]
-    return fn(signature, either(spark, py(name)), py(name))
+    python = py(name)
+
+    def rendering(call: Call) -> str:
+        pattern = call.constant(pattern_at)
+        if isinstance(pattern, str):
+            _refuse_unsupported(name, pattern)
+        return python(call)
+
+    return fn(signature, rendering, rendering)
+
+
+def _refuse_unsupported(name: str, pattern: str) -> None:
+    """A pattern that is wrong for Java, too, gives NULL in each row, as in ksqlDB."""
+    with suppress(PatternError):
+        try:
+            java_regex(pattern)
+        except UnsupportedPatternError as error:
+            raise CallRefusedError(
+                f"{name} cannot evaluate the pattern {pattern!r}: {error}. Regular expressions "
+                "are RE2's, whose time grows with the text only"
+            ) from None
 
 
 TEXT: tuple[Overload, ...] = (
@@ -235,33 +254,12 @@ TEXT: tuple[Overload, ...] = (
         either(_replace, py("REPLACE")),
         either(_replace, py("REPLACE")),
     ),
-    # Java's regular expressions are Spark's too, if they are known when the query is planned.
-    _regexp(
-        "REGEXP_EXTRACT(STRING, STRING) -> STRING",
-        literal_only("CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, 0) END", a=_regex(0)),
-    ),
-    _regexp(
-        "REGEXP_EXTRACT(STRING, STRING, INTEGER) -> STRING",
-        literal_only(
-            "CASE WHEN {1} RLIKE {0} THEN regexp_extract({1}, {0}, {2}) END", a=_regex(0, 2)
-        ),
-    ),
-    _regexp(
-        "REGEXP_EXTRACT_ALL(STRING, STRING) -> ARRAY<STRING>",
-        literal_only("regexp_extract_all({1}, {0}, 0)", a=_regex(0)),
-    ),
-    _regexp(
-        "REGEXP_EXTRACT_ALL(STRING, STRING, INTEGER) -> ARRAY<STRING>",
-        literal_only("regexp_extract_all({1}, {0}, {2})", a=_regex(0, 2)),
-    ),
-    _regexp(
-        "REGEXP_REPLACE(STRING, STRING, STRING) -> STRING",
-        literal_only("regexp_replace({*})", a=_regex(1)),
-    ),
-    _regexp(
-        "REGEXP_SPLIT_TO_ARRAY(STRING, STRING) -> ARRAY<STRING>",
-        literal_only("split({0}, {1}, -1)", a=_regex(1), b=_never_empty),
-    ),
+    _regexp("REGEXP_EXTRACT(STRING, STRING) -> STRING", 0),
+    _regexp("REGEXP_EXTRACT(STRING, STRING, INTEGER) -> STRING", 0),
+    _regexp("REGEXP_EXTRACT_ALL(STRING, STRING) -> ARRAY<STRING>", 0),
+    _regexp("REGEXP_EXTRACT_ALL(STRING, STRING, INTEGER) -> ARRAY<STRING>", 0),
+    _regexp("REGEXP_REPLACE(STRING, STRING, STRING) -> STRING", 1),
+    _regexp("REGEXP_SPLIT_TO_ARRAY(STRING, STRING) -> ARRAY<STRING>", 1),
     fn("SPLIT(BYTES, BYTES) -> ARRAY<BYTES>", py("BYTES_SPLIT"), py("BYTES_SPLIT")),
     fn(
         "SPLIT(STRING, STRING) -> ARRAY<STRING>",

@@ -14,11 +14,12 @@ from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql.engines import DUCKDB, SPARK
-from holdfast.sql.functions import in_duckdb
+from holdfast.sql.functions import Call, in_duckdb, too_large
 from holdfast.sql.scope import Scope
 from holdfast.sql.script import Script, resolve_identifier, start_of
 from holdfast.sql.type_rules import common_type
 from holdfast.sql.typed import Typed, describe
+from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX
 from holdfast.tasks.functions.names import sql_name
 from holdfast.types.schema import BOOLEAN, STRING, Base, Column, SqlType
 
@@ -256,7 +257,7 @@ class _Call:
         state = self._translator.coerce(state, wanted, first)
         made = self._body(body, [Typed(wanted, self._state), *values])
         start = f"CAST({state.sql} AS {DUCKDB.type_name(wanted)})"
-        step = f"CAST({made.sql} AS {DUCKDB.type_name(wanted)})"
+        step = _bounded(self._state, wanted, f"CAST({made.sql} AS {DUCKDB.type_name(wanted)})")
         entries = self._in_order(collection)
         folded = f"list_reduce({entries}, lambda {self._state}, {self._one}: {step}, {start})"
         return Typed(
@@ -273,6 +274,32 @@ class _Call:
         if collection.type.map_key != STRING:
             return self._entries(collection)
         return _java_entries(collection)
+
+
+def _bounded(state: str, of: SqlType, step: str) -> str:
+    """A step of REDUCE from a state that is not too large: it may double it each time."""
+    call, name = Call(DUCKDB, (), of, "REDUCE"), DUCKDB.type_name(of)
+    cases = "".join(
+        f"WHEN {size} > {most} THEN {_or_fail(too_large(call, size, most), name)} "
+        for size, most in _sizes(state, of)
+    )
+    return f"CASE {cases}ELSE {step} END" if cases else step
+
+
+def _sizes(state: str, of: SqlType) -> list[tuple[str, int]]:
+    """How large a value is, in DuckDB, and how large it may be; nothing if it cannot grow."""
+    if of.base is Base.BYTES:
+        return [(f"octet_length({state})", VALUE_MAX)]
+    if of.base is Base.ARRAY:
+        sizes = [(f"len({state})", ITEMS_MAX)]
+    elif of.base is Base.MAP:
+        sizes = [(f"cardinality({state})", ITEMS_MAX)]
+    else:
+        sizes = []
+    parts = [t for t in (of.element, *(f.type for f in of.fields)) if t is not None]
+    if of.base in (Base.STRING, Base.MAP) or any(_sizes("", part) for part in parts):
+        sizes.append((f"strlen(CAST({state} AS VARCHAR))", VALUE_MAX))
+    return sizes
 
 
 def _is_column(scope: Scope, name: str) -> bool:

@@ -211,7 +211,9 @@ class ExpressionParser(TypeParser):
 
     def _number(self, token: Token, start: int, *, negative: bool) -> exp.Expr:
         digits = f"-{token.text}" if negative else token.text
-        if token.kind is Kind.INTEGER and not -_BIGINT_MAX - 1 <= int(digits) <= _BIGINT_MAX:
+        if token.kind is Kind.INTEGER and not (
+            -_BIGINT_MAX - 1 <= self.integer(token, digits) <= _BIGINT_MAX
+        ):
             self.refuse(f"Invalid numeric literal: {digits}", start)
         if token.kind is Kind.FLOAT and math.isinf(float(digits)):
             self.refuse(f"Number overflows DOUBLE: {digits}", start)

@@ -212,7 +212,7 @@ class SourceParser(SelectParser):
         token = self.token
         sign = "-" if self.take("-") else ""
         if number := self.take_kind(Kind.INTEGER):
-            return int(sign + number.text)
+            return self.integer(number, sign + number.text)
         if number := self.take_kind(Kind.DECIMAL) or self.take_kind(Kind.FLOAT):
             return float(sign + number.text)
         if not sign and (text := self.take_kind(Kind.STRING)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.sql.cursor import Cursor
 from holdfast.sql.dialect import Kind
 from holdfast.sql.type_rules import simple_type
-from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.schema import NESTED_MAX, Base, Column, SqlType
 
 __all__ = ["TypeParser"]
 
@@ -17,9 +17,12 @@ class TypeParser(Cursor):
 
     def parse_type(self) -> SqlType:
         """A type; ARRAY may also follow its element's type."""
+        start = self.token.start
         result = self._prefixed()
         while self.take("ARRAY"):
             result = SqlType(Base.ARRAY, element=result)
+        if result.depth > NESTED_MAX:
+            self.refuse(f"Types may be nested {NESTED_MAX} deep", start)
         return result
 
     def _prefixed(self) -> SqlType:

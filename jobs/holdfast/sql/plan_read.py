@@ -26,7 +26,7 @@ from holdfast.sql.scopes import Functions, RelationScope
 from holdfast.sql.script import Script, start_of
 from holdfast.sql.statements import SelectQuery
 from holdfast.sql.typed import Typed
-from holdfast.types.schema import BIGINT, Column, SqlType
+from holdfast.types.schema import BIGINT, NESTED_MAX, Column, SqlType
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn
 
@@ -206,6 +206,10 @@ class _Planner:
                 item.at,
                 "Can't infer a type of null. Please explicitly cast it to a required type, "
                 f"e.g. CAST(null AS VARCHAR). {item.name} is NULL",
+            )
+        if typed.type.depth > NESTED_MAX:
+            raise self._script.unsupported(
+                item.at, f"{item.name} is nested {typed.type.depth} deep, {NESTED_MAX} are allowed"
             )
         text = typed.sql if typed.ref else evaluated(typed.sql, typed.type)
         return OutputColumn(Column(item.name, typed.type), typed.ref, text)

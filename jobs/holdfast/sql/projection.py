@@ -17,7 +17,7 @@ from holdfast.types.schema import Base
 
 __all__ = ["ColumnNames", "Item", "check_column_name", "expand", "plain_column", "reference"]
 
-_NUMBERED = re.compile(r"(?P<name>.*?)(?:_(?P<number>\d+))?", re.DOTALL)
+_NUMBERED = re.compile(r"(?P<name>.*?)(?:_(?P<number>\d{1,18}))?", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -18,6 +19,7 @@ from holdfast.types.topology import AggregateCall, KeyExpression
 __all__ = ["GroupedScope", "aggregate_sql", "grouping", "grouping_keys"]
 
 # {0} and {1} are the arguments, {t} the result's type.
+_PLAIN = re.compile(r'(?:"[^"]*"\.)?"[^"]*"')
 _TEXTS = {
     "COUNT": "count({0})",
     "COUNT_DISTINCT": "count(DISTINCT {0})",
@@ -75,9 +77,14 @@ def grouping(
     having: str | None,
 ) -> Grouping:
     """What DuckDB computes, from the grouping expressions and the aggregates that were met."""
-    columns = [(k.column.name, k.spark) for k in keys]
+    columns = [(k.column.name, _tried(k.spark)) for k in keys]
     columns += [(c.name, aggregate_sql(script, at, c)) for c in calls]
     return Grouping(tuple(columns), len(keys), having)
+
+
+def _tried(sql: str) -> str:
+    """An expression whose errors are NULL; a plain column has none."""
+    return sql if _PLAIN.fullmatch(sql) else f"TRY({sql})"
 
 
 def aggregate_sql(script: Script, at: int, call: AggregateCall) -> str:
@@ -87,8 +94,9 @@ def aggregate_sql(script: Script, at: int, call: AggregateCall) -> str:
         Unsupported: it needs the order of records, which a table does not keep, or it is the
             user's own.
     """
+    arguments = [_tried(a) for a in call.args] or ["*"]
     if call.function == "TOPK" and len(call.args) == 1:
-        return f"coalesce(max({call.args[0]}, {call.literals[0]}), [])"
+        return f"coalesce(max({arguments[0]}, {call.literals[0]}), [])"
     text = _TEXTS.get(call.function)
     if text is None:
         raise script.unsupported(
@@ -97,5 +105,4 @@ def aggregate_sql(script: Script, at: int, call: AggregateCall) -> str:
             action=f"known are: {', '.join(sorted([*_TEXTS, 'TOPK']))}; "
             "others can be kept by a CREATE TABLE ... AS SELECT",
         )
-    arguments = call.args or ("*",)
     return text.format(*arguments, t=DUCKDB.type_name(call.type))

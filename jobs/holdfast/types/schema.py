@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BIGINT", "BOOLEAN", "DOUBLE", "INTEGER", "STRING", "Base", "Column", "SqlType"]
+__all__ = [
+    "BIGINT",
+    "BOOLEAN",
+    "DOUBLE",
+    "INTEGER",
+    "NESTED_MAX",
+    "STRING",
+    "Base",
+    "Column",
+    "SqlType",
+]
+
+NESTED_MAX = 32  # types inside each other; Arrow hands on no more than 64
 
 
 class Base(StrEnum):
@@ -67,6 +79,14 @@ class SqlType:
     def map_key(self) -> SqlType:
         """The type of a MAP's keys."""
         return self.key or STRING
+
+    @property
+    def depth(self) -> int:
+        """How many types it has inside each other: 0 of one without parts."""
+        parts = [f.type for f in self.fields]
+        parts += [t for t in (self.element, self.key) if t is not None]
+        nested = self.base in (Base.ARRAY, Base.MAP, Base.STRUCT)
+        return int(nested) + max((t.depth for t in parts), default=0)
 
     def __str__(self) -> str:
         if self.base is Base.DECIMAL:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -22,6 +22,8 @@ from holdfast.serve.http.request import Limits, Request
 from holdfast.serve.queries import Answer, Ask, Queries
 
 __all__ = ["Context", "Noted"]
+
+_QUICK_S = 0.1  # after which it is looked whether the client is still there
 
 
 @dataclass
@@ -94,7 +96,9 @@ class Context:
             HoldfastError: the query is refused, or fails before its first row.
         """
         async with self.noted(request, client, ask.sql) as noted:
-            answer = noted.answer = await self.asked(client, ask)
+            answer = await self.asked(request, client, ask, noted)
+            if answer is None:
+                return
             if answer.rows is not None:
                 noted.rows = len(answer.rows)
                 await _at_once(request, answer, form)
@@ -102,7 +106,24 @@ class Context:
             else:
                 noted.ended, noted.rows = await self._streamed(request, client, answer, form)
 
-    async def asked(self, client: Client, ask: Ask) -> Answer:
+    async def asked(
+        self, request: Request, client: Client, ask: Ask, noted: Noted
+    ) -> Answer | None:
+        """The answer to a query, None if the client goes away before; either is noted.
+
+        Raises:
+            HoldfastError: the query is refused, or fails at once.
+        """
+        with _leaving(request) as left:
+            try:
+                noted.answer = await self._asked(client, ask)
+            except asyncio.CancelledError:
+                if not left.is_set():
+                    raise
+                noted.ended = Ended.LEFT
+        return noted.answer
+
+    async def _asked(self, client: Client, ask: Ask) -> Answer:
         """The answer to a query, with an id, and with its first batch if it is a pull query.
 
         Raises:
@@ -132,6 +153,28 @@ class Context:
         if how not in (Ended.LEFT, Ended.SLOW):
             await request.send({"type": "http.response.body", "body": b""})
         return how, rows
+
+
+@contextlib.contextmanager
+def _leaving(request: Request) -> Iterator[asyncio.Event]:
+    """Cancels the task inside when the client goes away; quick ones are not watched."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    left, watches = asyncio.Event(), list[asyncio.Task[None]]()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] not in ("http.disconnect", "websocket.disconnect"):
+            pass
+        left.set()
+        if task is not None:
+            task.cancel()
+
+    later = loop.call_later(_QUICK_S, lambda: watches.append(loop.create_task(watch())))
+    try:
+        yield left
+    finally:
+        later.cancel()
+        for watching in watches:
+            watching.cancel()
 
 
 async def _at_once(request: Request, answer: Answer, form: Form) -> None:

@@ -18,10 +18,8 @@ from holdfast.serve.http.forms import (
     RowsForm,
 )
 from holdfast.serve.http.request import Request
-from holdfast.serve.queries import Ask
-from holdfast.sql.cursor import MisplacedError
-from holdfast.sql.dialect import UnclosedError, tokenize
-from holdfast.sql.variables import Substituted
+from holdfast.serve.queries import Ask, Queries
+from holdfast.serve.workers.calls import substituted
 
 __all__ = ["KsqlQueries", "accepted", "properties_of", "statement_of"]
 
@@ -60,7 +58,7 @@ class KsqlQueries:
         names: tuple[str, str],
         form: Form,
     ) -> None:
-        sql = statement_of(body, names)
+        sql = await statement_of(self._context.queries, body, names)
         properties = properties_of(body)
         ask = Ask(sql, properties, timeout_s=self._context.limits.timeout_s)
         try:
@@ -97,7 +95,7 @@ def _weight(text: str) -> float:
         return 0.0
 
 
-def statement_of(body: Mapping[str, Any], names: tuple[str, ...]) -> str:
+async def statement_of(queries: Queries, body: Mapping[str, Any], names: tuple[str, ...]) -> str:
     """The statement of a request, with its session variables put in.
 
     Raises:
@@ -113,10 +111,7 @@ def statement_of(body: Mapping[str, Any], names: tuple[str, ...]) -> str:
     if not isinstance(variables, dict):
         raise BadRequest("`sessionVariables` must be an object of names and values.")
     known = {str(name).lower(): str(value) for name, value in variables.items()}
-    try:
-        return Substituted(found, tokenize(found), known).written(0, len(found))
-    except (MisplacedError, UnclosedError) as error:
-        raise InvalidStatement(f"a variable of the statement cannot be put in: {error}") from None
+    return await queries.work(found, substituted, found, known)
 
 
 def properties_of(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,10 +21,10 @@ from holdfast.serve.http.ksql_queries import properties_of, statement_of
 from holdfast.serve.http.problems import BAD_STATEMENT, QUERY_ENDPOINT
 from holdfast.serve.http.request import Request
 from holdfast.serve.visible import visible
-from holdfast.sql import compile_text, explain
+from holdfast.serve.workers.calls import planned_after, statements_in
+from holdfast.sql import explain
 from holdfast.sql.clauses import Name
 from holdfast.sql.function_docs import reference
-from holdfast.sql.parse import Definitions, Place, parse, statement_places
 from holdfast.sql.plan_changes import known_id
 from holdfast.sql.relations import relations
 from holdfast.sql.script import Script
@@ -75,14 +75,13 @@ class KsqlStatements:
     async def statements(self, request: Request, client: Client) -> None:
         """POST /ksql: `{"ksql", "streamsProperties", "sessionVariables"}`."""
         body = await request.json_object()
-        text = statement_of(body, ("ksql", "sql"))
+        queries = self._context.queries
+        text = await statement_of(queries, body, ("ksql", "sql"))
         properties_of(body)
-        known = Definitions()
         found: list[_Entity] = []
-        for start, end in statement_places(text):
-            one = text[start:end]
+        for one, parsed in await queries.work(text, statements_in, text):
             try:
-                entity = self._one(one, known, client)
+                entity = await self._one(one, parsed, client)
             except _QueryEndpoint as error:
                 await request.fail(error, one, QUERY_ENDPOINT)
                 return
@@ -98,12 +97,18 @@ class KsqlStatements:
         """POST /inserts-stream, which ksqlDB has and a server that only reads has not."""
         raise BadRequest("rows are not inserted here.", action=_HOW_TO_CHANGE)
 
-    def _one(self, text: str, known: Definitions, client: Client) -> _Entity | None:
+    async def _one(
+        self, text: str, statement: Statement | HoldfastError | None, client: Client
+    ) -> _Entity | None:
         script = Script(text)
-        found = parse(script, known, place=Place.SERVER)
-        if not found:
+        if statement is None:
             return None
-        statement = found[0]
+        if isinstance(statement, HoldfastError):
+            raise statement
+        if isinstance(statement, Explain) and isinstance(
+            statement.statement, CreateSource | CreateAs | InsertSelect
+        ):
+            return await self._planned(statement.at, statement.statement, script, client)
         handler = self._handlers.get(type(statement))
         if handler is not None:
             return handler(statement, script, client)
@@ -156,15 +161,23 @@ class KsqlStatements:
             return self._explained(statement.query, script, client)
         if isinstance(statement.statement, SelectQuery):
             return self._of_select(statement.statement, client)
-        if not isinstance(statement.statement, CreateSource | CreateAs | InsertSelect):
-            raise _refused(statement.statement or statement, script)
-        for name in _named(statement.statement):
+        raise _refused(statement.statement or statement, script)
+
+    async def _planned(
+        self,
+        at: int,
+        statement: CreateSource | CreateAs | InsertSelect,
+        script: Script,
+        client: Client,
+    ) -> _Entity:
+        for name in _named(statement):
             check_readable(name, client)
         # Planned beside what the client may know of alone: no error or hint tells of the rest.
         known = visible(self._context.serving.catalog.topology(), client.may_read)
         results = (sink.as_source() for sink in known.results)
         after = replace(known.topology, sources=(*known.topology.sources, *results))
-        planned = compile_text(_without_explain(script.text, statement.at), after=after)
+        text = _without_explain(script.text, at)
+        planned = await self._context.queries.work(text, planned_after, text, after)
         return {"@type": "executionPlan", "executionPlan": explain(_added(planned, after))}
 
     def _of_select(self, asked: SelectQuery, client: Client) -> _Entity:

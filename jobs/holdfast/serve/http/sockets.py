@@ -97,11 +97,14 @@ class Sockets:
         data: str | bytes = message.get("text") or message.get("bytes") or b""
         if len(data) > self._context.limits.request_bytes:
             raise BadRequest("the message is too large.", status=413)
-        return ask_of(plain_object(data), self._context.limits.timeout_s)
+        body, limits = plain_object(data), self._context.limits
+        return await ask_of(self._context.queries, body, limits.timeout_s)
 
     async def _answer(self, request: Request, client: Client, ask: Ask) -> None:
         async with self._context.noted(request, client, ask.sql) as noted:
-            answer = noted.answer = await self._context.asked(client, ask)
+            answer = await self._context.asked(request, client, ask, noted)
+            if answer is None:
+                return
             noted.ended, noted.rows = await self._carried(request, client, answer)
         if noted.ended not in (Ended.LEFT, Ended.SLOW):
             await self._close(request, _FAILED if noted.ended is Ended.FAILED else _NORMAL)

@@ -24,7 +24,7 @@ from holdfast.serve.http.forms import (
 )
 from holdfast.serve.http.ksql_queries import accepted, properties_of, statement_of
 from holdfast.serve.http.request import Request
-from holdfast.serve.queries import Ask
+from holdfast.serve.queries import Ask, Queries
 from holdfast.serve.visible import Visible, visible
 from holdfast.types.topology import Topology
 
@@ -60,7 +60,7 @@ class V1:
         await self._run(request, client, {**body, **({"resume": resume} if resume else {})})
 
     async def _run(self, request: Request, client: Client, body: Mapping[str, Any]) -> None:
-        ask = ask_of(body, self._context.limits.timeout_s)
+        ask = await ask_of(self._context.queries, body, self._context.limits.timeout_s)
         form = _FORMS[accepted(request.header(b"accept"), tuple(_FORMS))]()
         try:
             await self._context.answer(request, client, ask, form)
@@ -148,7 +148,7 @@ def _about(table: ServedTable, known: Topology) -> dict[str, Any]:
     }
 
 
-def ask_of(body: Mapping[str, Any], timeout_s: float) -> Ask:
+async def ask_of(queries: Queries, body: Mapping[str, Any], timeout_s: float) -> Ask:
     """What a request of ours asks for.
 
     Raises:
@@ -158,7 +158,7 @@ def ask_of(body: Mapping[str, Any], timeout_s: float) -> Ask:
     if not isinstance(resume, str):
         raise BadRequest("`resume` must be a token that an earlier answer gave.")
     return Ask(
-        sql=statement_of(body, ("sql",)),
+        sql=await statement_of(queries, body, ("sql",)),
         properties=properties_of(body),
         positions=_positions(body.get("positions")),
         wait_s=_seconds(body, "wait_ms", 10.0, _WAIT_S_MAX),

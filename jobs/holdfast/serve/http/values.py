@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from holdfast.serve.values import values_of
 from holdfast.types.schema import Base, Column, SqlType
 
 __all__ = ["ready_rows", "rows_of"]
@@ -25,7 +26,7 @@ _Ready = Callable[[Any], Any]
 
 def rows_of(batch: pa.RecordBatch, columns: Sequence[Column]) -> list[Sequence[Any]]:
     """The batch's rows, ready for orjson."""
-    lists = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
+    lists = [values_of(batch.column(i)) for i in range(batch.num_columns)]
     for index, column in enumerate(columns):
         ready = _ready(column.type)
         if ready is not None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from holdfast.config.settings import ServeSettings
 from holdfast.serve.contract import Catalog, Reader, ServedTable
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query.access import Access
+from holdfast.serve.query.interruptible import interruptible
 from holdfast.serve.query.options import Options, options_of
 from holdfast.serve.query.plans import TEXT_MAX, NotOpenError, Plan, Plans
 from holdfast.serve.query.pull import Pull
 from holdfast.serve.query.push import Push
 from holdfast.serve.query.streams import Streams
+from holdfast.serve.workers.pool import Workers
 
 __all__ = ["QueryEngine"]
+
+T = TypeVar("T")
 
 
 class QueryEngine:
@@ -35,11 +41,15 @@ class QueryEngine:
         limits: ServeSettings | None = None,
         streams: Streams | None = None,
     ) -> None:
-        limits = limits or ServeSettings()
+        self._limits = limits = limits or ServeSettings()
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="query")
+        # Long statements wait for each other, and no other waits for them.
+        self._planning = ThreadPoolExecutor(limits.threads, thread_name_prefix="plan")
+        self._planning_long = ThreadPoolExecutor(1, thread_name_prefix="plan-long")
+        self._workers = Workers(limits.threads + 1, limits.memory_bytes, limits.timeout_ms / 1_000)
         self._catalog = catalog
         self._streams = streams
-        self._plans = Plans(catalog, limits, streams)
+        self._plans = Plans(catalog, limits, self._workers, streams)
         self._pull = Pull(reader, self._pool, limits)
         self._push = Push(reader, self._pool, limits, self._partitions)
         self._of_streams = None
@@ -67,16 +77,36 @@ class QueryEngine:
         return self._catalog.tables().get(table.name, table).partitions
 
     async def _find(self, ask: Ask, options: Options) -> tuple[Plan, Access | None]:
-        if len(ask.sql) <= TEXT_MAX:
-            return self._plans.find(ask.sql, options, ask.may_read)
-        # A megabyte of SQL takes seconds; it is not kept either.
-        return await asyncio.get_running_loop().run_in_executor(
-            self._pool, self._plans.find, ask.sql, options, ask.may_read
+        kept = self._plans.kept(ask.sql, options, ask.may_read)
+        if kept is not None:
+            return kept
+        return await interruptible(
+            self._lane(ask.sql),
+            lambda interrupt: self._plans.made(ask.sql, options, ask.may_read, interrupt),
+            asyncio.get_running_loop().time() + ask.timeout_s,
         )
+
+    async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
+        """See `Queries.work`."""
+        seconds = self._limits.planning_ms / 1_000
+        return await interruptible(
+            self._lane(text),
+            lambda i: self._workers.call(function, *args, interrupt=i, timeout_s=seconds),
+            asyncio.get_running_loop().time() + self._limits.timeout_ms / 1_000,
+        )
+
+    def _lane(self, text: str) -> ThreadPoolExecutor:
+        return self._planning if len(text) <= TEXT_MAX else self._planning_long
+
+    def prepare(self) -> None:
+        """Begins workers, so that no query waits for one to begin.  It takes a second."""
+        self._workers.prepare()
 
     async def aclose(self) -> None:
         """Stops what push queries share, and the threads.  Running queries end with an error."""
         await self._push.aclose()
         if self._of_streams is not None:
             await self._of_streams[1].aclose()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._planning, self._planning_long):
+            pool.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()

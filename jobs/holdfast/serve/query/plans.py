@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -22,7 +23,8 @@ from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.streams import Streams
 from holdfast.serve.query.templates import Literals, Template, literal_starts, split
-from holdfast.sql.plan_read import parse_read, plan_read
+from holdfast.serve.workers.calls import planned, source_of
+from holdfast.serve.workers.pool import Interrupt, Workers
 from holdfast.sql.reads import Read
 from holdfast.sql.script import Script, did_you_mean
 from holdfast.sql.statements import Name
@@ -34,6 +36,7 @@ __all__ = ["TEXT_MAX", "NotOpenError", "Plan", "Plans"]
 K = TypeVar("K")
 V = TypeVar("V")
 _KEPT_MAX = 1_000
+_PUTTING = threading.Lock()
 TEXT_MAX = 4_096  # characters of statements whose plans are kept
 _WHOLE = (Base.INTEGER, Base.BIGINT)
 
@@ -81,25 +84,29 @@ class Plans:
     """Owns the plans that are kept; one is used as long as its table is the served one."""
 
     def __init__(
-        self, catalog: Catalog, limits: ServeSettings, streams: Streams | None = None
+        self,
+        catalog: Catalog,
+        limits: ServeSettings,
+        workers: Workers,
+        streams: Streams | None = None,
     ) -> None:
         self._catalog = catalog
         self._limits = limits
+        self._workers = workers
         self._streams = streams
         self._by_text: dict[tuple[str, Options], Plan] = {}
         self._by_template: dict[tuple[Template, Options], _Slots] = {}
 
-    def find(
+    def kept(
         self, sql: str, options: Options, may_read: Callable[[str], bool]
-    ) -> tuple[Plan, Access | None]:
-        """The plan of a statement, and how its rows are found.
+    ) -> tuple[Plan, Access | None] | None:
+        """The plan of a statement, and how its rows are found, if it has been planned before.
 
         Raises:
-            NotOpenError: it reads a stream that has to be opened first.
-            InvalidStatement: it is wrong, or names what is not served.
             NotAllowed: `may_read` says no.
-            Refused: it asks for more than is allowed.
         """
+        if len(sql) > TEXT_MAX:
+            return None
         parts = split(sql)
         if parts is not None:
             slots = self._by_template.get((parts[0], options))
@@ -108,10 +115,50 @@ class Plans:
                 return slots.plan, slots.filled(parts[1])
         plan = self._by_text.get((sql, options))
         if plan is None or not self._fresh(plan):
-            plan = self._planned(sql, options, may_read)
-            self._keep(sql, options, plan, parts)
+            return None
         self._check(plan.table.name, may_read)
         return plan, plan.access
+
+    def made(
+        self, sql: str, options: Options, may_read: Callable[[str], bool], interrupt: Interrupt
+    ) -> tuple[Plan, Access | None]:
+        """The plan of a statement, which is kept.  In a thread: a worker parses and plans.
+
+        Raises:
+            NotOpenError: it reads a stream that has to be opened first.
+            InvalidStatement: it is wrong, or names what is not served.
+            NotAllowed: `may_read` says no.
+            Refused: it asks for more than is allowed.
+            QueryTimedOut: it takes too long.
+        """
+        kept = self.kept(sql, options, may_read)  # who asked before may have been quicker
+        if kept is not None:
+            return kept
+        plan = self._made(sql, options, may_read, interrupt)
+        self._keep(sql, options, plan)
+        return plan, plan.access
+
+    def _made(
+        self, sql: str, options: Options, may_read: Callable[[str], bool], interrupt: Interrupt
+    ) -> Plan:
+        seconds = self._limits.planning_ms / 1_000
+        name = self._workers.call(source_of, sql, interrupt=interrupt, timeout_s=seconds)
+        self._check(name.text, may_read)
+        script = Script(sql)
+        table, stream = self._table(script, name, may_read)
+        source = _source(table)
+        read = self._workers.call(planned, sql, source, interrupt=interrupt, timeout_s=seconds)
+        return self._plan(script, read, table, options, stream=stream)
+
+    def _keep(self, sql: str, options: Options, plan: Plan) -> None:
+        """The plan will be found by its text, and by its template if it is a look-up."""
+        if len(sql) > TEXT_MAX:
+            return
+        _put(self._by_text, (sql, options), plan)
+        parts = split(sql)
+        slots = None if parts is None else _slots(sql, plan)
+        if slots is not None and parts is not None:
+            _put(self._by_template, (parts[0], options), slots)
 
     def _fresh(self, plan: Plan) -> bool:
         if plan.stream:
@@ -127,23 +174,25 @@ class Plans:
                 action="ask for a token that may.",
             )
 
-    def _planned(self, sql: str, options: Options, may_read: Callable[[str], bool]) -> Plan:
-        script, query = parse_read(sql)
-        name = query.select.source
-        self._check(name.text, may_read)
-        table, stream = self._table(script, name, may_read)
-        read = plan_read(script, query, _source(table))
+    def _plan(
+        self, script: Script, read: Read, table: ServedTable, options: Options, *, stream: bool
+    ) -> Plan:
         _refuse_same_folded(script, read, table)
         _refuse_limit(script, read, options)
         if read.push:
             within = None if stream else stored_within(read, table, self._limits)
-            evaluation = Evaluation(read, filtered=within is not None and within.exact)
-            return Plan(read, table, evaluation, stream=stream, within=within)
+            filtered = within is not None and within.exact
+            return Plan(
+                read, table, self._evaluation(read, filtered=filtered), None, stream, within
+            )
         access: Access = EVERYTHING
         if not stream:
             access = access_of(script, read, table, options, self._limits)
         exact = isinstance(access, Lookup) and access.exact
-        return Plan(read, table, Evaluation(read, filtered=exact), access, stream)
+        return Plan(read, table, self._evaluation(read, filtered=exact), access, stream)
+
+    def _evaluation(self, read: Read, *, filtered: bool) -> Evaluation:
+        return Evaluation(read, self._workers, self._limits.bytes_max, filtered=filtered)
 
     def _table(
         self, script: Script, name: Name, may_read: Callable[[str], bool]
@@ -175,21 +224,12 @@ class Plans:
         named = (s for s in (*topology.sources, *sinks) if s.name == name)
         return next((s for s in named if s.kind == "STREAM"), None)
 
-    def _keep(
-        self, sql: str, options: Options, plan: Plan, parts: tuple[Template, Literals] | None
-    ) -> None:
-        if len(sql) > TEXT_MAX:
-            return
-        _put(self._by_text, (sql, options), plan)
-        slots = None if parts is None else _slots(sql, plan)
-        if slots is not None and parts is not None:
-            _put(self._by_template, (parts[0], options), slots)
-
 
 def _put(kept: dict[K, V], key: K, value: V) -> None:
-    kept[key] = value
-    if len(kept) > _KEPT_MAX:
-        del kept[next(iter(kept))]
+    with _PUTTING:
+        kept[key] = value
+        if len(kept) > _KEPT_MAX:
+            del kept[next(iter(kept))]
 
 
 def _source(table: ServedTable) -> Source:

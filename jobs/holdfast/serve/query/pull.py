@@ -11,20 +11,22 @@ from typing import TypeVar
 import pyarrow as pa
 
 from holdfast.config.settings import ServeSettings
-from holdfast.errors import QueryTimedOut, QueryTooLarge
+from holdfast.errors import QueryTooLarge
 from holdfast.serve.contract import Reader, Rows
 from holdfast.serve.queries import LIMIT_REACHED, QUERY_COMPLETED, Answer, Ask
 from holdfast.serve.query.access import Lookup, Ranges
-from holdfast.serve.query.evaluate import Interrupt, present
+from holdfast.serve.query.evaluate import present
+from holdfast.serve.query.interruptible import interruptible, timed_out
 from holdfast.serve.query.iterators import closing, no_batches
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan
 from holdfast.serve.query.together import Together, plain_rows
+from holdfast.serve.values import values_of
+from holdfast.serve.workers.pool import Interrupt
 
 __all__ = ["Pull"]
 
 T = TypeVar("T")
-_INSIST_S = 0.05
 _FEW = 500  # rows that are decoded at once, on the loop
 _INSTANT = 64  # of these the loop is not held long enough for another thread to be worth it
 
@@ -93,7 +95,7 @@ class Pull:
                     found.append(part)
                     run.answer.states.update(part.states)
         except TimeoutError:
-            raise _timed_out() from None
+            raise timed_out() from None
         keys_, rows = _distinct(found)
         if run.plan.evaluation.plain and len(keys_) <= _INSTANT:
             whole = plain_rows(run.plan, Rows(keys_, rows))
@@ -102,7 +104,7 @@ class Pull:
         result = await self._off(lambda i: _evaluated(run.plan, keys_, rows, i), run.deadline)
         result = _limited(result, run.plan)
         if len(result) <= _FEW:
-            run.answer.rows = list(zip(*(c.to_pylist() for c in result.columns), strict=True))
+            run.answer.rows = list(zip(*map(values_of, result.columns), strict=True))
         else:
             run.answer.batches = _batches(result)
 
@@ -172,23 +174,8 @@ class Pull:
         return _limited(result, run.plan)
 
     async def _off(self, work: Callable[[Interrupt], T], deadline: float) -> T:
-        """Runs it in a worker thread; ends it when nobody waits for it any more."""
-        interrupt = Interrupt()
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await loop.run_in_executor(self._pool, work, interrupt)
-        except TimeoutError:
-            _end(interrupt)
-            raise _timed_out() from None
-        except asyncio.CancelledError:
-            _end(interrupt)
-            raise
-
-
-def _end(interrupt: Interrupt) -> None:
-    if interrupt.ask():
-        asyncio.get_running_loop().call_later(_INSIST_S, _end, interrupt)
+        """Runs it in a thread; ends it when nobody waits for it any more."""
+        return await interruptible(self._pool, work, deadline)
 
 
 async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:
@@ -196,15 +183,7 @@ async def _next(scan: AsyncIterator[Rows], deadline: float) -> Rows | None:
         async with asyncio.timeout_at(deadline):
             return await anext(scan, None)
     except TimeoutError:
-        raise _timed_out() from None
-
-
-def _timed_out() -> QueryTimedOut:
-    return QueryTimedOut(
-        "the query did not end within the time allowed",
-        action="ask for fewer rows (by key, with LIMIT), or allow more time (the request's "
-        "timeout_ms, the server's serve.query.timeout.ms).",
-    )
+        raise timed_out() from None
 
 
 def _limited(result: pa.Table, plan: Plan) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.serve.contract import EVERY_WINDOW, PRESENT, PartitionState, Reader, Rows
 from holdfast.serve.query.plans import Plan
+from holdfast.serve.values import values_of
 
 __all__ = ["Found", "Together", "plain_rows"]
 
@@ -96,7 +97,7 @@ def plain_rows(plan: Plan, read: Rows) -> dict[bytes, _Row]:
     if not read.keys:
         return {}
     decoded = plan.table.decode(read.keys, read.rows)
-    columns = [decoded.column(name).to_pylist() for name in plan.evaluation.refs]
+    columns = [values_of(decoded.column(name)) for name in plan.evaluation.refs]
     there = decoded.column(PRESENT).to_pylist()
     rows = zip(read.keys, zip(*columns, strict=True), there, strict=True)
     return {key: row for key, row, is_there in rows if is_there}

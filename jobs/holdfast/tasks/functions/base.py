@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from holdfast.tasks.functions.limits import TooLargeError, checked, note
 from holdfast.types.schema import Base, SqlType
 
 __all__ = ["PythonFunction", "Types", "evaluate"]
@@ -61,7 +62,10 @@ def _row(function: PythonFunction, before: tuple[Any, ...], row: tuple[Any, ...]
     if not function.nulls and None in row:
         return None
     try:
-        return function.body(*before, *row)
+        return checked(function.body(*before, *row))
+    except TooLargeError as error:
+        note(function.name, error)
+        return None
     except Exception:  # noqa: BLE001 - whatever fails is NULL, and the row stays
         return None
 

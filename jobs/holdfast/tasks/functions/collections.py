@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from holdfast.tasks.functions.base import PythonFunction
+from holdfast.tasks.functions.limits import room, room_for
 from holdfast.tasks.plain_text import java_double
 
 __all__ = ["COLLECTIONS"]
@@ -45,7 +46,9 @@ def _union(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def _join(values: list[Any], delimiter: str | None) -> str:
-    return (delimiter or "").join(_text(v) for v in values)
+    texts = [_text(v) for v in values]
+    room(sum(map(len, texts)) + len(texts) * len(delimiter or ""))
+    return (delimiter or "").join(texts)
 
 
 def _text(value: Any) -> str:
@@ -75,6 +78,7 @@ def _cube(values: list[Any]) -> list[list[Any]]:
     count = len(values)
     if count > _CUBE_MAX:
         raise ValueError(f"{count} columns; at most {_CUBE_MAX}")
+    room_for(count << sum(v is not None for v in values))
     here = sum(1 << (count - 1 - i) for i, v in enumerate(values) if v is not None)
     masks = (mask for mask in range(1 << count) if mask & here == mask)
     return [[v if m & (1 << (count - 1 - i)) else None for i, v in enumerate(values)]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.tasks.functions.base import PythonFunction
+from holdfast.tasks.functions.limits import room, room_for
 
 __all__ = ["ENCODINGS"]
 
@@ -89,6 +90,7 @@ def _pad(left: bool) -> Callable[..., Any]:
             return None
         if len(value) >= length:
             return value[:length]
+        room(length)
         missing = length - len(value)
         fill = (padding * (missing // len(padding) + 1))[:missing]
         return fill + value if left else value + fill
@@ -97,6 +99,7 @@ def _pad(left: bool) -> Callable[..., Any]:
 
 
 def _split(value: bytes, delimiter: bytes) -> list[bytes]:
+    room_for(value.count(delimiter) if delimiter else len(value))
     if not delimiter and value:
         return [value[i : i + 1] for i in range(len(value))]
     return value.split(delimiter) if delimiter else [value]

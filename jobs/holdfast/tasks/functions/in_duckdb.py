@@ -12,7 +12,7 @@ from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from holdfast.tasks.functions.base import Types
 from holdfast.tasks.functions.names import calls_in, split_name
-from holdfast.tasks.functions.registry import arrow_function
+from holdfast.tasks.functions.registry import arrow_function, lookup
 from holdfast.types.schema import Base, SqlType
 
 __all__ = ["duck", "register"]
@@ -27,8 +27,9 @@ def register(connection: duckdb.DuckDBPyConnection, texts: Iterable[str]) -> Non
     if known is None:
         known = _THREAD.known = set()
     for name in {n for text in texts for n in calls_in(text)} - known:
-        _create(connection, name)
-        known.add(name)
+        if lookup(split_name(name)[0]) is not None:  # else a literal that looks like a call
+            _create(connection, name)
+            known.add(name)
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str) -> None:

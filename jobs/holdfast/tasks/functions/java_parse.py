@@ -9,10 +9,11 @@ Years lie between 1 and 9999.  Golden values that Java made are in `tests/unit/t
 from __future__ import annotations
 
 import calendar
-import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+
+import re2
 
 from holdfast.errors import Unsupported
 from holdfast.tasks.functions.java_pattern import (
@@ -26,6 +27,7 @@ from holdfast.tasks.functions.java_pattern import (
     regions,
     zone,
 )
+from holdfast.tasks.functions.java_regex import compiled
 
 __all__ = [
     "clock",
@@ -94,12 +96,12 @@ def parse_fields(text: str, pattern: str) -> dict[str, str]:
     return fields
 
 
-def _fields(found: re.Match[str]) -> dict[str, str]:
+def _fields(found: re2._Match) -> dict[str, str]:
     return {k.partition("_")[0]: v for k, v in found.groupdict().items() if v is not None}
 
 
 @lru_cache(maxsize=256)
-def _matcher(pattern: str, *, lenient: bool) -> re.Pattern[str]:
+def _matcher(pattern: str, *, lenient: bool) -> re2._Regexp:
     parts = pieces(pattern)
     out: list[str] = []
     optional = 0
@@ -110,13 +112,13 @@ def _matcher(pattern: str, *, lenient: bool) -> re.Pattern[str]:
                 raise ValueError("a ] has no [ before it")
             out.append("(?:" if piece.letter == "[" else ")?")
         elif not piece.letter:
-            out.append(re.escape(piece.text))
+            out.append(re2.escape(piece.text))
         else:
             before = _numeric(parts, index - 1)
             beside = before or _numeric(parts, index + 1)
             out.append(_group(piece, index, lenient=lenient, beside=beside))
     # Java ends optional parts that are still open where the pattern ends.
-    return re.compile("".join([*out, ")?" * optional]), re.IGNORECASE)
+    return compiled("".join(["(?i)", *out, ")?" * optional]))
 
 
 def _numeric(parts: tuple[Piece, ...], index: int) -> bool:

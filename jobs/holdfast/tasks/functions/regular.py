@@ -1,74 +1,115 @@
-"""Functions over Java's regular expressions, for patterns that Spark SQL does not take."""
+"""Functions over Java's regular expressions, and LIKE."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
+
+import re2
 
 from holdfast.tasks.functions.base import PythonFunction
+from holdfast.tasks.functions.java_regex import Found, JavaRegex, compiled, java_regex
+from holdfast.tasks.functions.limits import ITEMS_MAX, room
 
 __all__ = ["REGULAR"]
 
-_CLASSES = {
-    "Alpha": "a-zA-Z", "Digit": "0-9", "Alnum": "a-zA-Z0-9", "Upper": "A-Z", "Lower": "a-z",
-    "Punct": r"!-/:-@\[-`{-~", "Space": r"\s", "XDigit": "0-9a-fA-F", "L": "^\\W\\d_", "N": r"\d",
-}  # fmt: skip
-_NAMED = re.compile(r"\\p\{(?:Is)?(\w+)\}")
-_REPLACEMENT = re.compile(r"\\(.)|\$(\d)|\$\{(\w+)\}", re.DOTALL)
-
-
-@lru_cache(maxsize=256)
-def _pattern(java: str) -> re.Pattern[str]:
-    """Java's pattern as Python's: named classes and groups are written in another way."""
-    text = _NAMED.sub(lambda m: f"[{_CLASSES[m.group(1)]}]", java)
-    text = re.sub(r"\(\?<([A-Za-z]\w*)>", r"(?P<\1>", text)
-    return re.compile(text, re.ASCII)
+_REPLACEMENT = re.compile(r"\\(.)|\$([0-9]+)|\$\{([A-Za-z][A-Za-z0-9]*)\}|([\\$])", re.DOTALL)
 
 
 def _extract(pattern: str, text: str, group: int = 0) -> str | None:
-    compiled = _pattern(pattern)
-    found = compiled.search(text)
-    return found.group(group) if found and 0 <= group <= compiled.groups else None
+    regex = java_regex(pattern)
+    found = regex.find(text)
+    return found.group(group) if found and 0 <= group <= regex.groups else None
 
 
 def _extract_all(pattern: str, text: str, group: int = 0) -> list[str | None] | None:
-    compiled = _pattern(pattern)
-    if group > compiled.groups:
+    regex = java_regex(pattern)
+    if group > regex.groups:
         return None
-    return [m.group(group) for m in compiled.finditer(text)]
+    return [found.group(group) for found in islice(regex.finds(text), ITEMS_MAX + 1)]
 
 
 def _replace(text: str, pattern: str, replacement: str) -> str:
-    def literal(found: re.Match[str]) -> str:
-        if found.group(1):
-            return "\\\\" if found.group(1) == "\\" else found.group(1)
-        return f"\\g<{found.group(2) or found.group(3)}>"
+    regex = java_regex(pattern)
+    parts = _parts(replacement, regex)
+    made: list[str] = []
+    end = size = 0
+    for found in regex.finds(text):
+        more = [text[end : found.start], *_filled(parts, found)]
+        size += sum(map(len, more))
+        room(size)
+        made += more
+        end = found.end
+    return "".join([*made, text[end:]])
 
-    parts = []
+
+def _filled(parts: list[str | int], found: Found) -> Iterator[str]:
+    for part in parts:
+        yield part if isinstance(part, str) else found.group(part) or ""
+
+
+def _parts(replacement: str, regex: JavaRegex) -> list[str | int]:
+    """The text and the groups that a replacement is made of."""
+    parts: list[str | int] = []
     end = 0
     for found in _REPLACEMENT.finditer(replacement):
-        parts += [replacement[end : found.start()], literal(found)]
+        literal, number, name, wrong = found.groups()
+        if wrong is not None:
+            raise ValueError(f"a {wrong} with nothing behind it")
+        parts.append(replacement[end : found.start()])
+        if number is not None:
+            parts += _numbered(number, regex.groups)
+        else:
+            parts.append(regex.names[name] if literal is None else literal)
         end = found.end()
-    return _pattern(pattern).sub("".join([*parts, replacement[end:]]), text)
+    return [*parts, replacement[end:]]
+
+
+def _numbered(digits: str, groups: int) -> list[str | int]:
+    """The group, of as many digits as there are groups for, and the digits behind it."""
+    count = max((n for n in range(1, len(digits) + 1) if int(digits[:n]) <= groups), default=0)
+    if count == 0:
+        raise ValueError(f"there is no group {digits[0]}")
+    return [int(digits[:count]), digits[count:]]
 
 
 def _split(text: str, pattern: str) -> list[str]:
-    compiled = _pattern(pattern)
-    empty = compiled.fullmatch("") is not None
+    regex = java_regex(pattern)
+    nothing = regex.find("")
+    empty = nothing is not None
     pieces: list[str] = []
     end = 0
-    for found in compiled.finditer(text):
-        if empty and found.end() == 0:
+    for found in islice(regex.finds(text), ITEMS_MAX + 1):
+        if empty and found.end == 0:
             continue  # nothing before the beginning
-        pieces.append(text[end : found.start()])
-        end = found.end()
+        pieces.append(text[end : found.start])
+        end = found.end
     pieces.append(text[end:])
     while empty and len(pieces) > 1 and not pieces[-1]:
         pieces.pop()
     return pieces
 
 
+def _like(text: str, pattern: str, escape: str = "") -> bool:
+    return _like_regex(pattern, escape).fullmatch(text) is not None
+
+
+@lru_cache(maxsize=256)
+def _like_regex(pattern: str, escape: str) -> re2._Regexp:
+    made: list[str] = []
+    letters = iter(pattern)
+    for letter in letters:
+        if letter == escape:
+            made.append(re2.escape(next(letters)))
+        else:
+            made.append({"%": "(?s:.*)", "_": "(?s:.)"}.get(letter) or re2.escape(letter))
+    return compiled("".join(made))
+
+
 REGULAR = (
+    PythonFunction("LIKE", _like),
     PythonFunction("REGEXP_EXTRACT", _extract),
     PythonFunction("REGEXP_EXTRACT_ALL", _extract_all),
     PythonFunction("REGEXP_REPLACE", _replace),

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable
 
 from holdfast.tasks.functions.base import PythonFunction
+from holdfast.tasks.functions.limits import TooLargeError, room, room_for
 
 __all__ = ["TEXT"]
 
@@ -92,7 +93,21 @@ def _from_right(length: int, count: int) -> int:
     return max(0, length - count)
 
 
+def _replace(text: str, old: str, new: str) -> str:
+    if len(new) > len(old):
+        count = text.count(old) if old else len(text) + 1
+        room(len(text) + count * (len(new) - len(old)))
+    return text.replace(old, new)
+
+
+def _too_large(name: str, size: int, most: int) -> None:
+    """What DuckDB evaluates in place of a call that would make too much."""
+    if size > most:
+        raise TooLargeError(f"{size} bytes or items in one value", name)
+
+
 def _split(text: str, delimiter: str) -> list[str]:
+    room_for(text.count(delimiter) if delimiter else len(text))
     if not delimiter:
         return list(text) or [""]
     return text.split(delimiter)
@@ -116,7 +131,8 @@ TEXT = (
     PythonFunction("MASK_RIGHT", _part(_from_right, first=False), nulls=True),
     PythonFunction("MASK_KEEP_LEFT", _part(_from_left, first=False), nulls=True),
     PythonFunction("MASK_KEEP_RIGHT", _part(_from_right, first=True), nulls=True),
-    PythonFunction("REPLACE", lambda text, old, new: text.replace(old, new)),
+    PythonFunction("REPLACE", _replace),
+    PythonFunction("TOO_LARGE", _too_large),
     PythonFunction("SPLIT", _split),
     PythonFunction("TRIM", _trim),
 )

@@ -11,6 +11,7 @@ from holdfast.serve.contract import Change
 from holdfast.serve.query.changed import narrowed, needs_old
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan, Plans
+from holdfast.serve.workers.pool import Interrupt, Workers
 from tests.served import DictCatalog
 
 SCRIPT = """
@@ -24,12 +25,13 @@ CREATE TABLE hourly AS SELECT id, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 1 H
 CREATE TABLE visits AS SELECT id, COUNT(*) AS n FROM s WINDOW SESSION (1 MINUTE)
   GROUP BY id EMIT CHANGES;
 """
+_WORKERS = Workers(1, 1 << 30, timeout_s=30.0)
 
 
 def planned(select: str) -> Plan:
-    plans = Plans(DictCatalog(SCRIPT), ServeSettings())
-    plan, _ = plans.find(f"SELECT * FROM {select} EMIT CHANGES;", Options(), lambda _: True)
-    return plan
+    plans = Plans(DictCatalog(SCRIPT), ServeSettings(), _WORKERS)
+    sql = f"SELECT * FROM {select} EMIT CHANGES;"
+    return plans.made(sql, Options(), lambda _: True, Interrupt())[0]
 
 
 def change(keys: list[bytes]) -> Change:

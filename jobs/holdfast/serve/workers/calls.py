@@ -1,0 +1,159 @@
+"""The functions that are called in workers: everything that a client's text decides about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import duckdb
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError, InvalidStatement, QueryTooLarge, Refused
+from holdfast.sql import compile_text
+from holdfast.sql.cursor import MisplacedError
+from holdfast.sql.dialect import UnclosedError, tokenize
+from holdfast.sql.parse import Definitions, Place, parse, statement_places
+from holdfast.sql.plan_read import parse_read, plan_read
+from holdfast.sql.reads import Read
+from holdfast.sql.script import Script
+from holdfast.sql.statements import Name, SelectQuery, Statement
+from holdfast.sql.variables import Substituted
+from holdfast.tasks.functions.in_duckdb import register
+from holdfast.tasks.functions.limits import noted
+from holdfast.tasks.outputs import engine
+from holdfast.types.sources import Source
+from holdfast.types.topology import Topology
+
+__all__ = [
+    "ROWS",
+    "evaluated",
+    "packed",
+    "planned",
+    "planned_after",
+    "source_of",
+    "statements_in",
+    "substituted",
+    "unpacked",
+]
+
+_TEXT_MAX = 1 << 20  # characters of a statement with its variables
+ROWS = "rows_read"  # what a query's text calls the rows it is evaluated over
+
+
+def source_of(sql: str) -> Name:
+    """The stream or table that a SELECT reads.
+
+    Raises:
+        InvalidStatement: it is none, or it is wrong.
+    """
+    return _parsed(sql)[1].select.source
+
+
+def planned(sql: str, source: Source) -> Read:
+    """What a SELECT asks of its stream or table.
+
+    Raises:
+        InvalidStatement: it is wrong.
+    """
+    return plan_read(*_parsed(sql), source)
+
+
+def substituted(text: str, variables: Mapping[str, str]) -> str:
+    """A statement with the values of variables in their places.
+
+    Raises:
+        InvalidStatement: one is not known, or its value may not stand where it is, or it is large.
+    """
+    try:
+        made = Substituted(text, tokenize(text), variables).written(0, len(text))
+    except (MisplacedError, UnclosedError) as error:
+        raise InvalidStatement(f"a variable of the statement cannot be put in: {error}") from None
+    if len(made) > _TEXT_MAX:
+        raise InvalidStatement(
+            f"with its variables the statement has {len(made)} characters, {_TEXT_MAX} are allowed"
+        )
+    return made
+
+
+def statements_in(text: str) -> list[tuple[str, Statement | HoldfastError | None]]:
+    """Each statement of a text and what it is; the last may be an error, None is a definition."""
+    known, found = Definitions(), list[tuple[str, Statement | HoldfastError | None]]()
+    for start, end in statement_places(text):
+        one = text[start:end]
+        try:
+            parsed = parse(Script(one), known, place=Place.SERVER)
+        except HoldfastError as error:
+            found.append((one, error))
+            break
+        found.append((one, parsed[0] if parsed else None))
+    return found
+
+
+def planned_after(text: str, known: Topology) -> Topology:
+    """What a statement means beside what is known already, all of it together.
+
+    Raises:
+        InvalidStatement: it is wrong.
+    """
+    return compile_text(text, after=known)
+
+
+@lru_cache(maxsize=1)
+def _parsed(sql: str) -> tuple[Script, SelectQuery]:
+    """The two functions above are called one after the other, mostly of the same worker."""
+    return parse_read(sql)
+
+
+def evaluated(text: str, rows: bytes, bytes_max: int) -> bytes:
+    """The result of a query in DuckDB's SQL over `ROWS`; both are Arrow IPC.
+
+    Raises:
+        QueryTooLarge: DuckDB's memory is not enough, or the result is too large to be handed on.
+        Refused: it cannot be evaluated.
+    """
+    made = _evaluated(text, unpacked(rows))
+    if made.nbytes > bytes_max:
+        raise QueryTooLarge(
+            f"the result of {len(made)} rows has {made.nbytes} bytes, {bytes_max} are allowed",
+            action="ask for fewer rows or smaller values, or set serve.query.max.bytes.",
+        )
+    return packed(made)
+
+
+def _evaluated(text: str, rows: pa.Table) -> pa.Table:
+    connection = engine()
+    register(connection, [text])
+    connection.register(ROWS, rows)
+    noted()
+    try:
+        made = connection.sql(text).to_arrow_table()
+    except duckdb.OutOfMemoryException as error:
+        raise QueryTooLarge(
+            f"the query needs more memory than one may have: {_first_line(error)}",
+            action="ask for fewer rows, or keep the aggregate in a table (CREATE TABLE ... AS).",
+        ) from error
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise Refused(f"the query cannot be evaluated: {_first_line(error)}") from error
+    finally:
+        connection.unregister(ROWS)
+    if (large := noted()) is not None:
+        raise QueryTooLarge(f"too large a value: {large}", action="make smaller values.")
+    return made
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def packed(rows: pa.Table) -> bytes:
+    """A table as it is sent between processes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    made: bytes = sink.getvalue().to_pybytes()
+    return made
+
+
+def unpacked(sent: bytes) -> pa.Table:
+    """The table that `packed` was given."""
+    return pa.ipc.open_stream(pa.py_buffer(sent)).read_all()

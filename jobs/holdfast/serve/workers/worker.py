@@ -1,0 +1,92 @@
+"""What runs in a worker: one call after the other, within a limit of memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import resource
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError, InvalidStatement
+from holdfast.serve.workers.calls import ROWS, evaluated, packed
+from holdfast.serve.workers.messages import Answer, Call, too_large
+from holdfast.tasks.aggregates.user import load_functions
+
+__all__ = ["serve"]
+
+_NICE = 5  # the server's loop and its followers come first
+_GROWN = 0.25  # share of its memory that a worker may keep between calls
+
+
+def serve(answers: int, memory: int) -> None:
+    """Answers calls on a socket until it ends."""
+    connection: Connection[Answer, Call] = Connection(answers)
+    # DuckDB is made before the first call waits for it, and what it takes at once does not count.
+    evaluated(f"SELECT n + 1 AS m FROM {ROWS}", packed(pa.table({"n": [1]})), memory)
+    before = _limit(memory)
+    connection.send(Answer())  # it is ready: no call's time goes into its beginning
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            answer = _answer(connection.recv(), memory)
+            answer.last |= _size() - before > memory * _GROWN
+            try:
+                connection.send(answer)
+            except (MemoryError, RecursionError, TypeError, pickle.PicklingError) as error:
+                answer = Answer(error=_raised(error, memory), last=True)
+                connection.send(answer)
+            if answer.last:
+                return
+
+
+def _limit(memory: int) -> int:
+    """The process may have so much more memory than now; returns how much it has.
+
+    It is the first that the kernel kills.
+    """
+    os.nice(_NICE)
+    if (size := _size()) > 0:
+        resource.setrlimit(resource.RLIMIT_AS, (size + memory, size + memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    return size
+
+
+def _size() -> int:
+    """The process's address space in bytes; 0 where the kernel does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def _answer(call: Call, memory: int) -> Answer:
+    try:
+        _loaded(call.files)
+        return Answer(call.function(*call.args))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told
+        return Answer(error=_raised(error, memory), last=isinstance(error, MemoryError))
+
+
+def _raised(error: Exception, memory: int) -> Exception:
+    """What the caller is to raise."""
+    if isinstance(error, HoldfastError):
+        return error
+    if isinstance(error, MemoryError):
+        return too_large(memory)
+    if isinstance(error, RecursionError):
+        return InvalidStatement(
+            "Statement is too large to parse", cause="too many nested expressions in a statement"
+        )
+    return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+@cache
+def _loaded(files: tuple[str, ...]) -> None:
+    load_functions(files)
