@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from holdfast.serve.console.app import Console
 from holdfast.serve.http.meter import Meter
