@@ -38,7 +38,7 @@ def offsets_of(
     found: dict[Place, int] = {}
     for part in (source, *source.get("others", ())):
         topic, topic_id = part.get("topic", ""), str(part.get("topic_id", ""))
-        for p, at in part[edge]:
+        for p, at in part.get(edge, ()):
             found[topic, incarnations.number(topic, topic_id, int(p))] = int(at)
     return found
 
