@@ -6,6 +6,7 @@ Their records come before those of their successors, under the numbers of `incar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from holdfast.chaos.incarnations import Bounds, Incarnation, Incarnations, living, numbered
@@ -44,7 +45,7 @@ class ArchivedObserver(Observer):
     def records(self, topic: str, bounds: Bounds, *, headers: bool = False) -> Iterator[Record]:
         """Those of the deleted topics first."""
         old = (
-            Record(**{**record.__dict__, "partition": numbered(turn, record.partition)})
+            replace(record, partition=numbered(turn, record.partition))
             for turn, archive in enumerate(self._kept.get(topic, ()))
             for record in archive.records(_of(turn, archive, bounds))
         )

@@ -83,7 +83,7 @@ def keep(folder: Path, observer: Observer, topic: str, topic_id: str, bounds: Bo
 
 def _row(record: Record) -> dict[str, Any]:
     headers = [{"name": name, "value": value} for name, value in record.headers]
-    return {**record.__dict__, "headers": headers}
+    return {**vars(record), "headers": headers}
 
 
 def _about(file: Path) -> Incarnation:
