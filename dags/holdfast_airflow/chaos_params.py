@@ -84,7 +84,7 @@ def _what_is_broken(
             "Faults",
             ["delete", "delete-now", "kill", "pause",
              "lose-volume", "cut-off", "disk-full", "slow",
-             "second-driver", "old-volume", "swap-volumes", "add-partition"],
+             "second-driver", "old-volume", "swap-volumes", "add-partition", "recreate-topic"],
             "What is done to them. Empty: all that can be done here.",
         ),
         "moments": _some_of(

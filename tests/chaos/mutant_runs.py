@@ -85,6 +85,7 @@ RUNS = (
     MutantRun(
         "store-of-another", "executor", "swap-volumes", "random", rounds=1, load="--keys 20000"
     ),
+    MutantRun("offset-of-another", "topic", "recreate-topic", "random", rounds=1),
 )
 
 

@@ -16,9 +16,10 @@ change.
 | sink-time-now       | results are written with the time of sending                            |
 | key-of-a-life       | where a key goes depends on the driver that planned its batch           |
 | store-of-another    | stores are not asked whose rows they hold                               |
+| offset-of-another   | a topic that was made again is read on from the old one's offsets       |
 
-The last two need what no simulated history has: a driver that is another process, and stores that
-change places on disk.
+The last three need what no simulated history has: a driver that is another process, stores that
+change places on disk, and the driver's own code broken as well (`IN_DRIVER`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from holdfast.runtime import start
 from holdfast.state import restore, table_store
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
 from holdfast.state.source_progress import SourceProgress
@@ -41,7 +43,7 @@ from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange
 
-__all__ = ["MUTANTS", "SIMULATED", "Patch", "apply", "patches"]
+__all__ = ["IN_DRIVER", "MUTANTS", "SIMULATED", "Patch", "apply", "patches"]
 
 Patch = tuple[object, str, Any]
 """Whose attribute, its name, its new value."""
@@ -212,6 +214,19 @@ def _store_of_another() -> list[Patch]:
     return [(table_store, "_check_name", believed)]
 
 
+def _offset_of_another() -> list[Patch]:
+    """As before offsets carried the id of their topic; the id in markers is that of the new one."""
+
+    def nothing_gone(*_: object) -> dict[str, str]:
+        return {}
+
+    return [
+        (start, "_replaced", nothing_gone),
+        (state_task, "_check_ids", lambda *_: None),
+        (SourceProgress, "of_other", lambda *_: False),
+    ]
+
+
 def _producers(mutant: Callable[[Any], Any]) -> list[Patch]:
     modules = (state_task, stream_task)
     return [(module, _PRODUCER, mutant(vars(module)[_PRODUCER])) for module in modules]
@@ -228,9 +243,14 @@ _MUTANTS: dict[str, Callable[[], list[Patch]]] = {
     "sink-time-now": _sink_time_now,
     "key-of-a-life": _key_of_a_life,
     "store-of-another": _store_of_another,
+    "offset-of-another": _offset_of_another,
 }
 MUTANTS = tuple(_MUTANTS)
-SIMULATED = tuple(name for name in MUTANTS if name not in ("key-of-a-life", "store-of-another"))
+IN_DRIVER = frozenset({"offset-of-another"})
+"""Those that break the driver's code, too."""
+SIMULATED = tuple(
+    name for name in MUTANTS if name not in ("key-of-a-life", "store-of-another", *IN_DRIVER)
+)
 """Those that a simulated history can show."""
 
 

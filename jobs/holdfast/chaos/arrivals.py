@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from holdfast.chaos.incarnations import Incarnations, place_name
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import Base, SqlType
 
@@ -25,14 +26,21 @@ _HASH_OF_NULL = 42  # Spark's
 _LONG_AGO = -(1 << 62)
 _WHOLE = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
-Place = tuple[str, int]  # topic, topic partition
+Place = tuple[str, int]  # topic, number of a topic partition (see `incarnations`)
 Offsets = Mapping[Place, int]
+_ONE_EACH = Incarnations()
 
 
-def offsets_of(source: Mapping[str, Any], edge: str) -> dict[Place, int]:
+def offsets_of(
+    source: Mapping[str, Any], edge: str, incarnations: Incarnations = _ONE_EACH
+) -> dict[Place, int]:
     """The offsets at an edge ("start", "end") of what a commit marker says it has taken in."""
-    parts = [source, *source.get("others", ())]
-    return {(part.get("topic", ""), int(p)): int(at) for part in parts for p, at in part[edge]}
+    found: dict[Place, int] = {}
+    for part in (source, *source.get("others", ())):
+        topic, topic_id = part.get("topic", ""), str(part.get("topic_id", ""))
+        for p, at in part.get(edge, ()):
+            found[topic, incarnations.number(topic, topic_id, int(p))] = int(at)
+    return found
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class Lane:
     """The records of one side, each topic partition's in offset order; lists run in parallel.
 
     Attributes:
-        topic: they are from.
+        topic: they are from; those of a deleted one of that name have other partitions.
         homes: the state partitions that each comes to.
         partitions: of the topic; `offsets` in it; `times` are event times in ms.
     """
@@ -72,10 +80,12 @@ class Batches:
     Attributes:
         newest_ms: stream time, by state partition, as its last marker says.
         broken: why the markers do not tell the whole order, in words; empty when they do.
+        incarnations: topics that were made again.
     """
 
     newest_ms: dict[int, int] = field(default_factory=dict)
     broken: str = ""
+    incarnations: Incarnations = _ONE_EACH
     _ends: dict[int, list[dict[Place, int]]] = field(default_factory=dict)
     _limits: dict[int, list[int | None]] = field(default_factory=dict)
 
@@ -84,14 +94,14 @@ class Batches:
         source = marker["source"]
         before = self._ends.setdefault(home, [])
         last = before[-1] if before else {}
-        for place, start in offsets_of(source, "start").items():
+        for place, start in offsets_of(source, "start", self.incarnations).items():
             if last.get(place, 0) != start and not self.broken:
                 self.broken = (
                     f"the commit markers of state partition {home} do not tell it: one starts at "
-                    f"{place[0]}-{place[1]} offset {start}, the one before ends at "
+                    f"{place_name(*place)} offset {start}, the one before ends at "
                     f"{last.get(place, 0)}"
                 )
-        before.append(last | offsets_of(source, "end"))
+        before.append(last | offsets_of(source, "end", self.incarnations))
         self._limits.setdefault(home, []).append(marker.get("watermark_ms"))
         self.newest_ms[home] = int(marker.get("stream_time_ms", -(1 << 62)))
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.chaos.arrivals import offsets_of
+from holdfast.chaos.incarnations import Incarnations, living
 from holdfast.chaos.marker_story import MarkerStory
 
 __all__ = ["ChangelogFold", "FoldedPartition", "ProgressFold", "marker_end"]
@@ -99,17 +101,21 @@ class ChangelogFold:
 
     def unlevel(self, input_bounds: Mapping[int, tuple[int, int]]) -> Iterator[str]:
         """State partitions that have not taken in the whole input, in words."""
-        wanted = {p: end for p, (start, end) in input_bounds.items() if end > start}
+        wanted = {p: end for p, (start, end) in living(input_bounds).items() if end > start}
         for partition, marker in sorted(self.markers.items()):
-            ends = marker_end(marker)
+            ends = self._end(marker)
             if any(ends.get(p, 0) < end for p, end in wanted.items()):
                 yield f"state partition {partition}: has {ends}, the input ends at {wanted}"
 
     def taken_in(self) -> dict[int, int]:
         """By topic partition of the input: the offset up to which every state partition is."""
-        ends = [marker_end(marker) for marker in self.markers.values()]
+        ends = [self._end(marker) for marker in self.markers.values()]
         everywhere = set.intersection(*map(set, ends)) if ends else set()
         return {p: min(end[p] for end in ends) for p in everywhere}
+
+    def _end(self, marker: Mapping[str, Any] | None) -> dict[int, int]:
+        known = self._story.incarnations if self._story is not None else Incarnations()
+        return marker_end(marker, known)
 
 
 class ProgressFold:
@@ -118,8 +124,7 @@ class ProgressFold:
     def __init__(self, story: MarkerStory | None = None) -> None:
         """`story` gets every commit marker that goes back."""
         self._story = story
-        self._ends: dict[int, int] = {}
-        self._ids: dict[int, str] = {}
+        self._markers: dict[int, Mapping[str, Any]] = {}
 
     def update(self, key: bytes | None, value: bytes | None) -> None:
         """One record of the progress topic; other keys are not its business.
@@ -130,13 +135,27 @@ class ProgressFold:
         if key is None or value is None or not key.startswith(_SOURCE_MARKER):
             return
         partition, marker = int(key[len(_SOURCE_MARKER) :]), json.loads(value)
-        after, topic_id = int(marker["offset"]), str(marker.get("topic_id", ""))
-        before = self._ends.get(partition, 0)
-        same = self._ids.get(partition, topic_id) == topic_id
-        if self._story is not None and same and after < before:
-            place = f"{marker.get('topic', 'its topic')}-{partition}"
-            self._story.went_back(partition, place, before, after)
-        self._ends[partition], self._ids[partition] = after, topic_id
+        if self._story is not None:
+            self._tell(self._story, partition, marker)
+        self._markers[partition] = marker
+
+    def _tell(self, story: MarkerStory, partition: int, marker: Mapping[str, Any]) -> None:
+        last = self._markers.get(partition)
+        topic, topic_id = str(marker.get("topic", "its topic")), str(marker.get("topic_id", ""))
+        known = topic_id if last is None else str(last.get("topic_id", ""))
+        before, after = 0 if last is None else int(last["offset"]), int(marker["offset"])
+        if known == topic_id and after < before:
+            story.went_back(partition, f"{topic}-{partition}", before, after)
+        begun = after - int(marker.get("records", 0)) + int((last or {}).get("records", 0))
+        number = story.incarnations.number
+        story.check_id(
+            partition,
+            topic,
+            (known, topic_id),
+            {number(topic, known, partition): before},
+            {number(topic, topic_id, partition): begun},
+            partition,
+        )
 
     @property
     def contradictions(self) -> list[str]:
@@ -145,19 +164,29 @@ class ProgressFold:
 
     def unlevel(self, input_bounds: Mapping[int, tuple[int, int]]) -> Iterator[str]:
         """Topic partitions of the input that are not taken in to their end, in words."""
-        for partition, (start, end) in sorted(input_bounds.items()):
-            taken = self._ends.get(partition)
+        taken_in = self.taken_in()
+        for partition, (start, end) in sorted(living(input_bounds).items()):
+            taken = taken_in.get(partition)
             if end > start and (taken is None or taken < end):
                 yield f"source partition {partition}: has {taken}, the input ends at {end}"
 
     def taken_in(self) -> dict[int, int]:
         """By topic partition of the input: the offset up to which it is dealt with."""
-        return dict(self._ends)
+        known = self._story.incarnations if self._story is not None else Incarnations()
+        return {
+            known.number(str(m.get("topic", "")), str(m.get("topic_id", "")), p): int(m["offset"])
+            for p, m in self._markers.items()
+        }
 
 
-def marker_end(marker: Mapping[str, Any] | None) -> dict[int, int]:
+def marker_end(
+    marker: Mapping[str, Any] | None, incarnations: Incarnations | None = None
+) -> dict[int, int]:
     """Source offsets a commit marker has taken in, by topic partition; empty without a marker."""
-    return {int(p): int(end) for p, end in marker["source"]["end"]} if marker is not None else {}
+    if marker is None:
+        return {}
+    ends = offsets_of({**marker["source"], "others": ()}, "end", incarnations or Incarnations())
+    return {number: end for (_, number), end in ends.items()}
 
 
 def _digest(numbers: Iterable[int]) -> str:

@@ -13,6 +13,7 @@ from sqlglot import exp, parse_one
 
 from holdfast.chaos.arithmetic import distinct_doubles, sum_of, wrapped
 from holdfast.chaos.evidence import COLLECT_LIMIT, Match
+from holdfast.chaos.incarnations import PARTITION_SQL, by_age
 from holdfast.chaos.statement import Untranslatable, resolved
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, SqlType
 
@@ -122,7 +123,9 @@ class Translator:
     def _column(self, node: exp.Column) -> exp.Expr:
         name = self._name(node)
         place = self.scope.places.get(name, _META.get(name, name))
-        return exp.column(exp.to_identifier(place, quoted=True))
+        column = exp.column(exp.to_identifier(place, quoted=True))
+        numbered = place.rpartition(".")[2] == "__partition"
+        return _parse(PARTITION_SQL.format(column.sql(dialect="duckdb"))) if numbered else column
 
     def _name(self, node: exp.Column) -> str:
         name, owner = resolved(node.this), node.args.get("table")
@@ -190,11 +193,17 @@ class Translator:
         only = f"FILTER ({value} IS NOT NULL"
         if len(self.scope.partitions) <= 1:
             return f"{pick}({value}, __offset) {only})"
-        each = [
-            f"{pick}({value}, __offset) {only} AND __partition = {p})"
-            for p in self.scope.partitions
+        # All records of a topic came before those of the one that was made in its place.
+        turns = by_age(self.scope.partitions)
+        if pick == "arg_max":
+            turns.reverse()
+        of_each = [
+            ", ".join(f"{pick}({value}, __offset) {only} AND __partition = {p})" for p in numbers)
+            for numbers in turns
         ]
-        return f"list_filter([{', '.join(each)}], x -> x IS NOT NULL)"
+        lists = [f"list_filter([{texts}], x -> x IS NOT NULL)" for texts in of_each]
+        older = [f"nullif({text}, [])" for text in lists[:-1]]
+        return f"coalesce({', '.join([*older, lists[-1]])})"
 
     def _arithmetic(self, node: exp.Expr) -> exp.Expr:
         kinds = {self.kind(node.left), self.kind(node.right)}  # type: ignore[attr-defined]

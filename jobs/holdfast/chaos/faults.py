@@ -42,16 +42,19 @@ class Fault(StrEnum):
     | SLOW        | stopped and let go several times a second  | the same                         |
 
     Some are done to what the job keeps or reads, and to no process alone; but for ADD_PARTITION
-    they are local only:
+    they are local only, and RECREATE_TOPIC is done only to a Kafka of the run's own:
 
-    | fault         | what is done                                                                 |
-    |---------------|------------------------------------------------------------------------------|
-    | SECOND_DRIVER | a second driver of the same job runs beside the first for some time          |
-    | OLD_VOLUME    | SIGKILL, its stores copied aside; when the job has gone on SIGKILL again,    |
-    |               | and the old stores put back                                                  |
-    | SWAP_VOLUMES  | SIGKILL to all executors, and on each volume the stores of two state         |
-    |               | partitions of each query swapped                                             |
-    | ADD_PARTITION | a source topic gets one more partition, which the load then writes to        |
+    | fault          | what is done                                                                |
+    |----------------|-----------------------------------------------------------------------------|
+    | SECOND_DRIVER  | a second driver of the same job runs beside the first for some time         |
+    | OLD_VOLUME     | SIGKILL, its stores copied aside; when the job has gone on SIGKILL again,   |
+    |                | and the old stores put back                                                 |
+    | SWAP_VOLUMES   | SIGKILL to all executors, and on each volume the stores of two state        |
+    |                | partitions of each query swapped                                            |
+    | ADD_PARTITION  | a source topic gets one more partition, which the load then writes to       |
+    | RECREATE_TOPIC | a source topic is deleted and made again while the driver is stopped; every |
+    |                | second time the load goes on with records at its usual pace only, else with |
+    |                | more records at once than were in the topic before                          |
     """
 
     DELETE = "delete"
@@ -66,6 +69,7 @@ class Fault(StrEnum):
     OLD_VOLUME = "old-volume"
     SWAP_VOLUMES = "swap-volumes"
     ADD_PARTITION = "add-partition"
+    RECREATE_TOPIC = "recreate-topic"
 
     @property
     def lasts(self) -> bool:

@@ -20,6 +20,7 @@ from holdfast.chaos.evidence import (
     TableEvidence,
 )
 from holdfast.chaos.gather_late import late_bound
+from holdfast.chaos.incarnations import living, place_name
 from holdfast.chaos.left_out import dead_letters
 from holdfast.chaos.marker_story import MarkerStory
 from holdfast.chaos.observe import Observer, marker_topic
@@ -186,7 +187,7 @@ class Gatherer:
         return fold
 
     def _story(self, query: Query) -> MarkerStory:
-        return MarkerStory(self._application_id, query.id)
+        return MarkerStory(self._application_id, query.id, self._observer.incarnations)
 
     def _source_progress(self, query: Query) -> ProgressFold:
         topic = self._marker_topic(query)
@@ -206,7 +207,7 @@ class Gatherer:
 
 
 def _progress(query: Query, snapshot: Snapshot, fold: ChangelogFold | ProgressFold) -> Progress:
-    ends = {p: end for p, (start, end) in snapshot.input_bounds.items() if end > start}
+    ends = {p: end for p, (start, end) in living(snapshot.input_bounds).items() if end > start}
     topic = query.source.topic
     return Progress(
         ends=by_place(topic, ends),
@@ -226,7 +227,7 @@ def _strange(times: Mapping[int, int], table: InputTable) -> list[str]:
 
 def by_place(topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
     """Offsets by topic partition as `orders-0`."""
-    return {f"{topic}-{p}": offset for p, offset in offsets.items()}
+    return {place_name(topic, p): offset for p, offset in offsets.items()}
 
 
 def _heads(query: Query, changelog: ChangelogFold) -> dict[Key, RowHead | None] | None:

@@ -21,6 +21,7 @@ from holdfast.chaos.evidence import (
 )
 from holdfast.chaos.gather import by_place
 from holdfast.chaos.gather_late import late_bound
+from holdfast.chaos.incarnations import living, place_name
 from holdfast.chaos.marker_story import MarkerStory
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.rebuild import Facts, rebuilt_stream, rebuilt_table
@@ -181,7 +182,8 @@ class UnitGatherer:
     def _query(self, query: Query, read: _Read, stores: Stores) -> None:
         topic = self._markers(query)
         bounds = self._observer.bounds(topic)
-        story = MarkerStory(self._application_id, query.id)
+        incarnations = self._observer.incarnations
+        story = MarkerStory(self._application_id, query.id, incarnations)
         if not query.stateful:
             progress = ProgressFold(story)
             for record in self._observer.records(topic, bounds):
@@ -189,7 +191,7 @@ class UnitGatherer:
             ends = {(query.source.topic, p): end for p, end in progress.taken_in().items()}
             read.progress.append(self._progress(query, ends, story))
             return
-        fold, batches = ChangelogFold(bounds, story), Batches()
+        fold, batches = ChangelogFold(bounds, story), Batches(incarnations=incarnations)
         for r in self._observer.records(topic, bounds):
             fold.update(r.partition, r.key, r.value, r.offset)
             if r.key is not None and r.key.startswith(_MARKER) and r.value is not None:
@@ -209,10 +211,10 @@ class UnitGatherer:
         ends: dict[str, int] = {}
         group: dict[str, int] = {}
         for topic in sorted({source.topic for source in query.sources}):
-            bounds = self._observer.bounds(topic)
+            bounds = living(self._observer.bounds(topic))
             ends |= by_place(topic, {p: end for p, (start, end) in bounds.items() if end > start})
             group |= by_place(topic, self._observer.group_offsets(query, topic))
-        taken = {f"{topic}-{p}": end for (topic, p), end in taken_in.items()}
+        taken = {place_name(topic, p): end for (topic, p), end in taken_in.items()}
         behind = [
             f"{query.id}: has taken in {place} to {taken.get(place)}, its end is {end}"
             for place, end in ends.items()

@@ -9,6 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from holdfast.chaos.arrivals import Batches, Lane, home_of
+from holdfast.chaos.incarnations import partition_of
 from holdfast.chaos.lookups import found_in_any_order, found_in_order, tables_joined
 from holdfast.chaos.meetings import Meeting, Side, in_any_order, in_order
 from holdfast.chaos.relations import Joined, Relation
@@ -115,7 +116,7 @@ class Joiner:
         """A stream's records go by their topic partition, and a table's to everyone."""
         count = self.state_partitions[query.id]
         ours, theirs = _sides((left, right), keys, None)
-        homes = [(p % count,) for p in left.column("__partition")]
+        homes = [(partition_of(p) % count,) for p in left.column("__partition")]
         everywhere = [tuple(range(count))] * len(theirs.keys)
         return (
             Side(ours.keys, ours.times, ours.dead, ours.sure, homes),

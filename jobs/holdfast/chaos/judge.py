@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from holdfast.chaos.answers import States, reads_of, tables_read
+from holdfast.chaos.archived import ArchivedObserver
 from holdfast.chaos.checkers_reads import READ_CHECKERS, ReadEvidence
 from holdfast.chaos.checking import judge
 from holdfast.chaos.history import read_history
@@ -19,6 +20,7 @@ from holdfast.chaos.run_checkers import RUN_CHECKERS, RunEvidence
 from holdfast.chaos.run_file import RunFile
 from holdfast.chaos.run_history import RunHistory, recovery_seconds, summarize
 from holdfast.chaos.table_rows import asked_tables
+from holdfast.chaos.topic_archive import archives
 from holdfast.chaos.verdict import RunVerdict
 from holdfast.chaos.workload import HEADER
 from holdfast.config.settings import Settings
@@ -51,7 +53,7 @@ def judge_run(
         KafkaUnavailable, TopicMissing: the input topics cannot be read.
     """
     asked = RunFile.read(folder)
-    observer = Observer(settings.client(), settings.application_id)
+    observer = ArchivedObserver(settings.client(), settings.application_id, archives(folder))
     events = read_history(folder)
     history = summarize(events)
     # Where that was waited for in vain, there is no use in doing it once more for every table.

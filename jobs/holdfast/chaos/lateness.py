@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from holdfast.chaos.incarnations import by_age
+
 __all__ = ["SLACK_MS", "ReadTimes", "late_most"]
 
 SLACK_MS = 60_000
@@ -26,7 +28,7 @@ class ReadTimes:
     """The records of a topic, each topic partition's in offset order; columns run in parallel.
 
     Attributes:
-        partitions: of the topic.
+        partitions: of the topic, as numbers of `incarnations`.
         arrived: record times in ms.
         events: event times in ms.
     """
@@ -64,9 +66,13 @@ def late_most(read: ReadTimes, size_ms: int, advance_ms: int, grace_ms: int) -> 
 
 
 def _turns(read: ReadTimes) -> _Times:
-    """When each is read: behind what is before it in its topic partition, whatever its time is."""
-    turns = read.arrived.copy()
-    for partition in np.unique(read.partitions):
-        rows = np.flatnonzero(read.partitions == partition)
-        turns[rows] = np.maximum.accumulate(turns[rows])
+    """When each is read: behind what is before it in its topic partition, whatever its time is,
+    and behind all of a deleted topic that this one was made in the place of.
+    """
+    turns, floor = read.arrived.copy(), np.iinfo(np.int64).min
+    for numbers in by_age(np.unique(read.partitions).tolist()):
+        for partition in numbers:
+            rows = np.flatnonzero(read.partitions == partition)
+            turns[rows] = np.maximum(np.maximum.accumulate(turns[rows]), floor)
+        floor = turns[np.isin(read.partitions, numbers)].max()
     return turns

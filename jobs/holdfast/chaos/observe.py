@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.chaos.evidence import OpenTransaction
+from holdfast.chaos.incarnations import Incarnations
 from holdfast.transport.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
@@ -19,13 +20,14 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Record:
-    """One committed record."""
+    """One committed record; `headers` only where somebody asked for them."""
 
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,12 @@ class Observer:
 
     Args:
         client: librdkafka properties.
+
+    Attributes:
+        incarnations: topics that were made again, as far as that is known.
     """
+
+    incarnations = Incarnations()
 
     def __init__(self, client: Mapping[str, str], application_id: str) -> None:
         self._client = dict(client)
@@ -70,10 +77,11 @@ class Observer:
 
     def lag(self, query: Query) -> Lag:
         """The query's progress by its consumer group's offsets."""
-        lags = [self._lag(query, topic) for topic in sorted({s.topic for s in query.sources})]
+        lags = [self.lag_of(query, topic) for topic in sorted({s.topic for s in query.sources})]
         return Lag(sum(lag.committed for lag in lags), sum(lag.end for lag in lags))
 
-    def _lag(self, query: Query, topic: str) -> Lag:
+    def lag_of(self, query: Query, topic: str) -> Lag:
+        """The same of one of its topics."""
         done = self.group_offsets(query, topic)
         bounds = self._admin.bounds(topic)
         # A topic partition that never held a record has no committed offset and needs none.
@@ -110,28 +118,27 @@ class Observer:
         stable = self._admin.end_offsets(topic)
         return [OpenTransaction(topic, p, stable[p], e) for p, e in ends.items() if stable[p] < e]
 
-    def records(self, topic: str, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Record]:
+    def records(
+        self, topic: str, bounds: Mapping[int, tuple[int, int]], *, headers: bool = False
+    ) -> Iterator[Record]:
         """Committed records between the bounds, each topic partition in offset order."""
         for partition, (start, end) in sorted(bounds.items()):
-            reader = PartitionReader(self._client, topic, partition)
+            reader = PartitionReader(self._client, topic, partition, headers=headers)
             try:
                 for chunk in reader.read(start, end):
                     for i, offset in enumerate(chunk.offsets):
                         key, value = chunk.keys[i], chunk.values[i]
-                        yield Record(partition, offset, key, value, chunk.timestamps[i])
+                        found = tuple(chunk.headers[i]) if headers else ()
+                        yield Record(partition, offset, key, value, chunk.timestamps[i], found)
             finally:
                 reader.close()
 
     def header_values(self, topic: str, name: str) -> Iterator[bytes]:
         """That header of every committed record that has it, from the topic's start to its end."""
-        for partition, (start, end) in sorted(self.bounds(topic).items()):
-            reader = PartitionReader(self._client, topic, partition, headers=True)
-            try:
-                for chunk in reader.read(start, end):
-                    found = (dict(pairs).get(name) for pairs in chunk.headers)
-                    yield from (value for value in found if value is not None)
-            finally:
-                reader.close()
+        for record in self.records(topic, self.bounds(topic), headers=True):
+            value = dict(record.headers).get(name)
+            if value is not None:
+                yield value
 
 
 def marker_topic(application_id: str, query: Query) -> str:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from holdfast.chaos.arithmetic import register
 from holdfast.chaos.decode import InputDecoder, json_form, key_part
 from holdfast.chaos.evidence import Key, Row
+from holdfast.chaos.incarnations import by_age
 from holdfast.chaos.translate import FIRST_RECORDS, INPUT, BatchQuery
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import Sink
@@ -126,7 +127,7 @@ def recompute_first(
     lines: list[tuple[int, int, int, int, int]] = []
     for key, total in wanted.items():
         spread, home = recomputed.spread[key]
-        found = list(islice(_choices(list(spread.items()), total), _CHOICES_MAX + 1))
+        found = list(islice(_in_turn(spread, total), _CHOICES_MAX + 1))
         if len(found) <= _CHOICES_MAX:
             lines += [(key[-1], home, c, p, n) for c, choice in enumerate(found) for p, n in choice]
     if not lines:
@@ -138,6 +139,19 @@ def recompute_first(
         for key, row in recomputed_rows([found_row[:-1]], batch, sink, -1).rows.items():
             rows.setdefault(key, []).append(row)
     return rows
+
+
+def _in_turn(spread: Mapping[int, int], total: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """`_choices`, for records of a deleted topic came before those of the one in its place."""
+    whole: list[tuple[int, int]] = []
+    for numbers in by_age(list(spread)):
+        turn = [(p, spread[p]) for p in numbers]
+        left = total - sum(n for _, n in whole)
+        if sum(n for _, n in turn) > left:
+            yield from ((*whole, *choice) for choice in _choices(turn, left))
+            return
+        whole += turn
+    yield tuple(whole)
 
 
 def _choices(

@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import median
 
 from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
+from holdfast.chaos.load_gate import LoadGate
 from holdfast.chaos.nemesis import Nemesis
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.reads import Access, reading
@@ -121,7 +122,8 @@ class Run:
             reading(self.folder, self.topology, asked.servers, asked.seed, self.access),
         ):
             sources, client = input_sources(self.topology), self.settings.client()
-            load = Workload(self._load(self.folder.name), sources, client, history, before)
+            gate = LoadGate(self.folder)
+            load = Workload(self._load(self.folder.name), sources, client, history, before, gate)
             return load.run((self.folder / _DONE).exists, _LIMIT_S)
 
     def nemesis(self) -> int:

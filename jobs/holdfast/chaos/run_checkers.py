@@ -5,6 +5,7 @@ A run of which that cannot be said proves nothing about the tables, however righ
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -239,8 +240,12 @@ def _not_back(strike: Strike) -> str:
 
 
 def _grown(run: RunEvidence, what: str, start_s: float, end_s: float) -> int:
-    """By how much a total grew in a span, widened to the nearest samples that know it."""
+    """By how much a total grew in a span, widened to the nearest samples that know it.
+
+    It may fall: a topic that is made again is empty.
+    """
     known = [(s.at_s, getattr(s, what)) for s in run.history.samples if getattr(s, what)]
-    before = [total for at, total in known if at <= start_s] or [t for _, t in known[:1]]
-    after = [total for at, total in known if at >= end_s] or [t for _, t in known[-1:]]
-    return max(0, after[0] - before[-1]) if before and after else 0
+    first = max((i for i, (at, _) in enumerate(known) if at <= start_s), default=0)
+    last = min((i for i, (at, _) in enumerate(known) if at >= end_s), default=len(known) - 1)
+    pairs = itertools.pairwise(total for _, total in known[first : last + 1])
+    return sum(max(0, after - before) for before, after in pairs)

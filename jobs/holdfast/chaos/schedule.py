@@ -24,7 +24,7 @@ __all__ = ["Asked", "Combination", "combinations", "follows", "groups", "most_in
 _WITHIN = frozenset({DRIVER, EXECUTOR, BROKER})  # what takes part in a commit
 _TOGETHER = frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW})
 # What takes its victims and the job through several steps of its own.
-_UNAIMED = frozenset({Fault.SLOW, Fault.OLD_VOLUME, Fault.SWAP_VOLUMES})
+_UNAIMED = frozenset({Fault.SLOW, Fault.OLD_VOLUME, Fault.SWAP_VOLUMES, Fault.RECREATE_TOPIC})
 _LEAST_S = 2.0  # no fault takes less, with the wait before it and the recovery after it
 _FOLLOWING = frozenset({Moment.RECOVERY, Moment.OPENED, Moment.RESTORING})
 
@@ -140,8 +140,8 @@ def _endless(chance: random.Random, all_of_them: Sequence[Combination]) -> Itera
 
 def _sensible(component: str, fault: Fault, moment: Moment, *, aimed: bool) -> bool:
     if moment is Moment.RECOVERY:
-        # It waits until the job commits, which what is not yet taken back may keep it from.
-        return fault is not Fault.OLD_VOLUME
+        # They wait until the job commits, which what is not yet taken back may keep it from.
+        return fault not in (Fault.OLD_VOLUME, Fault.RECREATE_TOPIC)
     if moment.step is None:
         return True
     return aimed and component in _WITHIN and fault not in _UNAIMED

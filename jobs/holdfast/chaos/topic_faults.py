@@ -13,7 +13,7 @@ from holdfast.types.topology import Topology
 
 __all__ = ["TopicAdmin", "TopicTarget", "topics_of"]
 
-_FAULTS = frozenset({Fault.ADD_PARTITION})
+_FAULTS = frozenset({Fault.ADD_PARTITION, Fault.RECREATE_TOPIC})
 
 
 class TopicAdmin(Protocol):
@@ -37,6 +37,14 @@ def topics_of(topology: Topology) -> tuple[str, ...]:
     return tuple(sorted(read - written - tables))
 
 
+class Remaker(Protocol):
+    """Deletes topics and makes them again; see `TopicRemaker`."""
+
+    def remake(self, place: Target, topic: str) -> str: ...
+
+    def landed(self, topic: str, before: str) -> Landing: ...
+
+
 class TopicTarget:
     """A target whose job's input topics can be hit as well.
 
@@ -47,21 +55,30 @@ class TopicTarget:
         inner: where the job runs; it does all that is not done to topics.
         topics: that may be hit.
         admin: makes what is asked for the topics of the job's Kafka, at the first use.
+        remaker: deletes topics and makes them again; or why that cannot be done here, in words.
     """
 
     def __init__(
-        self, inner: Target, topics: Sequence[str], admin: Callable[[], TopicAdmin]
+        self,
+        inner: Target,
+        topics: Sequence[str],
+        admin: Callable[[], TopicAdmin],
+        remaker: Remaker | str = "",
     ) -> None:
         self._inner, self._topics, self._admin = inner, tuple(topics), admin
+        self._remaker = remaker
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
         """Those of the place, and of the topics."""
-        return {**self._inner.faults, TOPIC: _FAULTS} if self._topics else self._inner.faults
+        can = _FAULTS if not isinstance(self._remaker, str) else _FAULTS - {Fault.RECREATE_TOPIC}
+        return {**self._inner.faults, TOPIC: can} if self._topics else self._inner.faults
 
     @property
     def notes(self) -> Mapping[Fault, str]:
-        return self._inner.notes
+        """Those of the place, and why no topic is made again here."""
+        why = self._remaker if isinstance(self._remaker, str) else ""
+        return {**self._inner.notes, Fault.RECREATE_TOPIC: why} if why else self._inner.notes
 
     @property
     def hook(self) -> Hook | None:
@@ -82,27 +99,35 @@ class TopicTarget:
         return [Victim(TOPIC, topic, _identity(info)) for topic, info in found if info is not None]
 
     def strike(self, victim: Victim, fault: Fault) -> str:
-        """Adds a partition; all else is the place's.
+        """Adds a partition, or makes the topic again; all else is the place's.
 
         Raises:
             Retriable: the topic is another one by now.
             Refused: the fault is not one of topics.
+            HoldfastError: see `TopicRemaker.remake`.
         """
         if victim.component != TOPIC:
             return self._inner.strike(victim, fault)
-        if fault not in _FAULTS:
-            raise Refused(f"{fault.value} cannot be done to a topic.")
+        if fault not in self.faults[TOPIC]:
+            raise Refused(f"{fault.value} cannot be done to a topic here.")
         info = self._admin().describe(victim.name)
         if info is None or _identity(info) != victim.identity:
             raise Retriable(f"{victim.name} is not the topic that was chosen, {victim.identity}.")
+        if fault is Fault.RECREATE_TOPIC and not isinstance(self._remaker, str):
+            return self._remaker.remake(self._inner, victim.name)
         self._admin().add_partitions(victim.name, info.partitions + 1)
         return f"{victim.name} was given partition {info.partitions}"
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """The new partition is there and holds records: an empty one proves nothing."""
+        """The new partition is there and holds records: an empty one proves nothing.  Of a topic
+        that was made again: the job has committed offsets of it.
+        """
         if victim.component != TOPIC:
             return self._inner.landed(victim, fault)
-        before = int(victim.identity.rpartition("/")[2])
+        topic_id, _, count = victim.identity.rpartition("/")
+        if fault is Fault.RECREATE_TOPIC and not isinstance(self._remaker, str):
+            return self._remaker.landed(victim.name, topic_id)
+        before = int(count)
         ends = self._admin().high_watermarks(victim.name)
         new = {p: end for p, end in ends.items() if p >= before}
         told = ", ".join(f"partition {p} holds {end} offsets" for p, end in sorted(new.items()))

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.chaos.history import Event, HistoryWriter
+from holdfast.chaos.load_gate import LoadGate
 from holdfast.chaos.records import LoadShape, RecordMaker
 from holdfast.transport.plain import Producer
 from holdfast.types.topology import Source, Topology
@@ -74,6 +75,7 @@ class Workload:
         history: gets a "produce" state every second, with the counts of the run so far and the
             numbers of that second, and "produced" at the end.
         before: what an earlier workload of the same run has sent.
+        gate: may hold it; None: nobody does.
     """
 
     def __init__(
@@ -83,14 +85,17 @@ class Workload:
         client: Mapping[str, str],
         history: HistoryWriter,
         before: Sent | None = None,
+        gate: LoadGate | None = None,
     ) -> None:
         """Raises `Refused`: no records can be made for a source."""
         self._load = load
         self._makers = [(s.topic, RecordMaker(s, load.shape)) for s in sources]
-        self._producer = Producer({**_NEW_PARTITIONS, **client}, _PATIENCE_MS)
-        self._history = history
+        self._client = {**_NEW_PARTITIONS, **client}
+        self._producer = self._opened()
+        self._history, self._gate = history, gate
         self._before = before or Sent()
         self._next = self._before.sent
+        self._at_once = 0
 
     def run(self, done: Callable[[], bool], limit_s: float) -> int:
         """Sends until `done()` says so or time is over; returns how many were sent.
@@ -98,10 +103,12 @@ class Workload:
         Raises:
             KafkaUnavailable: records could not be delivered in a quarter of an hour.
         """
-        began = told = time.monotonic()
+        start = began = told = time.monotonic()
         tell_from = self._next
         try:
-            while not done() and time.monotonic() - began < limit_s:
+            while not done() and time.monotonic() - start < limit_s:
+                if self._gate is not None and self._gate.closed:
+                    began += self._held(self._gate, done)
                 self._send_due(time.monotonic() - began)
                 if time.monotonic() - told >= _TELL_EVERY_S:
                     told = time.monotonic()
@@ -114,8 +121,37 @@ class Workload:
             self._producer.close()
         return self._next - self._before.sent
 
+    def _opened(self) -> Producer:
+        return Producer(self._client, _PATIENCE_MS)
+
+    def _held(self, gate: LoadGate, done: Callable[[], bool]) -> float:
+        """Sends nothing until the gate opens, then what it asks for; returns the seconds held.
+
+        The producer is another one afterwards: this one knows a topic that may be gone by then.
+        """
+        since = time.monotonic()
+        self._producer.flush()
+        self._before = replace(
+            self._before,
+            acked=self._before.acked + self._producer.delivered(),
+            failed=self._before.failed + self._producer.failed(),
+        )
+        self._producer.close()
+        gate.tell_held()
+        while gate.closed and not done():
+            time.sleep(_TICK_S)
+        self._producer = self._opened()
+        self._at_once += gate.at_once()
+        held_s = time.monotonic() - since
+        self._send(self._next + gate.at_once())
+        self._producer.flush()
+        gate.tell_gone_on()
+        return held_s
+
     def _send_due(self, seconds: float) -> None:
-        due = self._before.sent + int(seconds * self._load.rate)
+        self._send(self._before.sent + self._at_once + int(seconds * self._load.rate))
+
+    def _send(self, due: int) -> None:
         now_ms = int(time.time() * 1000)
         while self._next < due:
             topic, maker = self._makers[self._next % len(self._makers)]

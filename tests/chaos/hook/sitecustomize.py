@@ -2,7 +2,7 @@
 
 Python imports it at its start wherever this folder is on PYTHONPATH.  It does something only in
 Spark's Python workers, and only when the variables below are set; the file protocol is that of
-`holdfast.chaos.hook_files`.
+`holdfast.chaos.hook_files`.  A mutant that breaks the driver's code is switched on there, too.
 
     CHAOS_HOOK_DIR   folder of the orders
     CHAOS_MUTANT     name of a mutant of tests/chaos/mutants.py
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.02
 # What Spark's Python workers are forked from: PySpark's own daemon, or a job's.
 _DAEMONS = frozenset({"pyspark.daemon", "holdfast.runtime.python_daemon"})
+_DRIVER = ["-m", "holdfast.cli.main", "run"]
 
 
 def _executor() -> str:
@@ -80,6 +81,11 @@ class _Hook:
 
 def _install() -> None:
     folder, mutant = os.environ.get("CHAOS_HOOK_DIR"), os.environ.get("CHAOS_MUTANT")
+    if mutant and sys.orig_argv[1:4] == _DRIVER:
+        from tests.chaos import mutants
+
+        if mutant in mutants.IN_DRIVER:
+            mutants.apply(mutant)
     if _DAEMONS.isdisjoint(sys.orig_argv):
         return
     if os.environ.get("CHAOS_ORPHANS"):

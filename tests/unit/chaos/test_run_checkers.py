@@ -24,7 +24,7 @@ from holdfast.chaos.run_checkers import (
     workload_failures,
 )
 from holdfast.chaos.verdict import Verdict, worst
-from tests.unit.chaos.runs import KILL, OVERLAP, PAUSE, RATE, MadeRun, evidence, good_run
+from tests.unit.chaos.runs import KILL, OVERLAP, PAUSE, RATE, START, MadeRun, evidence, good_run
 
 
 def one_fault(seconds: float = 30.0, rate: int = RATE, **told: Any) -> MadeRun:
@@ -152,6 +152,21 @@ def test_a_fault_without_traffic_is_unknown() -> None:
     finding = load_was_enough(evidence(run, [KILL, late]))
     assert finding.verdict is Verdict.UNKNOWN
     assert finding.examples == ("fault 2, driver pause: no record came and none was waiting",)
+
+
+def test_a_topic_that_is_made_again_is_no_lack_of_traffic() -> None:
+    """Its end begins at 0 again: what came is what it grew by, before and after."""
+    run = one_fault(seconds=20.0, rate=100)
+    remade = replace(KILL, number=1, component="topic", fault=Fault.RECREATE_TOPIC)
+    run.strike(remade, 15.0, 18.0, lag_before=0)
+    whole = load_was_enough(evidence(run, [KILL, remade]))
+    for i, event in enumerate(run.events):
+        if event.what == "sample" and event.wall_s >= START + 15.0:
+            less = {**event.data, "input_end": event.data["input_end"] - 1_500}
+            run.events[i] = replace(event, data=less)
+    found = load_was_enough(evidence(run, [KILL, remade]))
+    assert (whole.verdict, found.verdict) == (Verdict.VALID, Verdict.VALID)
+    assert int(whole.fact.split()[0]) - int(found.fact.split()[0]) < 100
 
 
 def test_a_job_that_commits_nothing_is_not_under_load() -> None:

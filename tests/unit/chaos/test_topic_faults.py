@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from holdfast.chaos.faults import DRIVER, TOPIC, Fault
+from holdfast.chaos.target import Landing, Target
 from holdfast.chaos.topic_faults import TopicTarget, topics_of
 from holdfast.errors import Refused, Retriable
 from holdfast.sql.plan import compile_text
@@ -37,6 +38,20 @@ class Topics:
 
     def high_watermarks(self, topic: str) -> dict[int, int]:
         return dict(enumerate(self.ends[topic]))
+
+
+@dataclass
+class Remaking:
+    """Makes topics again, and says that the job has taken them over."""
+
+    did: list[str] = field(default_factory=list)
+
+    def remake(self, place: Target, topic: str) -> str:
+        self.did.append(topic)
+        return f"{topic} was made again"
+
+    def landed(self, topic: str, before: str) -> Landing:
+        return Landing(topic in self.did, f"{topic} had {before}")
 
 
 def _target(topics: Topics) -> TopicTarget:
@@ -77,9 +92,33 @@ def test_all_else_is_done_where_the_job_runs() -> None:
     place = Place()
     target = TopicTarget(place, ["in"], Topics)
     assert target.faults[TOPIC] == {Fault.ADD_PARTITION}
+    assert target.notes == {}
     assert target.faults[DRIVER] == place.faults[DRIVER]
     (driver,) = target.victims(DRIVER)
     target.strike(driver, Fault.KILL)
     assert place.log == ["kill driver"]
     assert target.landed(driver, Fault.KILL).landed
     assert TOPIC not in TopicTarget(place, [], Topics).faults
+
+
+def test_a_topic_is_made_again_where_somebody_can() -> None:
+    remaker = Remaking()
+    target = TopicTarget(Place(), ["in"], Topics, remaker)
+    assert target.faults[TOPIC] == {Fault.ADD_PARTITION, Fault.RECREATE_TOPIC}
+    (victim,) = target.victims(TOPIC)
+    assert not target.landed(victim, Fault.RECREATE_TOPIC).landed
+    assert target.strike(victim, Fault.RECREATE_TOPIC) == "in was made again"
+    landing = target.landed(victim, Fault.RECREATE_TOPIC)
+    assert landing == Landing(True, "in had id of in")
+    target.heal(victim, Fault.RECREATE_TOPIC)
+    with pytest.raises(Retriable, match="is not the topic that was chosen"):
+        target.strike(replace(victim, identity="another/2"), Fault.RECREATE_TOPIC)
+    assert remaker.did == ["in"]
+
+
+def test_where_nobody_can_it_is_said_why() -> None:
+    target = TopicTarget(Place(), ["in"], Topics, "the job stops there")
+    assert target.faults[TOPIC] == {Fault.ADD_PARTITION}
+    assert target.notes == {Fault.RECREATE_TOPIC: "the job stops there"}
+    with pytest.raises(Refused, match="recreate-topic cannot be done to a topic here"):
+        target.strike(target.victims(TOPIC)[0], Fault.RECREATE_TOPIC)

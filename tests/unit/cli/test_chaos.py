@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.chaos.faults import Fault
 from holdfast.chaos.reads import Access
+from holdfast.chaos.records import LoadShape
 from holdfast.chaos.run_file import RunFile
+from holdfast.chaos.topic_remaker import TopicRemaker
 from holdfast.cli.chaos import reading
+from holdfast.cli.chaos.opening import asked_job, remaker_of
+from holdfast.cli.chaos.options import JobOptions, PlanOptions
+from holdfast.cli.chaos.own import going_on
 from holdfast.cli.main import main
+from holdfast.cli.options import Sql
 from holdfast.deploy.revisions import JobFiles, Revisions
 from holdfast.local.probe import free_port
 from tests.http_answers import answering
@@ -244,3 +252,51 @@ def test_own_needs_statements_and_a_home_without_a_kafka(
     assert main([*run, "--sql", SQL]) == 2
     assert "which --own would delete in the end" in capsys.readouterr().err
     assert (tmp_path / "kafka").exists()
+
+
+def test_only_a_run_s_own_topics_are_made_again(
+    job: LocalJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--dry-run", "--components", "topic", "--faults")
+    assert _precheck(job, *asked, "recreate-topic") == 2
+    told = capsys.readouterr().err
+    assert "recreate-topic cannot be done to topic here" in told
+    assert "only in a run with --own: somebody's topic is not deleted" in told
+    assert _precheck(job, *asked, "add-partition") == 0
+
+
+@pytest.mark.parametrize(
+    ("components", "faults", "loss"),
+    [
+        ((), (), "false"),
+        (("topic",), (Fault.RECREATE_TOPIC,), "false"),
+        (("executor",), (), None),
+        (("topic", "driver"), (Fault.ADD_PARTITION, Fault.KILL), None),
+    ],
+)
+def test_a_job_of_the_run_goes_on_where_its_topics_may_be_made_again(
+    components: tuple[str, ...], faults: tuple[Fault, ...], loss: str | None
+) -> None:
+    asked = JobOptions("own", Sql(given=SQL), "local", "", None, (), None)
+    own = going_on(asked, _plan(components, faults))
+    assert own.overrides == (() if loss is None else (f"fail.on.data.loss={loss}",))
+
+
+@pytest.mark.parametrize("own_word", [(), ("fail.on.data.loss=true",)])
+def test_a_job_that_stops_at_a_topic_made_again_is_not_given_one(
+    tmp_path: Path, own_word: tuple[str, ...]
+) -> None:
+    """What the job's own properties say goes before what the run wants."""
+    asked = JobOptions("own", Sql(given=SQL), "local", "", None, own_word, str(tmp_path))
+    found, *_ = asked_job(going_on(asked, _plan((), ())))
+    remaker = remaker_of(found, tmp_path, own=True)
+    if own_word:
+        assert isinstance(remaker, str)
+        assert "fail.on.data.loss=true and stops at a topic that was made again" in remaker
+    else:
+        assert isinstance(remaker, TopicRemaker)
+
+
+def _plan(components: tuple[str, ...], faults: tuple[Fault, ...]) -> PlanOptions:
+    plan = PlanOptions("r", 1, (), (), (), 3, 0.0, 10, LoadShape(), 0, (), Access(), "")
+    return replace(plan, components=components, faults=faults)

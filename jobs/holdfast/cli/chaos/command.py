@@ -13,7 +13,7 @@ import click
 from holdfast.cli.chaos import steps, verdicts
 from holdfast.cli.chaos.opening import open_run
 from holdfast.cli.chaos.options import JobOptions, PlanOptions, job_and_plan_options
-from holdfast.cli.chaos.own import own_job
+from holdfast.cli.chaos.own import going_on, own_job
 from holdfast.cli.chaos.precheck import command as precheck
 from holdfast.cli.chaos.precheck import plan_run, schedule_lines
 from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
@@ -49,6 +49,7 @@ def _run(ctx: click.Context, job: JobOptions, plan: PlanOptions, own: bool, as_j
 
     Exits with 0 (valid), 1 (invalid), 3 (unknown) or 2 (refused: nothing was broken).
     """
+    job = going_on(job, plan) if own else job
     with (
         sigterm_interrupts(),
         json_errors(as_json),

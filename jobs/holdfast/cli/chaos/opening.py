@@ -19,23 +19,43 @@ if TYPE_CHECKING:
     from holdfast.chaos.run import Run
     from holdfast.chaos.run_file import RunFile
     from holdfast.chaos.target import Target
+    from holdfast.chaos.topic_remaker import TopicRemaker
     from holdfast.cli.chaos.options import JobOptions
     from holdfast.config.settings import Settings
 
-__all__ = ["asked_job", "home_of", "named", "open_run", "target_of"]
+__all__ = ["asked_job", "home_of", "named", "open_run", "remaker_of", "target_of"]
 
 
 def target_of(
-    target: str, namespace: str, name: str, settings: Settings, topics: Sequence[str] = ()
+    target: str,
+    namespace: str,
+    name: str,
+    settings: Settings,
+    topics: Sequence[str] = (),
+    remaker: TopicRemaker | str = "",
 ) -> Target:
-    """Where the job runs; `topics` of its input may be hit as well."""
+    """Where the job runs; `topics` of its input may be hit as well, see `TopicTarget`."""
     place = _place_of(target, namespace, name, settings)
     if not topics:
         return place
     from holdfast.chaos.topic_faults import TopicTarget
     from holdfast.transport.admin import Admin
 
-    return TopicTarget(place, topics, cache(lambda: Admin(settings.client())))
+    return TopicTarget(place, topics, cache(lambda: Admin(settings.client())), remaker)
+
+
+def remaker_of(job: Job, folder: Path, *, own: bool) -> TopicRemaker | str:
+    """What makes the job's input topics again; or why nobody may, in words."""
+    if not own:
+        return "only in a run with --own: somebody's topic is not deleted"
+    if job.settings.ingest.fail_on_data_loss:
+        return (
+            "the job has fail.on.data.loss=true and stops at a topic that was made again; "
+            "leave the property out, then --own sets it to false"
+        )
+    from holdfast.chaos.topic_remaker import TopicRemaker
+
+    return TopicRemaker(folder, job.topology, job.settings)
 
 
 def _place_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
@@ -68,7 +88,8 @@ def open_run(
     def target() -> Target:
         hit = any(injection.component == TOPIC for injection in asked.schedule)
         topics = topics_of(job.topology) if hit else ()
-        return target_of(asked.target, asked.namespace, asked.name, job.settings, topics)
+        remaker = remaker_of(job, folder, own=asked.own)
+        return target_of(asked.target, asked.namespace, asked.name, job.settings, topics, remaker)
 
     return Run(folder, asked, job.topology, job.settings, target, tell, access or Access())
 

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.chaos.faults import TOPIC, Fault
 from holdfast.errors import Refused
 
 if TYPE_CHECKING:
-    from holdfast.cli.chaos.options import JobOptions
+    from holdfast.cli.chaos.options import JobOptions, PlanOptions
 
-__all__ = ["own_job"]
+__all__ = ["going_on", "own_job"]
 
 _READY_S = 300.0
+
+
+def going_on(options: JobOptions, plan: PlanOptions) -> JobOptions:
+    """The job with `fail.on.data.loss=false` where its input topics may be made again.
+
+    A job with the default stops there, as it should.
+    """
+    wanted = not plan.faults or Fault.RECREATE_TOPIC in plan.faults
+    if not wanted or (plan.components and TOPIC not in plan.components):
+        return options
+    return replace(options, overrides=("fail.on.data.loss=false", *options.overrides))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import orjson
 
 from holdfast import __version__
 from holdfast.chaos.faults import TOPIC
-from holdfast.cli.chaos.opening import asked_job, named, target_of
+from holdfast.cli.chaos.opening import asked_job, named, remaker_of, target_of
 from holdfast.cli.chaos.options import ROUNDS, JobOptions, PlanOptions, job_and_plan_options
 from holdfast.cli.chaos.reading import read_servers, refuse_unread
 from holdfast.cli.options import Job, json_errors, json_option
@@ -67,13 +67,16 @@ def plan_run(
     job, sql, config, overrides = asked_job(options)
     # What is done to a topic is not taken back: others' topics only where somebody asks for it.
     topics = topics_of(job.topology) if own or TOPIC in plan.components else ()
-    target = target_of(options.target, options.namespace, options.name, job.settings, topics)
+    folder = run_folder(job.settings.home, plan.run)
+    remaker = remaker_of(job, folder, own=own)
+    target = target_of(
+        options.target, options.namespace, options.name, job.settings, topics, remaker
+    )
     _refuse_unconfirmed(options, plan, target)
     _refuse_unready(options.name, target)
     _refuse_load(job, plan)
     servers = read_servers(plan, target, own=own)
     refuse_unread(servers.addresses, job.topology, plan.access)
-    folder = run_folder(job.settings.home, plan.run)
     asked = RunFile(
         run=plan.run,
         name=options.name,
