@@ -27,6 +27,7 @@ LAYERS = (
     "unit",
     "contract",
     "property",
+    "security",
     "simulation",
     "sql_cases",
     "integration",

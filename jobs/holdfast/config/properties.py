@@ -18,12 +18,14 @@ from holdfast.config.statement_properties import STATEMENT_PROPERTIES
 __all__ = [
     "KAFKA_PREFIX",
     "KAFKA_RESERVED",
+    "KSQL_PREFIX",
     "PROPERTIES",
     "default_text",
     "nearest",
 ]
 
 KAFKA_PREFIX = "kafka."
+KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
 # Exactly-once rests on these; each maps to what to do instead.
 KAFKA_RESERVED = {
     "acks": "Holdfast's producers need `all`",

@@ -107,7 +107,8 @@ class Settings:
 
     application_id: str
     bootstrap_servers: str = "localhost:9092"
-    kafka: Mapping[str, str] = field(default_factory=dict)  # further librdkafka properties
+    # Further librdkafka properties; some are secret.
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     home: str = ".holdfast"  # folder of all local files: state, run files, logs
     transaction_timeout_ms: int = 60_000
     retry_timeout_ms: int = 300_000  # how long a batch is retried before the job gives up
