@@ -278,6 +278,14 @@ def _placement() -> tuple[Property, ...]:
             default="local-cluster with `executors` processes",
         ),
         Property(
+            "spark.secret.file",
+            ("spark_secret_file",),
+            values.text("a path"),
+            "file with the secret by which Spark's driver and executors know each other, the same "
+            "path for both",
+            default="a secret of each start's own",
+        ),
+        Property(
             "executors",
             ("placement", "executors"),
             values.whole(1, 1_000),

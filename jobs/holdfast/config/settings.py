@@ -115,6 +115,7 @@ class Settings:
     metrics_port: int = 0  # 0: any free port
     functions: tuple[str, ...] = ()  # Python files that register aggregates
     master: str = ""  # empty: local-cluster with `executors` processes
+    spark_secret_file: str = ""  # empty: one is made up for each start
     state: StateSettings = field(default_factory=StateSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)

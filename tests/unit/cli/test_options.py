@@ -35,7 +35,9 @@ def test_statements_and_properties_become_a_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_EXECUTORS", "5")
-    text = "SET 'state.partitions' = '3'; SET 'replication.factor' = '2';" + _TABLE.format(call="SUM(v)")
+    text = "SET 'state.partitions' = '3'; SET 'replication.factor' = '2';" + _TABLE.format(
+        call="SUM(v)"
+    )
     overrides = ["replication.factor=1"]
     job = load_job(_file(tmp_path, text), None, overrides, str(tmp_path))
     assert job.settings.application_id == "my-job"
@@ -60,7 +62,7 @@ def test_functions_are_known_to_the_statements_and_set_may_not_name_them(tmp_pat
     with pytest.raises(InvalidStatement, match="PRODUCT_OF"):
         load_job(_file(tmp_path, statement), None, [], None)
     named = _file(tmp_path, f"SET 'functions' = '{functions}';" + statement)
-    with pytest.raises(InvalidConfig, match="functions .* not for SQL to set"):
+    with pytest.raises(InvalidConfig, match=r"functions .* not for SQL to set"):
         load_job(named, None, [], None)
     job = load_job(_file(tmp_path, statement), None, [f"functions={functions}"], None)
     assert job.settings.functions == (str(functions),)

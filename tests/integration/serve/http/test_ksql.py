@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import plain_http as plain
-from tests.console_world import SCRIPT, World
 from tests.http_world import Served, served
 
 
