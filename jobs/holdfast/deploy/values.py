@@ -71,10 +71,14 @@ def _functions(value: object) -> dict[str, str]:
 
 
 def _image(image: str) -> dict[str, str]:
-    repository, _, tag = image.rpartition(":")
-    if not repository or "/" in tag:
+    named, _, digest = image.partition("@")
+    repository, _, tag = named.rpartition(":")
+    if "/" in tag or not repository:  # that was the port of a registry, or nothing
+        repository, tag = named, ""
+    if not (repository and (tag or digest)):
         raise InvalidConfig(
             f"The image {image} has no tag.",
-            action="give it as REPOSITORY:TAG",
+            action="give it as REPOSITORY:TAG, or as REPOSITORY@sha256:… for exactly that one",
         )
-    return {"repository": repository, "tag": tag}
+    given = {"repository": repository, "tag": tag, "digest": digest}
+    return {name: value for name, value in given.items() if value}
