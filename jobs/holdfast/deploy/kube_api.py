@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -81,9 +81,13 @@ def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes:
         request.method, request.data = "PATCH", orjson.dumps(merge)
         request.add_header("Content-Type", "application/merge-patch+json")
     trust = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
-    with urlopen(request, timeout=_TIMEOUT_S, context=trust) as answer:  # noqa: S310
-        body: bytes = answer.read()
-        return body
+    try:
+        with urlopen(request, timeout=_TIMEOUT_S, context=trust) as answer:  # noqa: S310
+            body: bytes = answer.read()
+            return body
+    except HTTPError as refusal:
+        refusal.close()
+        raise
 
 
 def own_namespace() -> str:
