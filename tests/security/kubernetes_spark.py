@@ -163,7 +163,8 @@ def _tried(folder: Path) -> dict[str, object]:
     settings = Settings("tried", home=str(folder), master=master, spark_secret_file=str(own))
     context = session.spark_context(settings)
     port = int(str(context.getConf().get("spark.driver.port")))
-    options = context._jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptions()
+    jvm: Any = context._jvm
+    options = jvm.org.apache.spark.launcher.JavaModuleOptions.defaultModuleOptions()
     environment = _image_of(folder, str(options)) | {"DRIVER_PORT": str(port)}
     with _executor(folder, environment, ANOTHER) as refused:
         said = _until(refused, "The executor ended with status")

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.deploy import kube_api, spark_secret
+from holdfast.deploy import kube_api
 from holdfast.deploy.spark_secret import KEY, fill
 from holdfast.errors import Refused
 from tests.certificates import Authority
@@ -174,7 +175,7 @@ def test_a_busy_api_is_asked_again(
         looks.append(pause)
         api.refuses = 0
 
-    monkeypatch.setattr(spark_secret.time, "sleep", recovers)
+    monkeypatch.setattr(time, "sleep", recovers)
     fill("movies-spark", str(tmp_path / "secret"))
     assert (tmp_path / "secret").read_text() == _held(api)
     assert len(looks) == 1
