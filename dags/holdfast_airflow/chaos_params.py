@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from holdfast_airflow.params import WHAT, WHERE, where_it_runs
+from holdfast_airflow.params import WHAT, WHERE, exactly, where_it_runs
 
 __all__ = ["chaos_params"]
 
@@ -21,7 +21,7 @@ def _job_or_table(default: str | None) -> Param:
         title="Job or table",
         description_md="Name of a job that runs (its Helm release, its local deployment), or of a "
         "table or stream that one of them makes.",
-        pattern="^[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?$",
+        pattern=exactly("[A-Za-z]([A-Za-z0-9_-]*[A-Za-z0-9])?"),
         minLength=1,
         maxLength=60,
         examples=["movies", "movie_tickets_sold"],
@@ -30,7 +30,7 @@ def _job_or_table(default: str | None) -> Param:
 
 
 def _some_of(title: str, choices: list[str], description: str, *, others: bool = False) -> Param:
-    items = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"}
+    items = {"type": "string", "pattern": exactly("[a-z0-9]([a-z0-9-]*[a-z0-9])?")}
     return Param(
         [],
         type="array",
@@ -57,7 +57,7 @@ def _how_much(rounds: int | None, duration: str | None) -> dict[str, Any]:
         "duration": Param(
             duration,
             type=["null", "string"],
-            pattern="^[1-9][0-9]*[smh]$",
+            pattern=exactly("[1-9][0-9]*[smh]"),
             title="Duration",
             description="No new fault after so long, however many are left; 6h at most. Empty: "
             "the rounds decide.",
@@ -139,7 +139,7 @@ def _load() -> dict[str, Any]:
         "ask": Param(
             None,
             type=["null", "string"],
-            pattern=r"^(none|https?://[^\s,]+(,https?://[^\s,]+)*)$",
+            pattern=exactly(r"none|https?://[^\s,]+(,https?://[^\s,]+)*"),
             title="Query servers",
             description="They are read from meanwhile, and every answer is judged. Empty: those of "
             "the release or of the local deployment, if there are any; none; or their addresses, "

@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from holdfast_airflow import environment
-from holdfast_airflow.params import where_it_runs, with_defaults
+from holdfast_airflow.params import PROPERTY_NAME, exactly, where_it_runs, with_defaults
 
 __all__ = ["compaction_params"]
 
@@ -26,7 +26,7 @@ def _jobs() -> dict[str, Any]:
         "jobs": Param(
             [],
             type="array",
-            items={"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"},
+            items={"type": "string", "pattern": exactly("[A-Za-z0-9][A-Za-z0-9._-]*")},
             uniqueItems=True,
             title="Jobs",
             description_md="Names (`application.id`) of the jobs whose changelogs are looked at. "
@@ -78,7 +78,7 @@ def _policy() -> dict[str, Any]:
         "policy": Param(
             {},
             type="object",
-            propertyNames={"pattern": "^[a-z][a-z0-9.-]*$"},
+            propertyNames={"pattern": exactly("[a-z][a-z0-9.-]*")},
             additionalProperties={"type": ["string", "number", "boolean"]},
             title="More of the policy",
             description_md="Other keys; `holdfast compaction plan --help` lists them.",
@@ -137,7 +137,7 @@ def _kafka() -> dict[str, Any]:
         "properties": Param(
             {},
             type="object",
-            propertyNames={"pattern": "^[A-Za-z0-9._-]+$"},
+            propertyNames={"pattern": PROPERTY_NAME},
             additionalProperties={"type": ["string", "number", "boolean"]},
             title="Properties",
             description_md="More properties, for example `kafka.*` settings of the clients.",
@@ -154,7 +154,7 @@ def _kafka() -> dict[str, Any]:
         "strimzi_namespace": Param(
             environment.strimzi_namespace(),
             type=["null", "string"],
-            pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+            pattern=exactly("[a-z0-9]([a-z0-9-]*[a-z0-9])?"),
             maxLength=63,
             title="Namespace of KafkaTopics",
             description="Where Strimzi's KafkaTopic resources lie: a topic that has one is changed "

@@ -9,12 +9,46 @@ from airflow.sdk import Param
 
 from holdfast_airflow import environment
 
-__all__ = ["WHAT", "WHERE", "deploy_params", "undeploy_params", "where_it_runs", "with_defaults"]
+__all__ = [
+    "PROPERTY_NAME",
+    "WHAT",
+    "WHERE",
+    "deploy_params",
+    "exactly",
+    "undeploy_params",
+    "where_it_runs",
+    "with_defaults",
+]
 
 WHAT, WHERE = "The table", "Where it runs"
 """Sections of the form."""
 
 _SIZE, _LIMITS = "Size", "Time limits"
+
+
+def exactly(pattern: str) -> str:
+    """A regular expression for a whole text, in the syntax of browsers and of Python.
+
+    A `$` alone lets a newline at the end pass in Python.
+    """
+    return rf"^(?:{pattern})$(?!\n)"
+
+
+# As holdfast.config.secrets has it, which cannot be imported here; a test compares.
+_HIDDEN_NAMES = r"passw|passphrase|secret|jaas|oauthbearer\.config|key\.pem|user\.info"
+PROPERTY_NAME = exactly(rf"(?!.*(?:{_HIDDEN_NAMES})(?!.*\.(?:file|location)$))[A-Za-z0-9._-]+")
+"""Names of properties but secret ones: params are kept, and shown to all who may see the DAG."""
+
+_HOST = "[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]+)?/"
+_WORDS = "[a-z0-9]+([._-]+[a-z0-9]+)*"
+_TAG, _DIGEST = ":[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", "@sha256:[a-f0-9]{64}"
+_IMAGE = f"({_HOST})?{_WORDS}(/{_WORDS})*({_TAG})?({_DIGEST})?"
+
+
+_KAFKA_VALUES = {
+    "type": "object",
+    "properties": {"properties": {"type": "object", "propertyNames": {"pattern": PROPERTY_NAME}}},
+}
 
 
 def _name() -> Param:
@@ -23,7 +57,7 @@ def _name() -> Param:
         title="Name",
         description_md="Name of the job: its Helm release and its `application.id`, which prefixes "
         "its changelogs, transactional ids and consumer groups.",
-        pattern="^[a-z]([a-z0-9-]*[a-z0-9])?$",
+        pattern=exactly("[a-z]([a-z0-9-]*[a-z0-9])?"),
         minLength=1,
         maxLength=40,
         examples=["movies"],
@@ -48,7 +82,7 @@ def where_it_runs() -> dict[str, Any]:
         "namespace": Param(
             environment.namespace(),
             type="string",
-            pattern="^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+            pattern=exactly("[a-z0-9]([a-z0-9-]*[a-z0-9])?"),
             maxLength=63,
             title="Namespace",
             description="Of the job and of this run's task pods. Target kubernetes only.",
@@ -57,15 +91,17 @@ def where_it_runs() -> dict[str, Any]:
         "image": Param(
             environment.image(),
             type="string",
-            minLength=1,
+            pattern=exactly(_IMAGE),
+            maxLength=512,
             title="Holdfast image",
-            description="Runs the job and this run's task pods. Target kubernetes only.",
+            description="Runs the job and this run's task pods: REPOSITORY:TAG, and @sha256:… for "
+            "exactly that one. Target kubernetes only.",
             section=WHERE,
         ),
         "bootstrap_servers": Param(
             None,
             type=["null", "string"],
-            pattern=r"^[^\s,:]+:\d+(,[^\s,:]+:\d+)*$",
+            pattern=exactly(r"[^\s,:]+:[0-9]+(,[^\s,:]+:[0-9]+)*"),
             title="Kafka brokers",
             description="host:port, comma-separated. Empty: those of this Airflow's environment "
             "(kubernetes), the broker that runs in the home folder (local).",
@@ -127,10 +163,11 @@ def _table() -> dict[str, Any]:
         "properties": Param(
             {},
             type="object",
-            propertyNames={"pattern": "^[A-Za-z0-9._-]+$"},
+            propertyNames={"pattern": PROPERTY_NAME},
             additionalProperties={"type": ["string", "number", "boolean"]},
             title="Properties",
-            description_md="More properties of the job; `holdfast config` lists them.",
+            description_md="More properties of the job; `holdfast config` lists them. Passwords "
+            "are refused: name a Secret in the chart values `kafka.secretProperties`.",
             examples=[{"max.offsets.per.trigger": 100000}],
             section=WHAT,
         ),
@@ -171,6 +208,7 @@ def _size() -> dict[str, Any]:
         "values": Param(
             {},
             type="object",
+            properties={"kafka": _KAFKA_VALUES},
             title="Chart values",
             description_md="More values of the chart `holdfast` (volumes, resources, Kafka's "
             "`secretProperties` and TLS, node selectors …). Target kubernetes only.",

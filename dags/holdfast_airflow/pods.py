@@ -28,7 +28,9 @@ SCRATCH = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
 VOLUME_LABEL = "holdfast/volume"
 """Label of the pods that share a claim: its name."""
 
-_TLS_FOLDER = "/etc/holdfast/tls"  # where the chart mounts it, too
+# Where the chart mounts them, too.
+_TLS_FOLDER = "/etc/holdfast/tls"
+_SECRETS_FOLDER = "/etc/holdfast/secrets"
 
 
 def pod_security(fs_group: int | None = None) -> k8s.V1PodSecurityContext:
@@ -88,6 +90,8 @@ def kafka_access(
 ) -> tuple[list[k8s.V1EnvVar], list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
     """Environment and volumes that connect a task pod to Kafka the way the job's pods are.
 
+    Secrets are files, as in those: variables would be seen by everything that the pod starts.
+
     Args:
         kafka: the chart's values under `kafka`.
     """
@@ -101,8 +105,13 @@ def kafka_access(
         plain["ssl.key.location"] = f"{_TLS_FOLDER}/tls.key"
     variables = [k8s.V1EnvVar(name=_variable(key), value=str(plain[key])) for key in plain]
     secrets = kafka.get("secretProperties", {})
-    variables += [_from_secret(_variable(key), secrets[key]) for key in secrets]
-    return variables, *_tls_volume(secret)
+    variables += [
+        k8s.V1EnvVar(name=_variable(f"{key}.file"), value=f"{_SECRETS_FOLDER}/{key}")
+        for key in secrets
+    ]
+    volumes, mounts = _tls_volume(secret)
+    more, where = _secrets_volume(secrets)
+    return variables, [*volumes, *more], [*mounts, *where]
 
 
 def serve_access(
@@ -133,6 +142,25 @@ def _variable(setting: str) -> str:
 def _from_secret(name: str, reference: dict[str, str]) -> k8s.V1EnvVar:
     source = k8s.V1SecretKeySelector(name=reference["name"], key=reference["key"])
     return k8s.V1EnvVar(name=name, value_from=k8s.V1EnvVarSource(secret_key_ref=source))
+
+
+def _secrets_volume(
+    secrets: dict[str, dict[str, str]],
+) -> tuple[list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
+    if not secrets:
+        return [], []
+    sources = [
+        k8s.V1VolumeProjection(
+            secret=k8s.V1SecretProjection(
+                name=ref["name"], items=[k8s.V1KeyToPath(key=ref["key"], path=setting)]
+            )
+        )
+        for setting, ref in secrets.items()
+    ]
+    projected = k8s.V1ProjectedVolumeSource(sources=sources, default_mode=0o444)
+    volume = k8s.V1Volume(name="kafka-secrets", projected=projected)
+    mount = k8s.V1VolumeMount(name="kafka-secrets", mount_path=_SECRETS_FOLDER, read_only=True)
+    return [volume], [mount]
 
 
 def _tls_volume(secret: str | None) -> tuple[list[k8s.V1Volume], list[k8s.V1VolumeMount]]:

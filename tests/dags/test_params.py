@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from holdfast_airflow.chaos_params import chaos_params
 from holdfast_airflow.compaction_params import compaction_params as all_compaction_params
-from holdfast_airflow.params import deploy_params, undeploy_params
+from holdfast_airflow.params import _HIDDEN_NAMES, deploy_params, undeploy_params
 from holdfast_airflow.request import InvalidRequest, Request
 
 if TYPE_CHECKING:
@@ -54,6 +54,19 @@ def test_a_name_and_sql_are_enough() -> None:
         {"bootstrap_servers": "kafka"},
         {"values": "replicas: 2"},
         {"deploy_timeout_minutes": 0},
+        {"name": "movies\n"},
+        {"namespace": "holdfast\n"},
+        {"bootstrap_servers": "kafka:9092\n"},
+        {"properties": {"emit\n": 1}},
+        {"properties": {"kafka.sasl.password": "hush"}},
+        {"properties": {"kafka.ssl.key.pem": "hush"}},
+        {"values": {"kafka": {"properties": {"sasl.password": "hush"}}}},
+        {"image": "holdfast:1\n"},
+        {"image": "holdfast:1\n          command: [id]"},
+        {"image": "holdfast:1 --privileged"},
+        {"image": "{holdfast: 1}"},
+        {"image": "holdfast:1@sha256:0"},
+        {"image": ""},
     ],
     ids=str,
 )
@@ -290,3 +303,39 @@ def test_the_default_image_is_this_version_s(root: Path) -> None:
     source = (root / "jobs" / "holdfast" / "__init__.py").read_text(encoding="utf-8")
     version = next(line for line in source.splitlines() if line.startswith("__version__"))
     assert deploy_params()["image"].value == f"holdfast:{version.split(chr(34))[1]}"
+
+
+def test_an_image_with_a_digest_and_properties_that_are_no_secrets_are_taken() -> None:
+    digest = "@sha256:" + "0a" * 32
+    for image in ("holdfast:1.2", f"holdfast{digest}", f"a.example.org:5000/b/c_d:dev{digest}"):
+        assert _validated(image=image)["image"] == image
+    plain = {
+        "kafka.sasl.username": "u",
+        "kafka.ssl.key.location": "/k",
+        "kafka.sasl.password.file": "/p",
+        "max.offsets.per.trigger": 1,
+    }
+    assert _validated(properties=plain)["properties"] == plain
+    values = {"kafka": {"properties": {"security.protocol": "SASL_SSL"}, "tls": {}}}
+    assert _validated(values=values)["values"] == values
+
+
+def _patterns(schema: Any) -> list[str]:
+    if not isinstance(schema, dict):
+        return []
+    own = [schema["pattern"]] if isinstance(schema.get("pattern"), str) else []
+    return own + [p for inner in schema.values() for p in _patterns(inner)]
+
+
+def test_no_pattern_lets_a_newline_at_the_end_pass() -> None:
+    every = [deploy_params(), undeploy_params(), chaos_params(None), all_compaction_params()]
+    found = [p for params in every for param in params.values() for p in _patterns(param.schema)]
+    assert len(found) > 12
+    assert [p for p in found if not (p.startswith("^(?:") and p.endswith(")$(?!\\n)"))] == []
+
+
+def test_secrets_are_those_of_the_command_line(root: Path) -> None:
+    # Holdfast cannot be imported beside Airflow.
+    home = (root / "jobs/holdfast/config/secrets.py").read_text(encoding="utf-8")
+    (line,) = [line for line in home.splitlines() if line.startswith("HIDDEN_NAMES = ")]
+    assert ast.literal_eval(line.partition(" = ")[2]) == _HIDDEN_NAMES

@@ -74,7 +74,7 @@ def _violations(pod: dict[str, Any]) -> Iterator[str]:
         yield "seccompProfile"
     if not security.get("runAsNonRoot") or security.get("runAsUser") == 0:
         yield "runAsNonRoot"
-    allowed = {"emptyDir", "secret", "persistentVolumeClaim"}
+    allowed = {"emptyDir", "projected", "secret", "persistentVolumeClaim"}
     if any(allowed.isdisjoint(volume) for volume in spec.get("volumes", [])):
         yield "volumes"
     for container in spec["containers"]:
@@ -133,7 +133,7 @@ def test_pods_that_plan_a_compaction_are_restricted_and_share_a_volume(
     assert list(_violations(pod)) == []
     assert _shares(pod, "holdfast-compaction", "/var/lib/holdfast-compaction")
     variables = {variable["name"] for variable in pod["spec"]["containers"][0]["env"]}
-    assert "HOLDFAST_KAFKA_SASL_PASSWORD" in variables
+    assert "HOLDFAST_KAFKA_SASL_PASSWORD_FILE" in variables
 
 
 @pytest.mark.parametrize("strimzi", ["kafka", None])
@@ -212,9 +212,16 @@ def test_a_task_pod_reaches_kafka_the_way_the_job_does(params: dict[str, Any]) -
     base = spec["containers"][0]
     variables = {variable["name"]: variable for variable in base["env"]}
     assert variables["HOLDFAST_KAFKA_SECURITY_PROTOCOL"]["value"] == "SASL_SSL"
-    assert variables["HOLDFAST_KAFKA_SASL_PASSWORD"]["valueFrom"] == {
-        "secretKeyRef": {"name": "kafka-user", "key": "password"}
-    }
+    password = variables["HOLDFAST_KAFKA_SASL_PASSWORD_FILE"]["value"]
+    assert password == "/etc/holdfast/secrets/sasl.password"
+    assert not [v for v in base["env"] if "valueFrom" in v and "secretKeyRef" in v["valueFrom"]]
+    mounts = {mount["name"]: mount["mountPath"] for mount in base["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    assert mounts["kafka-secrets"] == "/etc/holdfast/secrets"
+    items = [{"key": "password", "path": "sasl.password"}]
+    assert volumes["kafka-secrets"]["projected"]["sources"] == [
+        {"secret": {"name": "kafka-user", "items": items}}
+    ]
     assert variables["HOLDFAST_KAFKA_SSL_CA_LOCATION"]["value"] == "/etc/holdfast/tls/ca.crt"
     assert {"name": "tls", "mountPath": "/etc/holdfast/tls", "readOnly": True} in (
         base["volumeMounts"]

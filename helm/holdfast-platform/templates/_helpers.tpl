@@ -12,16 +12,16 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version }}
 {{- end }}
 
-{{/* Takes a list: root context, {repository, tag}. */}}
+{{/* Takes a list: root context, {repository, tag, digest}. */}}
 {{- define "platform.image" -}}
 {{- $root := index . 0 }}{{- $image := index . 1 -}}
-{{ $image.repository }}:{{ $image.tag | default $root.Values.image.tag | default $root.Chart.AppVersion }}
+{{ $image.repository }}:{{ $image.tag | default $root.Values.image.tag | default $root.Chart.AppVersion }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "platform.pullSecrets" -}}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets: {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- end }}
@@ -50,7 +50,7 @@ metadata:
 spec:
   accessModes: [ReadWriteOnce]
   {{- with $volume.storageClass }}
-  storageClassName: {{ . }}
+  storageClassName: {{ . | quote }}
   {{- end }}
   resources: {requests: {storage: {{ $volume.size }}}}
 {{- end }}

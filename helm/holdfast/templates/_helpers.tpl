@@ -9,7 +9,12 @@
 {{- define "holdfast.driver" -}}{{ include "holdfast.name" . }}-driver{{- end }}
 {{- define "holdfast.executor" -}}{{ include "holdfast.name" . }}-executor{{- end }}
 {{- define "holdfast.serve" -}}{{ include "holdfast.name" . }}-serve{{- end }}
-{{- define "holdfast.image" -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end }}
+{{- define "holdfast.sparkSecret" -}}{{ .Values.spark.existingSecret | default (printf "%s-spark" (include "holdfast.name" .)) }}{{- end }}
+
+{{/* Quoted where it is used: it is a user's text. */}}
+{{- define "holdfast.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}
 {{- define "holdfast.serviceAccount" -}}{{ .Values.serviceAccount.name | default (include "holdfast.driver" .) }}{{- end }}
 
 {{- define "holdfast.labels" -}}
@@ -47,6 +52,7 @@ driver.memory.mb: driver.heapMiB
 home: fixed, the driver's volume
 state.dir: fixed, the executors' volumes
 spark.master: fixed, this cluster
+spark.secret.file: spark.existingSecret
 metrics.port: fixed, 8090
 functions: functions
 {{- end }}
@@ -62,13 +68,7 @@ functions: functions
 {{- fail (printf "properties: %q belongs under kafka.properties as %q" $name (trimPrefix "kafka." $name)) }}
 {{- end }}
 {{- end }}
-{{- /* SET in the statements would win over what the chart says. */}}
-{{- $statements := regexReplaceAll "--[^\n]*" .Values.sql "" }}
-{{- range $name, $place := $reserved }}
-{{- if regexMatch (printf "(?i)(^|[;\\s])SET\\s+'(ksql\\.streams\\.)?%s'\\s*=" (regexQuoteMeta $name)) $statements }}
-{{- fail (printf "sql: SET '%s' is the chart's own; what decides it: %s" $name $place) }}
-{{- end }}
-{{- end }}
+{{- /* SET in the statements reaches none of these: Holdfast refuses it, in the preflight as well. */}}
 {{- $own := dict
   "application.id" (include "holdfast.name" .)
   "bootstrap.servers" (required "kafka.bootstrapServers is required: the brokers to start from, host:port" .Values.kafka.bootstrapServers)
@@ -78,6 +78,7 @@ functions: functions
   "home" "/var/lib/holdfast"
   "state.dir" "/var/lib/holdfast/state"
   "spark.master" "k8s://https://kubernetes.default.svc"
+  "spark.secret.file" "/etc/holdfast/spark/secret"
   "metrics.port" 8090 }}
 {{- if .Values.functions }}
 {{- $files := list }}
@@ -85,6 +86,7 @@ functions: functions
 {{- $_ := set $own "functions" (join "," $files) }}
 {{- end }}
 {{- range $name, $value := .Values.kafka.properties }}{{ $_ := set $own (printf "kafka.%s" $name) $value }}{{- end }}
+{{- range $name, $_ := .Values.kafka.secretProperties }}{{ $_ := set $own (printf "kafka.%s.file" $name) (printf "/etc/holdfast/secrets/%s" $name) }}{{- end }}
 {{- if .Values.kafka.tls.existingSecret }}
 {{- $_ := set $own "kafka.ssl.ca.location" "/etc/holdfast/tls/ca.crt" }}
 {{- if .Values.kafka.tls.clientCertificate }}
@@ -128,7 +130,7 @@ Takes a list: root context, name of the StatefulSet, the value's place, the clai
 {{- define "holdfast.claimSpec" -}}
 accessModes: [{{ index . 0 }}]
 {{- with index . 1 }}
-storageClassName: {{ . }}
+storageClassName: {{ . | quote }}
 {{- end }}
 resources: {requests: {storage: {{ index . 2 }}}}
 {{- end }}
@@ -148,12 +150,29 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* librdkafka settings from Secrets, as environment: kafka.sasl.password is HOLDFAST_KAFKA_SASL_PASSWORD. */}}
-{{- define "holdfast.secretEnv" -}}
-{{- range $name, $ref := .Values.kafka.secretProperties }}
-- name: HOLDFAST_KAFKA_{{ $name | upper | replace "." "_" }}
-  valueFrom: {secretKeyRef: {name: {{ $ref.name | quote }}, key: {{ $ref.key | quote }}}}
+{{/* Of each secret setting a file, which kafka.<setting>.file names; executors get the values with their work. */}}
+{{- define "holdfast.secretMounts" -}}
+{{- if .Values.kafka.secretProperties }}
+- {name: kafka-secrets, mountPath: /etc/holdfast/secrets, readOnly: true}
 {{- end }}
+{{- end }}
+
+{{- define "holdfast.secretVolumes" -}}
+{{- with .Values.kafka.secretProperties }}
+- name: kafka-secrets
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- range $name, $ref := . }}
+      - secret: {name: {{ $ref.name | quote }}, items: [{key: {{ $ref.key | quote }}, path: {{ $name | quote }}}]}
+      {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Driver and executors know each other by it; only they mount it. */}}
+{{- define "holdfast.sparkSecretVolume" -}}
+- name: spark-secret
+  secret: {secretName: {{ include "holdfast.sparkSecret" . | quote }}, items: [{key: secret, path: secret}], defaultMode: 0440}
 {{- end }}
 
 {{- define "holdfast.mounts" -}}
@@ -180,7 +199,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- with $root.Values.kafka.tls.existingSecret }}
 - name: tls
-  secret: {secretName: {{ . }}, defaultMode: 0440}
+  secret: {secretName: {{ . | quote }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
 
@@ -200,6 +219,6 @@ affinity: {{- toYaml . | nindent 2 }}
 topologySpreadConstraints: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with $of.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end }}

@@ -23,6 +23,7 @@ from holdfast.config.load import (
     from_overrides,
     from_yaml,
 )
+from holdfast.config.secrets import is_secret, names_file
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, InvalidConfig, InvalidStatement
 from holdfast.local.broker import LocalKafka
@@ -190,11 +191,15 @@ def load_settings(
 def named_properties(config: Path | None, overrides: Sequence[str]) -> dict[str, object]:
     """What the YAML file, the environment and --set give, by property; the SQL file's SET not.
 
+    Secrets in the environment are this process's own, and left out.
+
     Raises:
         InvalidConfig: the file cannot be read, or an override has no `=`.
     """
+    own = from_environment(os.environ)
+    public = {k: v for k, v in own.values.items() if not (is_secret(k) or names_file(k))}
     origins = [from_yaml(config)] if config else []
-    origins += [from_environment(os.environ), from_overrides(overrides)]
+    origins += [replace(own, values=public), from_overrides(overrides)]
     return {key: value for origin in origins for key, value in origin.values.items()}
 
 

@@ -23,12 +23,19 @@ __all__ = ["command"]
     is_flag=True,
     help="Stop once every record that is there now has been processed.",
 )
+@click.option(
+    "--fill-secret",
+    metavar="NAME",
+    help="In a pod: the Secret of its namespace that spark.secret.file is written from; one is "
+    "made up where it is still empty.",
+)
 def command(
     sql: Sql,
     config: Path | None,
     overrides: Sequence[str],
     home: str | None,
     until_caught_up: bool,
+    fill_secret: str | None,
 ) -> None:
     """Run the statements of SQL_FILE (or --sql) until Ctrl-C.
 
@@ -38,6 +45,10 @@ def command(
     """
     load_later()
     job = load_job(sql, config, overrides, home)
+    if fill_secret:
+        from holdfast.deploy.spark_secret import fill
+
+        fill(fill_secret, job.settings.spark_secret_file)
 
     from holdfast.ingest.source import KafkaDataSource
     from holdfast.runtime.class_training import start_making

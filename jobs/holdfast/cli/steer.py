@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -29,7 +29,7 @@ class Asked:
 
     query: str | None
     application_id: str | None
-    client: dict[str, str]
+    client: dict[str, str] = field(repr=False)
     wait_s: float
     as_json: bool
 

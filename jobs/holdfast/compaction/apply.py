@@ -46,7 +46,7 @@ class Applying:
         save: is given the record after every topic.
     """
 
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
     folder: Path
     bounds: Bounds = field(default_factory=Bounds)
     owners: TopicOwner | None = None

@@ -16,10 +16,13 @@ import yaml
 from holdfast.config.properties import (
     KAFKA_PREFIX,
     KAFKA_RESERVED,
+    KSQL_PREFIX,
     PROPERTIES,
     nearest,
 )
+from holdfast.config.secrets import FILE, from_file, is_secret, names_file, redacted
 from holdfast.config.settings import Settings
+from holdfast.config.sql_properties import refused_in_sql
 from holdfast.config.statement_properties import LIMIT
 from holdfast.errors import InvalidConfig
 
@@ -40,19 +43,19 @@ _OTHERS = (
     "STATUS_URL",
 )  # fmt: skip
 _NOT_PROPERTIES = tuple(f"{ENVIRONMENT_PREFIX}{name}" for name in _OTHERS)
-_KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
 
 
 @dataclass(frozen=True)
 class Origin:
     """Properties of one source; `name` is how messages call it ("the file x.yaml").
 
-    `of_statements`: SET gives them.
+    `of_statements`: SET gives them.  `public`: others can read them, as they can a command line.
     """
 
     name: str
-    values: Mapping[str, object]
+    values: Mapping[str, object] = field(repr=False)
     of_statements: bool = False
+    public: bool = False
 
 
 @dataclass
@@ -60,7 +63,7 @@ class _Collected:
     """What the sources add up to; owns the list of problems."""
 
     fields: dict[tuple[str, ...], object] = field(default_factory=dict)
-    kafka: dict[str, str] = field(default_factory=dict)
+    kafka: dict[str, str] = field(default_factory=dict, repr=False)
     problems: list[str] = field(default_factory=list)
 
 
@@ -84,9 +87,9 @@ def from_yaml(path: Path) -> Origin:
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidConfig(
-            f"The configuration file {path} is not YAML: {error}",
+            f"The configuration file {path} is not YAML: {_without_content(error)}.",
             action="Write one `property: value` per line.",
-        ) from error
+        ) from None
     if loaded is None:
         loaded = {}
     if not isinstance(loaded, dict):
@@ -95,6 +98,14 @@ def from_yaml(path: Path) -> Origin:
             action="Write one `property: value` per line.",
         )
     return Origin(f"file {path}", dict(_flatten(loaded, "")))
+
+
+def _without_content(error: Exception) -> str:
+    """What is wrong and where; the line itself, which the error quotes, may hold a password."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "see its syntax"
+    return f"{getattr(error, 'problem', None) or 'wrong'}, line {mark.line + 1}"
 
 
 def _flatten(mapping: Mapping[object, object], prefix: str) -> Iterable[tuple[str, object]]:
@@ -130,7 +141,7 @@ def from_overrides(overrides: Sequence[str], example: str = "--set state.partiti
             action=f"Write for example {example}.",
         )
     pairs = (text.split("=", 1) for text in overrides)
-    return Origin(option, {key.strip(): value for key, value in pairs})
+    return Origin(option, {key.strip(): value for key, value in pairs}, public=True)
 
 
 def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
@@ -146,7 +157,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
     collected = _Collected()
     for origin in origins:
         for key, value in origin.values.items():
-            _take(collected, origin, key.removeprefix(_KSQL_PREFIX), value)
+            _take(collected, origin, key.removeprefix(KSQL_PREFIX), value)
     _check_files(collected)
     if collected.problems:
         raise _refusal(collected.problems)
@@ -157,14 +168,17 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
 
 def _take(collected: _Collected, source: Origin, key: str, value: object) -> None:
     origin = source.name
+    if source.of_statements and (why := refused_in_sql(key)):
+        collected.problems.append(f"{key} ({origin}): {why}")
+        return
     if key.startswith(KAFKA_PREFIX):
-        _take_kafka(collected, origin, key, value)
+        _take_kafka(collected, source, key, value)
         return
     prop = PROPERTIES.get(key)
-    if (LIMIT.match(key) or (prop is not None and prop.only_set)) and not source.of_statements:
+    if (LIMIT.fullmatch(key) or (prop is not None and prop.only_set)) and not source.of_statements:
         collected.problems.append(f"{key} ({origin}): of statements; SET it in the SQL file")
         return
-    if LIMIT.match(key):
+    if LIMIT.fullmatch(key):
         return
     if prop is None:
         guess = nearest(key)
@@ -181,14 +195,31 @@ def _take(collected: _Collected, source: Origin, key: str, value: object) -> Non
         collected.fields[prop.path] = parsed
 
 
-def _take_kafka(collected: _Collected, origin: str, key: str, value: object) -> None:
-    name = key.removeprefix(KAFKA_PREFIX)
+def _take_kafka(collected: _Collected, source: Origin, key: str, value: object) -> None:
+    origin, name = source.name, key.removeprefix(KAFKA_PREFIX)
+    in_file = names_file(name)
+    name = name.removesuffix(FILE) if in_file else name
     if name in KAFKA_RESERVED:
         collected.problems.append(f"{key} ({origin}): not yours to set; {KAFKA_RESERVED[name]}")
     elif not name or value is None or isinstance(value, list):
-        collected.problems.append(f"{key} ({origin}): {value!r} is not a librdkafka setting")
+        shown = redacted(key, repr(value))
+        collected.problems.append(f"{key} ({origin}): {shown} is not a librdkafka setting")
+    elif source.public and is_secret(key):
+        collected.problems.append(f"{key} ({origin}): {_elsewhere(key)}")
+    elif in_file:
+        collected.kafka[name] = from_file(f"{KAFKA_PREFIX}{name}", Path(str(value)))
     else:
         collected.kafka[name] = str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _elsewhere(key: str) -> str:
+    """How a secret is given that was given where others can read it."""
+    variable = ENVIRONMENT_PREFIX + key.upper().replace(".", "_")
+    return (
+        "it is a secret, and every user of this machine can read a command line; give "
+        f"{key}{FILE}=PATH, a file that holds it alone (mode 0600), or write it into the file of "
+        f"--config, or set the environment variable {variable}"
+    )
 
 
 def _check_files(collected: _Collected) -> None:

@@ -18,12 +18,14 @@ from holdfast.config.statement_properties import STATEMENT_PROPERTIES
 __all__ = [
     "KAFKA_PREFIX",
     "KAFKA_RESERVED",
+    "KSQL_PREFIX",
     "PROPERTIES",
     "default_text",
     "nearest",
 ]
 
 KAFKA_PREFIX = "kafka."
+KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
 # Exactly-once rests on these; each maps to what to do instead.
 KAFKA_RESERVED = {
     "acks": "Holdfast's producers need `all`",
@@ -274,6 +276,14 @@ def _placement() -> tuple[Property, ...]:
             values.text("a Spark master"),
             "where Spark runs",
             default="local-cluster with `executors` processes",
+        ),
+        Property(
+            "spark.secret.file",
+            ("spark_secret_file",),
+            values.text("a path"),
+            "file with the secret by which Spark's driver and executors know each other, the same "
+            "path for both",
+            default="a secret of each start's own",
         ),
         Property(
             "executors",

@@ -111,13 +111,15 @@ class Settings:
 
     application_id: str
     bootstrap_servers: str = "localhost:9092"
-    kafka: Mapping[str, str] = field(default_factory=dict)  # further librdkafka properties
+    # Further librdkafka properties; some are secret.
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     home: str = ".holdfast"  # folder of all local files: state, run files, logs
     transaction_timeout_ms: int = 60_000
     retry_timeout_ms: int = 300_000  # how long a batch is retried before the job gives up
     metrics_port: int = 0  # 0: any free port
     functions: tuple[str, ...] = ()  # Python files that register aggregates
     master: str = ""  # empty: local-cluster with `executors` processes
+    spark_secret_file: str = ""  # empty: one is made up for each start
     state: StateSettings = field(default_factory=StateSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)
     placement: PlacementSettings = field(default_factory=PlacementSettings)

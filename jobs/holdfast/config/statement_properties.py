@@ -13,7 +13,7 @@ from holdfast.config.property import Property
 __all__ = ["LIMIT", "STATEMENT_PROPERTIES"]
 
 # Of COLLECT_LIST and COLLECT_SET; its values are checked where the aggregate is.
-LIMIT = re.compile(r"^ksql\.functions\.[a-z0-9_]+\.limit$")
+LIMIT = re.compile(r"ksql\.functions\.[a-z0-9_]+\.limit")
 _FORMATS = ("json", "delimited", "kafka", "none")
 
 

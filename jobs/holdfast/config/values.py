@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 __all__ = ["Kind", "choice", "flag", "name", "number", "paths", "servers", "text", "whole"]
 
-_SERVER = re.compile(r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(\d{1,5})$")
-_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
+_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def name(length_max: int) -> Kind:
 
     def parse(value: object) -> str:
         word = str(value).strip()
-        if not _NAME.match(word):
+        if not _NAME.fullmatch(word):
             raise ValueError(f"{word!r} has other characters")
         if len(word) > length_max:
             raise ValueError(f"{word!r} has {len(word)} characters")
@@ -114,7 +114,7 @@ def servers() -> Kind:
     def parse(value: object) -> str:
         parts = [part.strip() for part in str(value).split(",") if part.strip()]
         for part in parts:
-            match = _SERVER.match(part)
+            match = _SERVER.fullmatch(part)
             if match is None or not 1 <= int(match[2]) <= 65_535:
                 raise ValueError(f"{part!r} is not host:port")
         if not parts:

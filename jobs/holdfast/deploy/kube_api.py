@@ -1,7 +1,7 @@
 """A few questions to the Kubernetes API, with no client but what is there.
 
 In a pod the token of its ServiceAccount is used; elsewhere `kubectl`, which knows the user's
-cluster.  Nothing decides anything by the answers: they say why a release is not ready.
+cluster.  Most answers decide nothing: they say why a release is not ready.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -22,7 +22,15 @@ import orjson
 from holdfast.deploy.supervisor import last_error_in
 from holdfast.errors import HoldfastError
 
-__all__ = ["ask", "delete_claims", "driver_status", "in_a_pod", "pod_troubles"]
+__all__ = [
+    "ask",
+    "delete_claims",
+    "driver_status",
+    "from_a_pod",
+    "in_a_pod",
+    "own_namespace",
+    "pod_troubles",
+]
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT_S = 10.0
@@ -48,19 +56,43 @@ def ask(path: str, method: str = "GET") -> bytes | None:
 
 
 def _from_a_pod(path: str, method: str) -> bytes | None:
+    try:
+        return from_a_pod(path, method)
+    except (URLError, OSError):
+        return None
+
+
+def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes:
+    """The API's answer to this pod's ServiceAccount.
+
+    Args:
+        merge: what to change, as a JSON merge patch; the method is PATCH then.
+
+    Raises:
+        OSError: there is none, or (`urllib.error.HTTPError`, with its `code`) it is a refusal.
+    """
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     host = f"[{host}]" if ":" in host else host
     token = (_ACCOUNT / "token").read_text(encoding="utf-8").strip()
     request = Request(
         f"https://{host}:{port}{path}", method=method, headers={"Authorization": f"Bearer {token}"}
     )
+    if merge is not None:
+        request.method, request.data = "PATCH", orjson.dumps(merge)
+        request.add_header("Content-Type", "application/merge-patch+json")
     trust = ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt"))
     try:
         with urlopen(request, timeout=_TIMEOUT_S, context=trust) as answer:  # noqa: S310
             body: bytes = answer.read()
             return body
-    except (URLError, OSError):
-        return None
+    except HTTPError as refusal:
+        refusal.close()
+        raise
+
+
+def own_namespace() -> str:
+    """The namespace of this pod."""
+    return (_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
 
 
 def driver_status(namespace: str, name: str) -> dict[str, Any] | None:

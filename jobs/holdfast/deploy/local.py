@@ -28,6 +28,7 @@ from holdfast.deploy.supervised import Supervised
 from holdfast.deploy.supervisor import SupervisorRecord
 from holdfast.errors import Refused
 from holdfast.local.processes import is_running
+from holdfast.state.files import private_file
 from holdfast.types.status import JobStatus, status_path
 
 __all__ = ["LocalDeployment", "all_deployments"]
@@ -218,7 +219,8 @@ class LocalDeployment:
         ]
         if files.config:
             config = self._folder / f"revision-{revision}.yaml"
-            config.write_text(files.config, encoding="utf-8")
+            with private_file(config) as file:
+                file.write(files.config)
             run += ["--config", str(config)]
         run += [part for text in files.overrides for part in ("--set", text)]
         self._process.start(revision, run, files.folder)

@@ -29,7 +29,7 @@ class JobFiles:
 
     Attributes:
         sql: the statements.
-        config: text of the YAML file of properties, empty without one.
+        config: text of the YAML file of properties, empty without one; it may hold passwords.
         overrides: `key=value`, in order.
         folder: where the command was given; relative paths in properties start there.
         state_dir: where the job's stores are.
@@ -38,7 +38,7 @@ class JobFiles:
 
     application_id: str
     sql: str
-    config: str
+    config: str = field(repr=False)
     overrides: tuple[str, ...]
     folder: str
     state_dir: str
@@ -76,7 +76,9 @@ class Revisions:
             n: Outcome.FAILED if o == Outcome.PENDING else o for n, o in index.outcomes.items()
         }
         self._folder.mkdir(parents=True, exist_ok=True)
-        write_json(self._path(revision), _VERSION, asdict(files))
+        for old in self._folder.glob("revision-*"):
+            old.chmod(0o600)  # by an older version they were for everybody
+        write_json(self._path(revision), _VERSION, asdict(files), private=True)
         self._write(index.current, known | {str(revision): Outcome.PENDING})
         return revision
 

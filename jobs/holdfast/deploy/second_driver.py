@@ -20,7 +20,7 @@ from holdfast.deploy.revisions import JobFiles, Revisions
 from holdfast.deploy.supervisor import last_error
 from holdfast.errors import Retriable
 from holdfast.local.processes import end_session, lives, taken_over
-from holdfast.state.files import read_json, write_json
+from holdfast.state.files import private_file, read_json, write_json
 from holdfast.types.status import JobState, JobStatus, status_path
 
 __all__ = ["SecondDriver"]
@@ -106,7 +106,8 @@ class SecondDriver:
         command = [sys.executable, "-m", "holdfast.cli.main", "run", str(sql)]
         command += ["--home", str(self._home)]
         if files.config:
-            config.write_text(files.config, encoding="utf-8")
+            with private_file(config) as file:
+                file.write(files.config)
             command += ["--config", str(config)]
         own = (
             f"bootstrap.servers={self._servers}",

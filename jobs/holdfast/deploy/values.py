@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config.properties import KAFKA_PREFIX
+from holdfast.config.secrets import FILE, is_secret, names_file
 from holdfast.errors import InvalidConfig
 
 __all__ = ["chart_values"]
@@ -27,13 +28,16 @@ def chart_values(sql: str, given: Mapping[str, object], image: str | None) -> di
     """The values that say the same as these statements, properties and image.
 
     Raises:
-        InvalidConfig: the image has no tag, or a file of functions cannot be read.
+        InvalidConfig: a property is secret, the image has no tag or digest, or a file of functions
+            cannot be read.
     """
     values: dict[str, Any] = {"sql": sql, "properties": {}}
     for name, value in given.items():
         if name in _PLACES:
             section, key = _PLACES[name]
             values.setdefault(section, {})[key] = _plain(name, value)
+        elif is_secret(name) or names_file(name):
+            raise _needs_a_secret(name)
         elif name.startswith(KAFKA_PREFIX):
             kafka = values.setdefault("kafka", {}).setdefault("properties", {})
             kafka[name.removeprefix(KAFKA_PREFIX)] = value
@@ -44,6 +48,16 @@ def chart_values(sql: str, given: Mapping[str, object], image: str | None) -> di
     if image:
         values["image"] = _image(image)
     return values
+
+
+def _needs_a_secret(name: str) -> InvalidConfig:
+    setting = name.removeprefix(KAFKA_PREFIX).removesuffix(FILE)
+    return InvalidConfig(
+        f"{name} is not for the values of a release: everybody who may read its ConfigMaps would "
+        "know it.",
+        action="put it into a Secret of the job's namespace and name that in a file of --values: "
+        f"kafka: {{secretProperties: {{{setting}: {{name: SECRET, key: KEY}}}}}}",
+    )
 
 
 def _plain(name: str, value: object) -> object:
@@ -57,10 +71,14 @@ def _functions(value: object) -> dict[str, str]:
 
 
 def _image(image: str) -> dict[str, str]:
-    repository, _, tag = image.rpartition(":")
-    if not repository or "/" in tag:
+    named, _, digest = image.partition("@")
+    repository, _, tag = named.rpartition(":")
+    if "/" in tag or not repository:  # that was the port of a registry, or nothing
+        repository, tag = named, ""
+    if not (repository and (tag or digest)):
         raise InvalidConfig(
             f"The image {image} has no tag.",
-            action="give it as REPOSITORY:TAG",
+            action="give it as REPOSITORY:TAG, or as REPOSITORY@sha256:… for exactly that one",
         )
-    return {"repository": repository, "tag": tag}
+    given = {"repository": repository, "tag": tag, "digest": digest}
+    return {name: value for name, value in given.items() if value}

@@ -7,6 +7,7 @@ is whole; one without is an unfinished download and is begun anew.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from holdfast.config.jar_sums import jar_sums
 from holdfast.config.versions import KAFKA_VERSION, LOG4J_VERSION, SCALA_VERSION
 from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.java import find_java
@@ -64,7 +66,8 @@ def kafka_jars(report: Callable[[str], None], environment: Mapping[str, str] | N
 
     Raises:
         KafkaUnavailable: Maven Central cannot be reached.
-        Refused: the folder given by the environment holds no Kafka, or Java is missing.
+        Refused: what came is not what was pinned, the folder given by the environment holds no
+            Kafka, or Java is missing.
     """
     env = os.environ if environment is None else environment
     given = env.get(JARS_VARIABLE)
@@ -113,9 +116,26 @@ def _download(folder: Path, report: Callable[[str], None], env: Mapping[str, str
         (work / "settings.xml").write_text(settings, encoding="utf-8")
         _run_ivy([java, *trust_options(env, work)], work, report)
         jars = work / "jars"
+        _check_sums(jars)
         (jars / _MARKER).write_text("\n".join(sorted(p.name for p in jars.iterdir())) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         jars.rename(folder)
+
+
+def _check_sums(jars: Path) -> None:
+    """Raises `Refused` unless these are the pinned jars, all of them and no other."""
+    known = jar_sums()
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars.iterdir()}
+    wrong = sorted(name for name in found | known if found.get(name) != known.get(name))
+    if wrong:
+        shown = "\n".join(f"    {found.get(name, 'missing'):64}  {name}" for name in wrong[:6])
+        raise Refused(
+            f"{len(wrong)} of the jars of Kafka {KAFKA_VERSION} are not those that are pinned:\n"
+            f"{shown}",
+            cause="a mirror or a proxy gave other files, or versions.py was changed without "
+            "jar_sums.py",
+            action="do not run them; find out who changed them, or download from Maven Central",
+        )
 
 
 def _run_ivy(java: list[str], work: Path, report: Callable[[str], None]) -> None:

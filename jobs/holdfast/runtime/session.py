@@ -16,7 +16,7 @@ from holdfast.config.settings import Settings
 from holdfast.runtime.class_archive import Role, archive_options
 from holdfast.runtime.class_path import class_path, launchers_path
 from holdfast.runtime.sockets import remove_dead, socket_folder
-from holdfast.runtime.spark_internals import no_installed_sources
+from holdfast.runtime.spark_internals import no_installed_sources, with_secret
 
 __all__ = ["is_local", "prepare_local", "spark_context", "sql_session"]
 
@@ -31,6 +31,8 @@ _FIXED = {
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "8388608",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "8388608",
+    # Whoever could speak to a driver or an executor unasked could run anything in it.
+    "spark.authenticate": "true",
     "spark.python.daemon.module": "holdfast.runtime.python_daemon",
     "spark.python.worker.reuse": "true",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts
@@ -63,6 +65,11 @@ _FIXED = {
 # deletes none.  It only has to see quickly which are gone: a container that was killed is known
 # by its pod's new executor id at the next poll.
 _KUBERNETES = {
+    # Between pods also encrypted; holdfast-executor says the same to an executor's first question.
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    "spark.network.crypto.saslFallback": "false",
     "spark.decommission.enabled": "false",  # state stays with its volume
     "spark.driver.port": "7078",
     "spark.driver.blockManager.port": "7079",
@@ -132,6 +139,8 @@ def spark_context(
     master = settings.master or f"local-cluster[{placement.executors},1,{memory}]"
     on_kubernetes = master.startswith("k8s://")
     fixed = _FIXED | (_KUBERNETES if on_kubernetes else {})
+    if settings.spark_secret_file and not local:
+        fixed = fixed | {"spark.authenticate.secret.file": settings.spark_secret_file}
     conf = SparkConf().setMaster(master).setAppName(settings.application_id)
     conf.setAll(list(fixed.items()))
     requested = _NO_EXECUTORS if on_kubernetes else ""
@@ -159,7 +168,10 @@ def spark_context(
         jars = class_path(sql=sql or not packed)
         chosen["spark.driver.extraClassPath"] = jars if packed else launchers_path()
         chosen["spark.executor.extraClassPath"] = jars
-    return SparkContext.getOrCreate(conf.setAll(list(chosen.items())))
+    conf.setAll(list(chosen.items()))
+    if local:
+        with_secret(conf)
+    return SparkContext.getOrCreate(conf)
 
 
 def sql_session(context: SparkContext) -> SparkSession:

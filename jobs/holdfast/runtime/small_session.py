@@ -101,6 +101,7 @@ def _started(threads: int) -> SparkSession:
         .appName("holdfast-test")
         .config("spark.default.parallelism", "1")
         .config("spark.driver.extraJavaOptions", f"{java} {classes}")
+        .config("spark.authenticate", "true")  # its ports, too, would take anybody's classes
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

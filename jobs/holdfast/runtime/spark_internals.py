@@ -6,13 +6,14 @@ be touched through py4j: reflecting on it loads a class that pip's PySpark does 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO
 
 import py4j.protocol
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.core.rdd import RDD
 from pyspark.serializers import (
     BatchedSerializer,
@@ -36,6 +37,7 @@ __all__ = [
     "on_state_workers",
     "payload",
     "shuffled",
+    "with_secret",
 ]
 
 _Work = Callable[[int, list[bytes]], Iterable[Any]]  # what is done with a partition's parts
@@ -43,6 +45,19 @@ _Work = Callable[[int, list[bytes]], Iterable[Any]]  # what is done with a parti
 _Making = Callable[[int, Iterable[Any]], Iterable[tuple[int, bytes]]]
 _PICKLED = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
 _RAW = NoOpSerializer()
+
+
+def with_secret(conf: SparkConf) -> None:
+    """Gives the settings a secret of their own, by which processes of this Spark know each other.
+
+    PySpark starts its JVM with every setting on the command line, which all users of the machine
+    can read; what is set once the JVM runs goes there over a socket.  Spark itself hands the secret
+    to local executors in their environment.
+    """
+    if SparkContext._active_spark_context is not None:
+        return  # joined; it has one
+    SparkContext._ensure_initialized(conf=conf)
+    conf.set("spark.authenticate.secret", secrets.token_urlsafe(32))
 
 
 class _WholePairs(FramedSerializer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.config.properties import KAFKA_PREFIX
 from holdfast.sql.explain_rows import inputs, records, row_step
 from holdfast.sql.explain_text import columns, count, duration, line, topic
 from holdfast.types.ids import changelog_topic
@@ -39,13 +38,8 @@ def explain(topology: Topology) -> str:
         lines += ["", *records((*topology.insertions, *topology.expectations))]
     if properties:
         lines += ["", "Properties"]
-        lines += [f"  {key} = {_shown(key, value)}" for key, value in topology.properties]
+        lines += [f"  {key} = {value}" for key, value in topology.properties]
     return "\n".join(lines) + "\n"
-
-
-def _shown(key: str, value: str) -> str:
-    """Settings of Kafka clients may be secrets, and plans are shown to who may not know them."""
-    return "(not shown)" if key.startswith(KAFKA_PREFIX) else value
 
 
 def _summary(topology: Topology) -> str:
@@ -99,10 +93,10 @@ def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
     yield "  Sub-topology 1: state task, one transaction per state partition"
     if isinstance(query.step, AggregateStep):
         yield from _state(query, query.step)
-        yield from _changelog(query, properties)
+        yield from _changelog(query)
         yield from _outputs(query.step)
     else:
-        yield from _changelog(query, properties)
+        yield from _changelog(query)
         yield from row_step(query)
     yield from _sink(query)
 
@@ -164,9 +158,8 @@ def _state(query: Query, step: AggregateStep) -> Iterator[str]:
         yield line("emit", step.emit)
 
 
-def _changelog(query: Query, properties: dict[str, str]) -> Iterator[str]:
-    application = properties.get("application.id", "<application.id>")
-    topic = changelog_topic(application, query.id)
+def _changelog(query: Query) -> Iterator[str]:
+    topic = changelog_topic("<application.id>", query.id)
     yield line("changelog", f"{topic}, P partitions, cleanup.policy=compact")
     yield line("fingerprint", query.fingerprint())
 

@@ -113,10 +113,10 @@ class StatementParser(SourceParser):
         }
 
     def _set(self) -> SetProperty:
-        self.advance()
+        start = self.advance()
         key = self.string("SET is written SET 'key' = 'value'")
         self.expect("=")
-        return SetProperty(key, self.string("SET is written SET 'key' = 'value'"))
+        return SetProperty(key, self.string("SET is written SET 'key' = 'value'"), start.start)
 
     def _unset(self) -> UnsetProperty:
         self.advance()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from holdfast.config.sql_properties import refused_in_sql
 from holdfast.sql import upgrades
 from holdfast.sql.catalog import Catalog
 from holdfast.sql.context import Context
@@ -114,7 +115,7 @@ class _Planner:
 
     def _add(self, statement: Statement) -> None:
         if isinstance(statement, SetProperty):
-            self._properties[statement.key] = statement.value
+            self._set(statement)
         elif isinstance(statement, UnsetProperty):
             self._properties.pop(statement.key, None)
         elif isinstance(statement, CreateSource | CreateAs):
@@ -131,6 +132,11 @@ class _Planner:
         elif not isinstance(statement, DONE_BY_PARSER):
             later = refused_kind(statement)
             raise self._script.unsupported(statement.at, later.fact, action=later.action)
+
+    def _set(self, statement: SetProperty) -> None:
+        if why := refused_in_sql(statement.key):
+            raise self._script.invalid(statement.at, f"SET '{statement.key}': {why}.")
+        self._properties[statement.key] = statement.value
 
     def _change(self, statement: DropSource | AlterSource | Steer) -> None:
         if isinstance(statement, Steer):

@@ -5,7 +5,7 @@ Every `at` is a character offset in the whole file, for error messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -294,6 +294,7 @@ class SetProperty:
 
     key: str
     value: str
+    at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

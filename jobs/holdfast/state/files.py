@@ -5,24 +5,34 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-__all__ = ["read_json", "write_json"]
+__all__ = ["private_file", "read_json", "write_json"]
 
 
-def write_json(path: Path, version: int, fields: dict[str, Any]) -> None:
+def write_json(path: Path, version: int, fields: dict[str, Any], *, private: bool = False) -> None:
     """Replace `path` so that a reader, or a crash, finds the old content or the new one.
+
+    Args:
+        private: for this user alone.
 
     Raises:
         OSError: the volume does not take it; the old content stays.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
+    with private_file(beside) if private else beside.open("w", encoding="utf-8") as file:
         json.dump({"version": version, **fields}, file)
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
     _sync_folder(path.parent)
+
+
+def private_file(path: Path) -> TextIO:
+    """The file, empty and open for writing, which nobody but this user can read (mode 0600)."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(handle, 0o600)  # it may have been there before
+    return os.fdopen(handle, "w", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -101,6 +101,7 @@ class Admin:
                 brokers = {}
             if brokers:
                 return len(brokers)
+            self._client.poll(0)  # which hears why a connection was closed
             if time.monotonic() >= deadline:
                 raise silent("listing brokers", self._properties, timeout_s)
             time.sleep(_RETRY_S)

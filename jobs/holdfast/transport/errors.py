@@ -7,6 +7,7 @@ client says so and refused when it does not.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -108,6 +109,9 @@ _UNPROVEN = frozenset(
         KafkaError.SECURITY_DISABLED,
     }
 )
+_UNPROVEN_S = 60.0
+# When a client was last not let in, and why, by the servers that it starts from.
+_unproven: dict[str, tuple[float, str]] = {}
 _DENIED = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -172,7 +176,15 @@ def client_config(
     client: Mapping[str, str], defaults: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Properties of one client: the user's over our defaults, under what correctness needs."""
-    return {**_CONNECTING, **defaults, **client, **fixed, "logger": KAFKA_LOGGER}
+    servers = client.get("bootstrap.servers", "")
+
+    def told(error: KafkaError) -> None:
+        KAFKA_LOGGER.error("%s: %s", error.name(), error.str())
+        if error.code() in _UNPROVEN:
+            _unproven[servers] = time.monotonic(), error.str()
+
+    ours = {"logger": KAFKA_LOGGER, "error_cb": told}
+    return {**_CONNECTING, **defaults, **client, **fixed, **ours}
 
 
 def kafka_error(error: BaseException) -> KafkaError:
@@ -231,16 +243,33 @@ def translate(
         return Refused(fact, action=_HINTS[code])
     if code in _FENCED or error.fatal():
         return _fenced(fact)
-    return _passing_or_not(error, fact)
+    return _passing_or_not(error, fact, client)
 
 
 def silent(doing: str, client: Mapping[str, str], seconds: float) -> KafkaUnavailable:
     """Nobody answered: `doing` took longer than `seconds`."""
     servers = client.get("bootstrap.servers", "(no bootstrap.servers)")
-    return KafkaUnavailable(
-        f"Kafka at {servers} gave no answer in {seconds:g} s {doing}.",
+    fact = f"Kafka at {servers} gave no answer in {seconds:g} s {doing}."
+    return _not_let_in(fact, client) or KafkaUnavailable(
+        fact,
         cause="no broker is running there, or none can be reached from here.",
         action="check bootstrap.servers and that the brokers are up; it will be tried again.",
+    )
+
+
+def _not_let_in(fact: str, client: Mapping[str, str]) -> KafkaUnavailable | None:
+    """A broker that refuses a password closes the connection, which looks like one that is away.
+
+    It may let the client in yet: one that has just started does not know all users.
+    """
+    since, why = _unproven.get(client.get("bootstrap.servers", ""), (0.0, ""))
+    if not why or time.monotonic() - since > _UNPROVEN_S:
+        return None
+    return KafkaUnavailable(
+        fact,
+        cause=f"the broker is there and does not let this client in: {why}.",
+        action="correct the client's security properties (sasl.username, sasl.password, "
+        "sasl.mechanism, ssl.*), or make the user known to the brokers; it will be tried again.",
     )
 
 
@@ -275,12 +304,12 @@ def _fenced(fact: str) -> Fenced:
     )
 
 
-def _passing_or_not(error: KafkaError, fact: str) -> HoldfastError:
+def _passing_or_not(error: KafkaError, fact: str, client: Mapping[str, str]) -> HoldfastError:
     code = error.code()
     if code == KafkaError._INVALID_ARG:
         return InvalidConfig(fact, action="correct the kafka.* properties of the job.")
     if code in _UNREACHABLE or error.retriable():
-        return KafkaUnavailable(
+        return _not_let_in(fact, client) or KafkaUnavailable(
             fact,
             cause="a broker is down, starting or overloaded, or the network is.",
             action="wait; it will be tried again.",

@@ -93,7 +93,7 @@ class IngestOptions:
     """
 
     source: Source
-    kafka: Mapping[str, str]
+    kafka: Mapping[str, str] = field(repr=False)
     columns: tuple[str, ...]
     start: Mapping[int, int] = field(default_factory=dict)
     end: Mapping[int, int] | None = None

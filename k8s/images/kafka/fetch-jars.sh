@@ -1,7 +1,8 @@
 #!/bin/sh
-# Resolve the broker's jars from Maven Central and hold them to jars.sha256.
+# Resolve the broker's jars from Maven Central and hold them to their checksums.
 #   fetch-jars.sh FOLDER
-# The versions have one home, jobs/holdfast/config/versions.py, which lies beside this script.
+# The versions have one home, jobs/holdfast/config/versions.py, and the checksums jar_sums.py beside it; both lie
+# beside this script.
 set -eu
 here=$(dirname "$0")
 folder=$1
@@ -28,8 +29,9 @@ java -cp /usr/share/java/ivy.jar org.apache.ivy.Main -warn -settings "$here/ivys
   -cache "$here/ivy" -types jar bundle -retrieve "$folder/[artifact]-[revision].[ext]"
 rm -rf "$here/ivy"
 cd "$folder"
+sed -n '/^[0-9a-f]\{64\}  /p' "$here/jar_sums.py" > "$here/jars.sha256"
 if ! sha256sum --quiet -c "$here/jars.sha256" || [ "$(ls | wc -l)" != "$(wc -l < "$here/jars.sha256")" ]; then
-  echo "The jars are not those of k8s/images/kafka/jars.sha256. After a change of versions.py write it anew:" >&2
+  echo "The jars are not those of jobs/holdfast/config/jar_sums.py. After a change of versions.py write it anew:" >&2
   sha256sum *.jar >&2
   exit 1
 fi

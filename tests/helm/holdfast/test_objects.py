@@ -11,6 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from holdfast.deploy.spark_secret import KEY
 from tests.helm.conftest import CHARTS, KUBERNETES, Manifest, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named, pods
 
@@ -78,7 +79,7 @@ def test_every_pod_passes_the_restricted_standard(values: dict[str, Any], render
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec), name
         kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
-        assert kinds <= {"configMap", "emptyDir", "secret"}, name
+        assert kinds <= {"configMap", "emptyDir", "projected", "secret"}, name
         for container in containers(pod):
             security = container["securityContext"]
             assert security["allowPrivilegeEscalation"] is False, name
@@ -90,9 +91,11 @@ def test_every_pod_passes_the_restricted_standard(values: dict[str, Any], render
 def test_the_driver_sees_and_labels_pods_and_nobody_else_has_a_token(render: Render) -> None:
     manifests = render(CHART, MINIMAL)
     roles = [m for m in manifests if m["kind"] in ("Role", "ClusterRole")]
-    assert [r["rules"] for r in roles] == [
-        [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]}]
-    ]
+    pods_rule = {"apiGroups": [""], "resources": ["pods"],
+                 "verbs": ["get", "list", "watch", "patch"]}  # fmt: skip
+    secret_rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["tried-spark"],
+                   "verbs": ["get", "patch"]}  # fmt: skip
+    assert [r["rules"] for r in roles] == [[pods_rule, secret_rule]]
     (binding,) = [m for m in manifests if m["kind"] == "RoleBinding"]
     assert binding["subjects"][0]["name"] == "tried-driver"
     for name, pod in pods(manifests):
@@ -214,13 +217,17 @@ def test_network_policies_let_through_what_is_needed(render: Render) -> None:
 def test_secrets_reach_whoever_opens_kafka_clients(render: Render) -> None:
     manifests = render(CHART, FULL)
     found = dict(pods(manifests))
-    for name in (DRIVER, PREFLIGHT, TEST):
-        ref = _environment(found[name])["HOLDFAST_KAFKA_SASL_PASSWORD"]["valueFrom"]
-        assert ref == {"secretKeyRef": {"name": "kafka-user", "key": "password"}}, name
-    # Executors get settings with their work; files they must have themselves.
-    assert "HOLDFAST_KAFKA_SASL_PASSWORD" not in _environment(found[EXECUTOR])
+    items = [{"key": "password", "path": "sasl.password"}]
     for name, pod in found.items():
         volumes = {v["name"]: v for v in pod["spec"]["volumes"]}
+        # Executors get settings with their work; files they must have themselves.
+        assert ("kafka-secrets" in volumes) == (name != EXECUTOR), name
+        if name != EXECUTOR:
+            (source,) = volumes["kafka-secrets"]["projected"]["sources"]
+            assert source == {"secret": {"name": "kafka-user", "items": items}}, name
+            (container,) = containers(pod)
+            mounts = {m["name"]: m for m in container["volumeMounts"]}
+            assert mounts["kafka-secrets"]["mountPath"] == "/etc/holdfast/secrets", name
         assert volumes["tls"]["secret"]["secretName"] == "kafka-tls", name
         (container,) = containers(pod)
         mounts = {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
@@ -233,7 +240,45 @@ def test_secrets_reach_whoever_opens_kafka_clients(render: Render) -> None:
         assert settings["kafka.ssl.ca.location"] == "/etc/holdfast/tls/ca.crt"
         assert settings["kafka.ssl.key.location"] == "/etc/holdfast/tls/tls.key"
         assert settings["kafka.security.protocol"] == "SASL_SSL"
-        assert "password" not in json.dumps(settings)
+        assert settings["kafka.sasl.password.file"] == "/etc/holdfast/secrets/sasl.password"
+        assert "kafka.sasl.password" not in settings
+
+
+def test_driver_and_executors_alone_have_sparks_secret(render: Render) -> None:
+    for values, name in (
+        (MINIMAL, "tried-spark"),
+        (FULL | {"spark": {"existingSecret": "ours"}}, "ours"),
+    ):
+        manifests = render(CHART, values)
+        assert _settings(manifests)["spark.secret.file"] == "/etc/holdfast/spark/secret"
+        found = {n: {v["name"]: v for v in pod["spec"]["volumes"]} for n, pod in pods(manifests)}
+        holders = {n for n, volumes in found.items() if "spark-secret" in volumes}
+        assert holders == {DRIVER, EXECUTOR}
+        wanted = {"secretName": name, "items": [{"key": KEY, "path": "secret"}],
+                  "defaultMode": 0o440}  # fmt: skip
+        assert found[EXECUTOR]["spark-secret"]["secret"] == wanted
+        ours = name == "ours"
+        assert found[DRIVER]["spark-secret"].get("secret") == (wanted if ours else None)
+        arguments = containers(_template(manifests, DRIVER))[0]["args"]
+        assert (f"--fill-secret={name}" in arguments) == (not ours)
+        assert (f"Secret/{name}" in named(manifests)) == (not ours)
+        rules = [r for m in manifests if m["kind"] == "Role" for r in m["rules"]]
+        assert ("secrets" in {kind for r in rules for kind in r["resources"]}) == (not ours)
+
+
+def test_two_renderings_are_the_same_and_hold_no_secret_of_sparks(render: Render) -> None:
+    """A GitOps tool renders again and again, without a cluster to look into."""
+    once, again = render(CHART, FULL), render(CHART, FULL)
+    assert once == again
+    made = named(once)["Secret/tried-spark"]
+    assert not {"data", "stringData", "immutable"} & set(made)
+
+
+def test_an_image_may_be_named_by_its_digest(render: Render) -> None:
+    digest = "sha256:" + "0a" * 32
+    manifests = render(CHART, MINIMAL | {"image": {"tag": "1.2.3", "digest": digest}})
+    images = {c["image"] for _, pod in pods(manifests) for c in containers(pod)}
+    assert images == {f"holdfast:1.2.3@{digest}"}
 
 
 def test_without_client_certificates_only_the_brokers_are_checked(render: Render) -> None:
@@ -292,7 +337,7 @@ def test_monitors_are_made_on_demand(render: Render) -> None:
 
 def test_everything_optional_can_be_left_out(render: Render) -> None:
     kinds = {m["kind"] for m in render(CHART, SETS["bare"])}
-    assert kinds == {"ConfigMap", "Service", "StatefulSet"}
+    assert kinds == {"ConfigMap", "Secret", "Service", "StatefulSet"}
 
 
 def test_scheduling_reaches_both(render: Render) -> None:

@@ -117,7 +117,7 @@ def test_helm_test_reads_tables_where_it_may(
     (container,) = containers(named(render(CHART, MINIMAL | {"serve": serve}))["Pod/tried-test"])
     options = selftest.make_context("selftest", list(container["args"][2:])).params
     assert options["server"] == ("http://tried-serve:8088" if asked else None)
-    token = [e for e in container["env"] or () if e["name"] == "HOLDFAST_CLI_SERVER_TOKEN"]
+    token = [e for e in container.get("env", ()) if e["name"] == "HOLDFAST_CLI_SERVER_TOKEN"]
     assert bool(token) == ("testTokenKey" in serve.get("auth", {}))
 
 

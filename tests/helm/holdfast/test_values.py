@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.config.sql_properties import refused_in_sql
 from tests.helm.conftest import CHARTS, Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, named
 
@@ -129,6 +130,7 @@ RESERVED = {
     "home": "fixed",
     "state.dir": "fixed",
     "spark.master": "fixed",
+    "spark.secret.file": "spark.existingSecret",
     "metrics.port": "8090",
     "functions": "functions",
 }
@@ -142,8 +144,6 @@ def test_what_the_chart_decides_is_refused_with_the_value_that_decides_it(
         said = refused(CHART, _with(f"properties/{given}", "1"))
         assert f'"{name}" is the chart\'s own; what decides it: ' in said
         assert RESERVED[name] in said
-        said = refused(CHART, MINIMAL | {"sql": f"CREATE x; set '{given}' = '1';"})
-        assert f"sql: SET '{name}' is the chart's own" in said
 
 
 def test_reserved_names_are_the_properties_the_chart_sets(render: Render) -> None:
@@ -152,9 +152,11 @@ def test_reserved_names_are_the_properties_the_chart_sets(render: Render) -> Non
     assert own == set(RESERVED)
 
 
-def test_other_properties_may_be_set_both_ways(render: Render) -> None:
-    sql = "-- SET 'executors' = '9' is a comment only\nSET 'state.partitions' = '4';"
-    assert render(CHART, MINIMAL | {"sql": sql})
+@pytest.mark.parametrize("name", RESERVED)
+def test_holdfast_itself_lets_no_statement_set_what_the_chart_decides(name: str) -> None:
+    """The chart does not look into statements: `SET/**/'home'` is one as well."""
+    assert refused_in_sql(name)
+    assert refused_in_sql(f"ksql.streams.{name}")
 
 
 def test_kafka_settings_belong_under_kafka(refused: Refused) -> None:

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -391,10 +390,10 @@ def _known(root: dict[str, Any], schema: dict[str, Any], path: list[str]) -> boo
 
 
 def test_the_broker_image_has_the_jars_of_the_version_that_holdfast_knows() -> None:
+    from holdfast.config.jar_sums import jar_sums
     from holdfast.config.versions import KAFKA_VERSION, LOG4J_VERSION, SCALA_VERSION
 
-    lock = Path(CHARTS.parent, "k8s/images/kafka/jars.sha256").read_text(encoding="utf-8")
-    jars = {name: checksum for checksum, name in (line.split() for line in lock.splitlines())}
+    jars = jar_sums()
     assert f"kafka_{SCALA_VERSION}-{KAFKA_VERSION}.jar" in jars
     assert f"log4j-slf4j-impl-{LOG4J_VERSION}.jar" in jars
     assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in jars.values())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import socket
 import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from holdfast.errors import KafkaUnavailable
+from holdfast.config.jar_sums import jar_sums
+from holdfast.config.versions import KAFKA_VERSION, LOG4J_VERSION, SCALA_VERSION
+from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.jars import JARS_VARIABLE, REPOSITORY_VARIABLE, cache_folder, kafka_jars
 from holdfast.local.probe import free_port
 
@@ -61,3 +65,35 @@ def test_a_second_download_waits_for_the_first(tmp_path: Path) -> None:
         two.join(60)
         assert first[0].startswith("downloading Kafka")
         assert second[1].startswith("downloading Kafka")
+
+
+def test_a_mirror_that_gives_other_jars_is_found_out(tmp_path: Path) -> None:
+    """They are downloaded, and neither run nor kept."""
+    mirror = tmp_path / "mirror"
+    for group, name, version in (
+        ("org/apache/kafka", f"kafka_{SCALA_VERSION}", KAFKA_VERSION),
+        ("org/apache/logging/log4j", "log4j-slf4j-impl", LOG4J_VERSION),
+    ):
+        folder = mirror / group / name / version
+        folder.mkdir(parents=True)
+        (folder / f"{name}-{version}.pom").write_text(
+            "<project><modelVersion>4.0.0</modelVersion>"
+            f"<groupId>{group.replace('/', '.')}</groupId><artifactId>{name}</artifactId>"
+            f"<version>{version}</version></project>"
+        )
+        (folder / f"{name}-{version}.jar").write_bytes(b"another's")
+    handler = functools.partial(_Quiet, directory=str(mirror))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        env = _environment(tmp_path, f"http://127.0.0.1:{server.server_port}/")
+        with pytest.raises(Refused, match="are not those that are pinned") as refused:
+            kafka_jars(lambda _: None, env)
+        server.shutdown()
+    assert f"{len(jar_sums())} of the jars" in refused.value.fact
+    assert not cache_folder(env).exists()
+    assert [p.name for p in (tmp_path / "holdfast").iterdir() if p.is_dir()] == []
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass

@@ -35,11 +35,15 @@ def test_statements_and_properties_become_a_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_EXECUTORS", "5")
-    text = "SET 'state.partitions' = '3'; SET 'executors' = '4';" + _TABLE.format(call="SUM(v)")
-    job = load_job(_file(tmp_path, text), None, ["executors=6"], str(tmp_path))
+    text = "SET 'state.partitions' = '3'; SET 'replication.factor' = '2';" + _TABLE.format(
+        call="SUM(v)"
+    )
+    overrides = ["replication.factor=1"]
+    job = load_job(_file(tmp_path, text), None, overrides, str(tmp_path))
     assert job.settings.application_id == "my-job"
     assert job.settings.state.partitions == 3
-    assert job.settings.placement.executors == 6
+    assert job.settings.state.changelog_replicas == 1
+    assert job.settings.placement.executors == 5
     assert job.settings.home == str(tmp_path)
     # No Kafka runs in this home: the default stays.
     assert job.settings.bootstrap_servers == Settings("x").bootstrap_servers
@@ -52,12 +56,15 @@ def test_unset_takes_a_property_back(tmp_path: Path) -> None:
     assert job.settings.state.partitions == Settings("x").state.partitions
 
 
-def test_set_may_name_the_functions_that_the_file_uses(tmp_path: Path) -> None:
+def test_functions_are_known_to_the_statements_and_set_may_not_name_them(tmp_path: Path) -> None:
     functions = _file(tmp_path, _FUNCTIONS.format(name="PRODUCT_OF"), "product.py")
     statement = _TABLE.format(call="PRODUCT_OF(v)")
     with pytest.raises(InvalidStatement, match="PRODUCT_OF"):
         load_job(_file(tmp_path, statement), None, [], None)
-    job = load_job(_file(tmp_path, f"SET 'functions' = '{functions}';" + statement), None, [], None)
+    named = _file(tmp_path, f"SET 'functions' = '{functions}';" + statement)
+    with pytest.raises(InvalidConfig, match=r"functions .* not for SQL to set"):
+        load_job(named, None, [], None)
+    job = load_job(_file(tmp_path, statement), None, [f"functions={functions}"], None)
     assert job.settings.functions == (str(functions),)
     assert "PRODUCT_OF" in str(job.topology.queries[0].step)
 

@@ -46,6 +46,21 @@ def test_properties_go_where_the_chart_has_a_value_for_them(tmp_path: Path) -> N
     }
 
 
+def test_an_image_may_have_a_digest_with_or_without_a_tag() -> None:
+    digest = "sha256:" + "0a" * 32
+    of = {"repository": "registry:5000/a/b", "digest": digest}
+    assert chart_values("x", {}, f"registry:5000/a/b@{digest}")["image"] == of
+    assert chart_values("x", {}, f"registry:5000/a/b:1@{digest}")["image"] == {**of, "tag": "1"}
+
+
+@pytest.mark.parametrize("name", ["kafka.sasl.password", "kafka.sasl.password.file"])
+def test_a_secret_never_becomes_a_value_of_a_release(name: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"not for the values of a release") as refused:
+        chart_values("x", {name: "hush"}, None)
+    assert "secretProperties: {sasl.password:" in str(refused.value)
+    assert "hush" not in str(refused.value)
+
+
 @pytest.mark.parametrize("image", ["holdfast", "registry:5000/holdfast"])
 def test_an_image_needs_a_tag(image: str) -> None:
     with pytest.raises(InvalidConfig, match="has no tag"):

@@ -13,7 +13,7 @@ from holdfast.types.topology import AggregateStep, ProjectStep, Window, WindowKi
 EXAMPLES = Path(__file__).parents[3] / "jobs" / "examples"
 
 FILE = """\
-SET 'application.id' = 'demo';
+SET 'auto.offset.reset' = 'latest';
 SET 'state.partitions' = '4';
 CREATE STREAM s (k STRING, v INT, ts BIGINT)
   WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON', TIMESTAMP='ts', PARTITIONS=2);
@@ -61,7 +61,7 @@ Query ctas_t
     state        window store, P state partitions
     key codec    KAFKA of K STRING + window start
     merge        __a0, __a1
-    changelog    demo-ctas_t-changelog, P partitions, cleanup.policy=compact
+    changelog    <application.id>-ctas_t-changelog, P partitions, cleanup.policy=compact
     fingerprint  FINGERPRINT
     having       TRY(("__a0" > CAST(1 AS BIGINT)))
     value        N BIGINT = __a0
@@ -71,7 +71,7 @@ Query ctas_t
     retention_ms 1000
 
 Properties
-  application.id = demo
+  auto.offset.reset = latest
   state.partitions = 4
 """
 
@@ -159,4 +159,4 @@ def test_every_kind_of_step_is_explained(line: str) -> None:
 def test_a_stateless_step_has_no_changelog() -> None:
     topology = compile_text(FILE)
     assert isinstance(topology.queries[0].step, ProjectStep)
-    assert "demo-csas_big-changelog" not in explain(topology)
+    assert "csas_big-changelog" not in explain(topology)

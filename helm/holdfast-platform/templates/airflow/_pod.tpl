@@ -74,7 +74,7 @@ spec:
   {{- include "platform.scheduling" $root.Values.airflow | nindent 2 }}
   initContainers:
     - name: database
-      image: {{ include "platform.image" (list $root $root.Values.airflow.image) }}
+      image: {{ include "platform.image" (list $root $root.Values.airflow.image) | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       # Bash waits for the database at no cost; an attempt of Airflow costs seconds of processor time.
       args: [bash, -c, "until (: > /dev/tcp/postgresql/5432) 2>/dev/null; do sleep 1; done; exec {{ $of.database }}"]
@@ -86,7 +86,7 @@ spec:
         - {name: tmp, mountPath: /tmp}
   containers:
     - name: {{ $component }}
-      image: {{ include "platform.image" (list $root $root.Values.airflow.image) }}
+      image: {{ include "platform.image" (list $root $root.Values.airflow.image) | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       args: {{ $of.args | toJson }}
       securityContext: {{- include "platform.containerSecurity" $root | nindent 8 }}

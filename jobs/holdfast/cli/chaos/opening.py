@@ -12,7 +12,9 @@ import orjson
 from holdfast.chaos.faults import TOPIC
 from holdfast.cli.chaos.naming import named_job
 from holdfast.cli.options import Job, Sql, load_job
-from holdfast.errors import Refused
+from holdfast.config.load import from_yaml
+from holdfast.config.secrets import FILE, is_secret, names_file
+from holdfast.errors import InvalidConfig, Refused
 
 if TYPE_CHECKING:
     from holdfast.chaos.reads import Access
@@ -119,6 +121,7 @@ def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
 
     Raises:
         Refused: there is no such deployment.
+        InvalidConfig: the YAML file holds a secret.
     """
     sql, config, overrides = _deployed(options) if options.sql is None else (
         options.sql, options.config, ())  # fmt: skip
@@ -126,6 +129,7 @@ def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
     job = load_job(sql, config, overrides, options.home, name=options.name)
     servers = f"bootstrap.servers={job.settings.bootstrap_servers}"
     text = config.read_text(encoding="utf-8") if config is not None else ""
+    _refuse_secrets(config)
     if job.settings.application_id != options.name and options.target == "kubernetes":
         raise Refused(
             f"The job's application.id is {job.settings.application_id}, its release "
@@ -136,12 +140,26 @@ def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
     return job, sql.text(), text, (*overrides, servers)
 
 
+def _refuse_secrets(config: Path | None) -> None:
+    """A run's folder is shown to others, with the job's properties in it."""
+    given = from_yaml(config).values if config is not None else {}
+    for name in filter(is_secret, given):
+        raise InvalidConfig(
+            f"{config} holds {name}, and the folder of a chaos run keeps that file's text.",
+            action=f"write {name}{FILE} into it, the path of a file that holds the secret, and "
+            "deploy the job again with it",
+        )
+
+
 def _deployed(options: JobOptions) -> tuple[Sql, Path | None, tuple[str, ...]]:
     if options.target == "kubernetes":
         from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
 
         text, properties = KubernetesTarget(options.namespace, options.name).job_files()
-        return Sql(given=text), None, tuple(f"{k}={_text(v)}" for k, v in properties.items())
+        # Files of the job's pods are not here: what holds its secrets is named anew, or in the
+        # environment.
+        here = {k: v for k, v in properties.items() if not names_file(k)}
+        return Sql(given=text), None, tuple(f"{k}={_text(v)}" for k, v in here.items())
     from holdfast.deploy.revisions import Revisions
 
     folder = home_of(options.home) / "deploy" / options.name

@@ -156,8 +156,7 @@ class Session:
         jobs = self._broker.jobs()
         runs = any(query is None or known_id(query, book.told) for book in jobs.values())
         if runs or (jobs and not in_script):
-            named = dict(self.topology.properties).get("application.id", self._job)
-            job, book = job_of(jobs, named, query)
+            job, book = job_of(jobs, self._job, query)
             self._tell(as_text(job, give_orders(book, statement.verb, query, wait_s=_OBEY_S)))
         elif statement.verb != "TERMINATE":
             why = "runs such a query" if self._broker.answers() else "is there: no broker answers"

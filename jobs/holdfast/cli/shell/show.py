@@ -8,6 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 
+from holdfast.config.secrets import redacted
 from holdfast.config.table import rows as properties
 from holdfast.sql import explain
 from holdfast.sql.clauses import Name
@@ -115,7 +116,7 @@ class Shown:
         for name, default, _, _ in properties():
             value, origin = default, "default"
             if name in self._given:
-                value, origin = str(self._given[name]), "configuration"
+                value, origin = redacted(name, self._given[name]), "configuration"
             if name in in_script:
                 value, origin = in_script[name], "SET"
             table.add_row(name, value, origin)

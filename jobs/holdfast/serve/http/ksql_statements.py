@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.config.properties import KAFKA_PREFIX
 from holdfast.config.table import rows as property_rows
 from holdfast.errors import BadRequest, HoldfastError, InvalidStatement
 from holdfast.serve.http.access import Client, check_readable
@@ -197,9 +196,7 @@ class KsqlStatements:
             raise script.unknown(name.at, "query", name.text.lower(), steps)
         queries = steps[wanted]
         plan = _plan(queries, topology)
-        # A client's settings for Kafka may be secrets.
-        told = {n: v for n, v in topology.properties if not n.startswith(KAFKA_PREFIX)}
-        described = query_description(queries, plan, told)
+        described = query_description(queries, plan, dict(topology.properties))
         return {"@type": "queryDescription", "queryDescription": described}
 
     def _steer(self, statement: Steer, script: Script, client: Client) -> _Entity:

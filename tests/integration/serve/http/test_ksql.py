@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import plain_http as plain
-from tests.console_world import SCRIPT, World
 from tests.http_world import Served, served
 
 
@@ -115,12 +113,3 @@ def test_settings_of_a_session_are_taken_and_do_nothing(server: Served) -> None:
     assert _ksql(server, "SET 'auto.offset.reset'='earliest'; DEFINE x = 'PER_CITY';") == []
     (found,) = _ksql(server, "DEFINE x = 'PER_CITY'; DESCRIBE ${x};")
     assert found["sourceDescription"]["name"] == "PER_CITY"
-
-
-def test_settings_for_kafka_are_not_told(tmp_path: Path) -> None:
-    script = f"SET 'kafka.sasl.password' = 'hush';{SCRIPT}"
-    with served(tmp_path, world=World(script)) as server:
-        for text in ("SHOW PROPERTIES;", "EXPLAIN ctas_per_city;", "SHOW TABLES EXTENDED;"):
-            found = plain.post(f"{server.url}/ksql", json={"ksql": text})
-            assert found.status_code == 200
-            assert "hush" not in found.text

@@ -1,3 +1,15 @@
+# ruff: noqa: E501 - a checksum and the name of its file are one line
+"""SHA-256 of every jar of the local Kafka, as `sha256sum` writes them.
+
+`holdfast kafka start` and the image (k8s/images/kafka/fetch-jars.sh, which reads these lines) hold
+what they download to them.  After a change of versions.py either prints the new ones.
+"""
+
+from __future__ import annotations
+
+__all__ = ["jar_sums"]
+
+_SUMS = """
 22d1d4316c4ec13a68b559e98c8256d69071593731da96136640f864fa14fad8  HdrHistogram-2.2.2.jar
 65ceb669d88f63306c680f8088bbf765bbca72d288a61a03703000076c3d3f56  argparse4j-0.7.0.jar
 ec411dfdf0c03f25218648ce89861630b71680e5858a9a7278ebac8e55cab3d7  caffeine-3.2.0.jar
@@ -44,3 +56,11 @@ d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0  slf4j-api-1.7.
 e6682acf1ace77508ef13649cbf4f8d09d2cf5457bdb61d25ffb6ac0233d78dd  snakeyaml-2.5.jar
 4c766cb3f855415ee734b2392949a0b6f12a60879334a74518deaf6270d32e36  snappy-java-1.1.10.7.jar
 b6c3237e24b8252a5a9c3a0e1ae30ef8f323412e74bd358548b7a9e527d676df  zstd-jni-1.5.6-10.jar
+"""
+
+
+def jar_sums() -> dict[str, str]:
+    """By the jar's file name."""
+    return {
+        name: checksum for checksum, name in (line.split() for line in _SUMS.split("\n") if line)
+    }
