@@ -91,7 +91,7 @@ def _main(home: Path) -> None:
         tokens=tokens_file(home, city=["PER_CITY"], all=["*"]),
         peer_token="t-peer",
         audit=home / "audit.log",
-        limits=Limits(request_s=2.0, timeout_s=2.0, sockets=40),
+        limits=Limits(request_s=2.0, timeout_s=20.0, sockets=40),
     ) as server:
         sys.stdout.write(f"{server.port}\n")
         sys.stdout.flush()

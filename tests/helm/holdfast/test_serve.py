@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -87,6 +88,26 @@ def test_clients_with_certificates_need_no_token(render: Render) -> None:
     container = _container(render(CHART, values), "tried-serve")
     assert str(_options(container["args"])["client_ca"]).endswith("ca.crt")
     assert container["readinessProbe"].keys() == {"tcpSocket", "periodSeconds"}
+
+
+def test_servers_know_each_other_by_a_secret_that_the_chart_makes_or_is_given(
+    render: Render,
+) -> None:
+    for values in (SETS["serve"], FULL):
+        found = named(render(CHART, values, name="movies"))
+        container = _container(list(found.values()), "movies-serve")
+        token = _options(container["args"])["peer_token_file"]
+        (mount,) = [m for m in container["volumeMounts"] if m["name"] == "auth"]
+        assert str(token) == f"{mount['mountPath']}/peer-token"
+        spec = found["StatefulSet/movies-serve"]["spec"]["template"]["spec"]
+        (volume,) = [v for v in spec["volumes"] if v["name"] == "auth"]
+        given, made = volume["secret"]["secretName"], found.get("Secret/movies-serve-peers")
+        if values is FULL:
+            assert (given, made) == ("readers", None)
+        else:
+            assert made is not None
+            assert given == made["metadata"]["name"]
+            assert len(base64.b64decode(made["data"]["peer-token"])) == 43
 
 
 def test_who_may_ask_must_be_said(refused: Refused) -> None:
