@@ -110,6 +110,7 @@ _APPLY = (
     "::test_a_running_job_keeps_its_table_exact_while_its_changelog_is_cleaned"
 )
 _SERVERS = "tests/integration/serve/test_servers.py::test_one_server_is_killed_and_no_look_up_fails"
+# Nothing runs whole benchmarks: their arguments alone are tried.
 _BENCH = "tests/unit/test_docs.py::test_arguments_of_benchmarks_parse"
 _PRECHECK = "tests/unit/cli/test_chaos.py"
 

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 
 from tests.doc_commands import ROOT, commands
-from tests.helm.conftest import Render
+from tests.helm.conftest import KUBERNETES, Render
 from tests.helm.holdfast.examples import CHART, FULL, named
 
 _OF_A_CLUSTER = {"--wait"}
@@ -17,7 +17,13 @@ def test_the_chart_takes_the_values_that_the_pages_show() -> None:
     assert shown
     for text in shown:
         _, _, *words = shlex.split(text)
-        command = ["helm", "template", *(word for word in words if word not in _OF_A_CLUSTER)]
+        command = [
+            "helm",
+            "template",
+            "--kube-version",
+            KUBERNETES,
+            *(word for word in words if word not in _OF_A_CLUSTER),
+        ]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
