@@ -137,13 +137,18 @@ check: lint types layers ## everything but the tests
 
 .PHONY: lint
 lint: setup-dev ## ruff: rules and format
-	@$(BIN)/ruff check jobs tests dags k8s .ci/chart-readme
-	@$(BIN)/ruff format --check jobs tests dags k8s .ci/chart-readme
+	@$(BIN)/ruff check jobs tests dags k8s .ci/chart-readme .ci/tuning-page
+	@$(BIN)/ruff format --check jobs tests dags k8s .ci/chart-readme .ci/tuning-page
 
 .PHONY: fmt
 fmt: setup-dev ## let ruff mend what it can
-	@$(BIN)/ruff check --fix jobs tests dags k8s .ci/chart-readme
-	@$(BIN)/ruff format jobs tests dags k8s .ci/chart-readme
+	@$(BIN)/ruff check --fix jobs tests dags k8s .ci/chart-readme .ci/tuning-page
+	@$(BIN)/ruff format jobs tests dags k8s .ci/chart-readme .ci/tuning-page
+
+.PHONY: docs
+docs: setup ## write the tables of properties (tuning.md) and of the charts' values anew
+	@$(BIN)/python .ci/tuning-page
+	@$(BIN)/python .ci/chart-readme helm/holdfast helm/holdfast-platform
 
 .PHONY: types
 types: setup-dev $(AIRFLOW_DEV_STAMP) ## mypy --strict; the DAGs beside Airflow's own types

@@ -36,7 +36,7 @@ def holdfast(root: Path, tmp_path: Path) -> Iterator[Holdfast]:
 
 @pytest.fixture
 def trigger(root: Path, tmp_path: Path) -> Callable[[str, dict[str, Any]], str]:
-    """Runs a DAG to its end as the README says; returns its log."""
+    """Runs a DAG to its end as jobs/docs/airflow.md says; returns its log."""
     own = {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW_VENV": str(root / ".venv-airflow")}
 
     def run(dag: str, conf: dict[str, Any]) -> str:

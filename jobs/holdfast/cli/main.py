@@ -73,6 +73,13 @@ class _LazyGroup(click.Group):
         command: click.Command = importlib.import_module(module).command
         return command
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name the pages of documentation, and their folder."""
+        from holdfast.cli.docs import PAGES, SOURCE, folder
+
+        with formatter.section(f"Pages in {folder() or SOURCE}"):
+            formatter.write_dl(list(PAGES.items()))
+
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="holdfast")

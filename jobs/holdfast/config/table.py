@@ -1,4 +1,4 @@
-"""The table of properties, as `holdfast config` prints it and as the README shows it."""
+"""The table of properties, as `holdfast config` prints it and as the page tuning.md shows it."""
 
 from __future__ import annotations
 

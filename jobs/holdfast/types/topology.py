@@ -1,8 +1,10 @@
 """The Topology: what a file of statements means, as one immutable value.
 
-`holdfast.sql` makes it (pure), `holdfast.runtime` runs it, `explain` prints it.
-It is the only thing those layers know of each other.  Expressions are text in the dialect of
-the engine that evaluates them: Spark SQL before the shuffle, DuckDB SQL after the merge.
+`holdfast.sql` makes it (pure), `holdfast.runtime` runs it, `explain` prints it.  Runtime and
+planner meet in it alone.  What both ends need to know of functions and aggregates (names, types,
+user-defined ones) is in `holdfast.tasks`, which `sql` imports as well.  Expressions are text in
+the dialect of the engine that evaluates them: Spark SQL before the shuffle, DuckDB SQL after the
+merge.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The reference of functions has a sentence for each, and README counts them right."""
+"""The reference of functions has a sentence for each, and the page sql.md counts them right."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_an_unknown_name_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert "There is no function with no_such_thing in its name" in capsys.readouterr().err
 
 
-def test_readme_counts_them() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_counts_them() -> None:
+    text = (ROOT / "jobs" / "docs" / "sql.md").read_text(encoding="utf-8")
     found = re.search(r"(\d+) scalar, (\d+) table and (\d+) aggregate functions", text)
     assert found is not None
     users = {*user_functions(), *registered()}

@@ -219,7 +219,8 @@ def _refuse_impossible(
         raise Refused(
             f"{', '.join(cannot)} cannot be done to {', '.join(components)} here.",
             cause="; ".join(notes[f] for f in cannot if f in notes)
-            or "this place has no way to do it to them (see the table of faults in the README)",
+            or "this place has no way to do it to them; the page chaos.md has the table of faults "
+            "(`holdfast --help` says where it is)",
             action="leave it out of --faults, or ask for other components",
         )
 

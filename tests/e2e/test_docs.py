@@ -1,0 +1,146 @@
+"""The commands of README and jobs/docs as a reader types them, in one folder with one broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.table import markdown
+from holdfast.local.probe import free_port
+from tests.doc_commands import SCENES, make_workspace
+
+pytestmark = pytest.mark.timeout(600)
+
+_COMMAND_S = 240
+_PORT = ":8088"
+# A broker takes any port that is free; everything else is as typed.
+_HOLDFAST = """#!/bin/bash
+if [[ "${1-} ${2-}" == "kafka start" ]]; then set -- "$@" --port 0; fi
+exec '%s' -m holdfast.cli.main "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A reader's folder, and the port that the pages' 8088 stands for."""
+
+    folder: Path
+    port: int
+
+    def run(self, command: str, status: int = 0) -> str:
+        """Runs a command of a page; returns what it prints."""
+        process = self.start(command)
+        try:
+            told, _ = process.communicate(timeout=_COMMAND_S)
+        finally:
+            process.kill()
+        assert process.returncode == status, f"{command}\n{told}"
+        return told
+
+    def start(self, command: str) -> subprocess.Popen[str]:
+        """Starts it in bash, with nothing to type into it."""
+        path = f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        given = {
+            "PATH": path,
+            "HOLDFAST_EXECUTORS": "1",
+            "HOLDFAST_CLI_SERVERS": f"http://127.0.0.1:{self.port}",
+        }
+        return subprocess.Popen(
+            ["bash", "-ec", command.replace(_PORT, f":{self.port}")],
+            cwd=self.folder,
+            env=os.environ | given,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def play(place: Place, scene: str) -> dict[str, str]:
+    """Runs a scene's commands; returns what each one prints."""
+    return {command: place.run(command) for command in SCENES[scene]}
+
+
+def _one(told: dict[str, str], words: str) -> str:
+    (found,) = [text for command, text in told.items() if words in command]
+    return found
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A folder in which the quick start has been followed and `movies` is deployed."""
+    folder = make_workspace(tmp_path_factory.mktemp("reader"))
+    tool = folder / "bin" / "holdfast"
+    tool.parent.mkdir()
+    tool.write_text(_HOLDFAST % sys.executable, encoding="utf-8")
+    tool.chmod(0o755)
+    made = Place(folder, free_port())
+    try:
+        told = play(made, "quick start") | play(made, "deploy")
+        assert "Aliens" in _one(told, "inspect")
+        assert "valid" in _one(told, "verify")
+        yield made
+        play(made, "the end")
+    finally:
+        for last in ("holdfast undeploy movies", "holdfast kafka stop"):
+            made.start(last).communicate(timeout=_COMMAND_S)
+
+
+def test_sql(place: Place) -> None:
+    told = play(place, "sql")
+    assert "JSON_RECORDS" in _one(told, "functions json")
+    assert "RANGE_OF" in _one(told, "explain")
+    assert "CTAS_MOVIE_TICKETS_SOLD" in _one(told, "SHOW QUERIES").upper()
+
+
+def test_statements_are_tested(place: Place) -> None:
+    for text in play(place, "tests of statements").values():
+        assert "1 passed" in text
+
+
+def test_serving(place: Place) -> None:
+    serve, *others = SCENES["serving"]
+    with _serving(place, serve):
+        told = {command: place.run(command) for command in others}
+    assert "Aliens" in _one(told, "WHERE title")
+    assert len(json.loads(_one(told, "curl"))["rows"]) > 1
+    assert _one(told, "EMIT CHANGES").count('"TITLE"') == 3
+    assert "MOVIE_*" in (place.folder / "tokens.toml").read_text(encoding="utf-8")
+
+
+@contextmanager
+def _serving(place: Place, command: str) -> Iterator[None]:
+    """The server while it answers; it is ended as by Ctrl-C."""
+    process = place.start(f"exec {command} --listen 127.0.0.1{_PORT}")
+    try:
+        told: Sequence[str] = iter(process.stdout or ())  # type: ignore[assignment]
+        assert any("answers at" in line for line in told)
+        yield
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=_COMMAND_S) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_compaction(place: Place) -> None:
+    told = play(place, "compaction")
+    assert "changelog" in _one(told, "survey")
+    assert "plan.json" in _one(told, "plan")
+
+
+def test_looking_in(place: Place) -> None:
+    told = play(place, "looking in")
+    assert _one(told, "config --markdown") == markdown()
+    assert json.loads(_one(told, "--json"))
+    assert "MOVIE_TICKETS_SOLD" in told["holdfast inspect"]
+    assert "belongs to" in told["holdfast sinks"]
