@@ -35,4 +35,4 @@ def test_orders_in_a_pod_find_their_properties(render: Render) -> None:
     file = words[words.index("--config") + 1]
     driver = named(render(CHART, FULL, name=release))[f"StatefulSet/{release}-driver"]
     (container,) = driver["spec"]["template"]["spec"]["containers"]
-    assert file in container["args"]
+    assert f"--config={file}" in container["args"]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from holdfast.deploy import kube_api
-from holdfast.deploy.spark_secret import KEY, fill
+from holdfast.deploy.release_secrets import KEY, PEER_KEY, fill, fill_peers
 from holdfast.errors import Refused
 from tests.certificates import Authority
 from tests.security.kubernetes_spark import ANOTHER, ROOT, SECRET
@@ -185,3 +185,12 @@ def test_it_is_for_pods_alone(tmp_path: Path) -> None:
     assert "KUBERNETES_SERVICE_HOST" not in os.environ
     with pytest.raises(Refused, match="for the driver's pod"):
         fill("movies-spark", str(tmp_path / "secret"))
+
+
+def test_the_peers_secret_is_filled_once(api: _Api) -> None:
+    fill_peers("movies-spark")
+    assert api.secret is not None
+    held = api.secret["data"]
+    assert list(held) == [PEER_KEY]
+    fill_peers("movies-spark")
+    assert (api.secret["data"], api.patches) == (held, 1)

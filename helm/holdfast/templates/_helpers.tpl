@@ -169,6 +169,9 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
+{{/* Query servers know each other by its key peer-token. */}}
+{{- define "holdfast.peerSecret" -}}{{ .Values.serve.auth.existingSecret | default (printf "%s-peers" (include "holdfast.serve" .)) }}{{- end }}
+
 {{/* Driver and executors know each other by it; only they mount it. */}}
 {{- define "holdfast.sparkSecretVolume" -}}
 - name: spark-secret

@@ -29,6 +29,12 @@ __all__ = ["command"]
     help="In a pod: the Secret of its namespace that spark.secret.file is written from; one is "
     "made up where it is still empty.",
 )
+@click.option(
+    "--fill-peer-token",
+    metavar="NAME",
+    help="In a pod: the Secret of its namespace by which query servers know each other; one is "
+    "made up where it is still empty.",
+)
 def command(
     sql: Sql,
     config: Path | None,
@@ -36,6 +42,7 @@ def command(
     home: str | None,
     until_caught_up: bool,
     fill_secret: str | None,
+    fill_peer_token: str | None,
 ) -> None:
     """Run the statements of SQL_FILE (or --sql) until Ctrl-C.
 
@@ -46,9 +53,13 @@ def command(
     load_later()
     job = load_job(sql, config, overrides, home)
     if fill_secret:
-        from holdfast.deploy.spark_secret import fill
+        from holdfast.deploy.release_secrets import fill
 
         fill(fill_secret, job.settings.spark_secret_file)
+    if fill_peer_token:
+        from holdfast.deploy.release_secrets import fill_peers
+
+        fill_peers(fill_peer_token)
 
     from holdfast.ingest.source import KafkaDataSource
     from holdfast.runtime.class_training import start_making
