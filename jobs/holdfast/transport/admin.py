@@ -35,6 +35,7 @@ from holdfast.transport.errors import (
     silent,
     translate,
 )
+from holdfast.transport.groups import committed_offsets
 from holdfast.transport.patient import PatientClient
 from holdfast.types.ids import Place
 
@@ -163,7 +164,8 @@ class Admin:
             entries: dict[str, ConfigEntry] = futures[resource].result()
             return entries
 
-        entries = self._patient.ask(ask, f"reading the settings of topic {name}")
+        acl = f"DESCRIBE_CONFIGS on topic {name}"
+        entries = self._patient.ask(ask, f"reading the settings of topic {name}", acl=acl)
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
@@ -261,18 +263,17 @@ class Admin:
             return {}
         places = [TopicPartition(topic, p) for p in range(info.partitions)]
 
-        # Not the admin client: its request crashes the process when the coordinator has moved or
-        # is not there yet (librdkafka #5040).  A consumer that never subscribes is no member.
         def ask() -> list[TopicPartition]:
             consumer, limit_s = self._consumer(group), self._patient.attempt_s
             try:
-                return _without_errors(consumer.committed(places, timeout=limit_s))
+                return _without_errors(committed_offsets(consumer, places, limit_s))
             except KafkaException:
                 with self._lock:  # the next attempt has a new one, for the same reason
                     self._consumers.pop(group, None)
                 raise
 
-        found = self._patient.ask(ask, f"reading offsets of group {group}")
+        doing = f"reading offsets of group {group}"
+        found = self._patient.ask(ask, doing, acl=f"DESCRIBE on group {group}")
         return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
 
     def _consumer(self, group: str) -> Consumer:
@@ -300,7 +301,8 @@ class Admin:
             futures = self._client.alter_consumer_group_offsets(request, request_timeout=_SHOW_S)
             return _without_errors(futures[group].result().topic_partitions or [])
 
-        self._patient.ask(tell, f"committing offsets of group {group}", _SHOW_S)
+        doing = f"committing offsets of group {group}"
+        self._patient.ask(tell, doing, _SHOW_S, acl=f"READ on group {group}")
 
     def delete_records(self, before: Mapping[Place, int]) -> None:
         """Delete all records before these offsets, by topic and topic partition.
@@ -347,7 +349,8 @@ class Admin:
             future.result()
         except KafkaException as error:
             if kafka_error(error).code() not in _MISSING:
-                raise translate(error, f"deleting topic {name}", self._properties) from error
+                acl = f"DELETE on topic {name}"
+                raise translate(error, f"deleting topic {name}", self._properties, acl) from error
         deadline = time.monotonic() + self._timeout_s
         while self._description(name) is not None:
             if time.monotonic() >= deadline:
@@ -424,7 +427,8 @@ class Admin:
             found = {tp.partition: future.result().offset for tp, future in futures.items()}
             return {p: known_offset(offset) for p, offset in found.items()}
 
-        return self._patient.ask(ask, f"reading offsets of topic {topic}")
+        acl = f"DESCRIBE on topic {topic}"
+        return self._patient.ask(ask, f"reading offsets of topic {topic}", acl=acl)
 
 
 def _each(topic: str, partitions: int, spec: OffsetSpec) -> dict[TopicPartition, OffsetSpec]:

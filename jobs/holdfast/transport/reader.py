@@ -292,7 +292,7 @@ class PartitionReader:
             action="restore the topic, or decide to go on from an offset that exists.",
         )
 
-    def _silent(self) -> KafkaUnavailable:
+    def _silent(self) -> HoldfastError:
         return silent(f"reading {self._name}", self._client, self._timeout_s)
 
     def _translate(self, error: KafkaError) -> HoldfastError:

@@ -111,7 +111,8 @@ def test_consumers_that_are_asked_for_groups_are_not_kept_after_an_error(
     def stale(*_: object, **__: object) -> None:
         raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
 
-    monkeypatch.setattr(admin, "_consumer", lambda _: SimpleNamespace(committed=stale))
+    asked = SimpleNamespace(committed=stale, consume=lambda *_: [])
+    monkeypatch.setattr(admin, "_consumer", lambda _: asked)
     with pytest.raises(HoldfastError):
         admin.committed("g", "t")
     assert made not in admin._consumers.values()
