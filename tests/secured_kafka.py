@@ -40,12 +40,12 @@ from holdfast.local import broker as broker_module
 from holdfast.local.broker import LocalKafka
 from holdfast.local.broker_files import server_properties
 from holdfast.local.probe import HOST, free_ports
-from holdfast.types.acls import Binding, Operation, Resource
+from holdfast.types.acls import Binding, Resource
 from tests.certificates import Authority
 
 __all__ = ["PASSWORD", "USERS", "SecuredKafka", "TokenEndpoint", "Way"]
 
-PASSWORD = "a secret of tests"  # noqa: S105
+PASSWORD = "a secret of tests"
 USERS = ("job", "server", "judge", "compactor", "tester", "clerk")
 _WAIT_S = 30.0
 _VALIDATOR = (
@@ -60,7 +60,7 @@ class Way(StrEnum):
 
     PLAIN = "PLAIN"
     SCRAM = "SCRAM-SHA-512"
-    TOKEN = "OAUTHBEARER"  # noqa: S105
+    TOKEN = "OAUTHBEARER"
     CERTIFICATE = "mTLS"
 
 
@@ -154,7 +154,7 @@ class SecuredKafka:
                 "ssl.certificate.location": str(certificate),
                 "ssl.key.location": str(key),
             }
-        client["sasl.mechanism"] = way
+        client["sasl.mechanism"] = way.value
         if way is Way.TOKEN:
             return client | {
                 "sasl.oauthbearer.method": "oidc",
@@ -218,7 +218,8 @@ class SecuredKafka:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
             "SASL_SSL:SASL_SSL,SSL:SSL",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
-            f"{sasl}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {plain};",
+            f"{sasl}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule "
+            f"required {plain};",
             f"{sasl}.scram-sha-512.sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule "
             "required;",
             f"{sasl}.oauthbearer.sasl.jaas.config": f"{_MODULES}.oauthbearer."

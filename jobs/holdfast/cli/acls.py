@@ -49,8 +49,8 @@ def command(
 ) -> None:
     """Print the ACLs that the job of SQL_FILE needs, as options of kafka-acls.sh.
 
-    Each line takes `kafka-acls.sh --bootstrap-server … --add` before it. They are the least: without
-    any one of them something fails, and says which is missing. Nothing is asked of Kafka.
+    Each line takes `kafka-acls.sh --bootstrap-server … --add` before it. They are the least:
+    without any one of them something fails, and says which is missing. Nothing is asked of Kafka.
     """
     if markdown:
         click.echo("\n".join(_table()))

@@ -261,7 +261,7 @@ def _refused_access(code: int, fact: str, acl: str) -> Refused:
         return Refused(
             fact,
             cause=f"the principal lacks {f'the ACL {acl}' if acl else 'an ACL'}.",
-            action=f"grant it {acl or 'what it lacks'}; `holdfast acls` lists what each part needs.",
+            action=f"grant it {acl or 'what it lacks'}; `holdfast acls` lists what is needed.",
         )
     return Refused(
         fact,

@@ -19,7 +19,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
+from holdfast.errors import DataLoss, HoldfastError
 from holdfast.transport.errors import (
     SETTLING,
     client_config,

@@ -121,5 +121,5 @@ def _assert_untrusted(client: dict[str, str], why: str) -> None:
 
 def _told(client: dict[str, str]) -> HoldfastError:
     with pytest.raises(HoldfastError) as error:
-        Admin(client, 2.0).wait_ready(2.0)
+        Admin(client).wait_ready(0.5)
     return error.value
