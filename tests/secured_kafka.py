@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
@@ -33,6 +33,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 
@@ -201,7 +202,9 @@ class SecuredKafka:
 
     def _add_scram_users(self) -> None:
         how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        wanted = [UserScramCredentialUpsertion(u, how, PASSWORD.encode()) for u in USERS]
+        wanted: list[UserScramCredentialAlteration] = [
+            UserScramCredentialUpsertion(user, how, PASSWORD.encode()) for user in USERS
+        ]
         for done in self._admin.alter_user_scram_credentials(wanted).values():
             done.result()
 
@@ -279,7 +282,8 @@ def _filter(acl: AclBinding) -> AclBindingFilter:
 
 
 def _of(user: str) -> AclBindingFilter:
+    any_name: Any = None  # its stubs want a text, and the client takes none for all
     return AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, f"User:{user}", None, AclOperation.ANY,
-        AclPermissionType.ANY,
+        ResourceType.ANY, any_name, ResourcePatternType.ANY, f"User:{user}", any_name,
+        AclOperation.ANY, AclPermissionType.ANY,
     )  # fmt: skip

@@ -294,6 +294,8 @@ class TransactionalProducer:
         doing = f"sending to {topic} partition {partition}"
         if isinstance(error, KafkaException):
             self._check_deliveries()
+            if kafka_error(error).code() == KafkaError._STATE:
+                self._end()  # the transaction has failed before, and this says why
             raise self._error(error, doing) from error
         self._served(lambda: self._client.poll(_RETRY_S), doing)
         self._check_deliveries()

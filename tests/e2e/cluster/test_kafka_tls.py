@@ -1,4 +1,4 @@
-"""A job on a Kafka with TLS and client certificates: the platform chart's, and the job's chart on it."""
+"""A job on a Kafka with TLS and client certificates: both charts, one on the other."""
 
 from __future__ import annotations
 

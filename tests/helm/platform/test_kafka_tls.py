@@ -1,4 +1,4 @@
-"""Kafka with TLS in the platform chart: certificates that fit each other, and what is left without."""
+"""Kafka with TLS in the platform chart: certificates that fit each other."""
 
 from __future__ import annotations
 

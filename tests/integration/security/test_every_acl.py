@@ -291,12 +291,11 @@ _KINDS = {
 
 
 def _expected(binding: Binding) -> str:
+    """Of several topics that one transaction writes, all are named."""
     operations = [binding.operation.value]
     if binding.operation in _WITH_DESCRIBE:
         operations.append("DESCRIBE")
-    on = (
-        f"{_KINDS[binding.resource]} {binding.name.rstrip('*')}"
-        if binding.name != "kafka-cluster"
-        else "the cluster"
-    )
-    return rf"lacks the ACL [A-Z_ and]*\b({'|'.join(operations)})\b[A-Z_ and]* on {re.escape(on)}"
+    on = "the cluster"
+    if binding.resource is not Resource.CLUSTER:
+        on = rf"{_KINDS[binding.resource]} ([\w., -]+, )?{re.escape(binding.name.rstrip('*'))}"
+    return rf"lacks the ACL [A-Z_ and]*\b({'|'.join(operations)})\b[A-Z_ and]* on {on}"
