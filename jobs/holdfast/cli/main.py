@@ -46,6 +46,7 @@ _COMMANDS = {
     "check": "holdfast.cli.check",
     "topics": "holdfast.cli.topics",
     "sinks": "holdfast.cli.sinks",
+    "acls": "holdfast.cli.acls",
     "deploy": "holdfast.cli.deploy",
     "status": "holdfast.cli.status",
     "smoke": "holdfast.cli.smoke",

@@ -138,10 +138,11 @@ def _ours(
             found.append(survey)
     missing = sorted(set(options.names) - {s.application_id for s in found})
     if missing:
+        topics = ", ".join(f"{name}-*" for name in missing)
         raise Refused(
             f"No changelog of {', '.join(missing)} was found among {len(ground.states)} topics.",
             cause="the application id is another one, the job has committed nothing yet, or the "
-            "principal lacks the ACL DESCRIBE on its topics.",
+            f"principal lacks the ACL DESCRIBE on topic {topics}.",
             action="run `holdfast compaction survey` without names to see what there is.",
         )
     return found

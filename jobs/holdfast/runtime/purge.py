@@ -46,6 +46,7 @@ class Purge:
         try:
             self._admin.delete_records(new)
         except HoldfastError as error:
-            _LOG.warning("Records of internal topics stay for now: %s", error.fact)
+            why = f"{error.fact} {error.cause}"
+            _LOG.warning("Records of internal topics stay for now: %s", why)
         else:
             self._deleted |= new

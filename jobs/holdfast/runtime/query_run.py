@@ -476,7 +476,8 @@ class QueryRun:
         try:
             self._show(done)
         except HoldfastError as error:
-            _LOG.warning("%s: the group's offsets lag behind: %s", self.query.id, error.fact)
+            why = f"{error.fact} {error.cause}"
+            _LOG.warning("%s: the group's offsets lag behind: %s", self.query.id, why)
             return False
         self._shown = done
         return True

@@ -279,7 +279,8 @@ class Admin:
         def ask() -> list[TopicPartition]:
             return self._groups.committed(group, places, self._patient.attempt_s)
 
-        found = self._patient.ask(ask, f"reading offsets of group {group}")
+        doing = f"reading offsets of group {group}"
+        found = self._patient.ask(ask, doing, acl=f"DESCRIBE on group {group}")
         return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
 
     def commit_group(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
@@ -298,7 +299,8 @@ class Admin:
         def tell() -> None:
             self._groups.commit(group, places, _SHOW_S)
 
-        self._patient.ask(tell, f"committing offsets of group {group}", _SHOW_S)
+        doing = f"committing offsets of group {group}"
+        self._patient.ask(tell, doing, _SHOW_S, acl=f"READ on group {group}")
 
     def delete_records(self, before: Mapping[Place, int]) -> None:
         """Delete all records before these offsets, by topic and topic partition.
@@ -345,7 +347,8 @@ class Admin:
             future.result()
         except KafkaException as error:
             if kafka_error(error).code() not in _MISSING:
-                raise translate(error, f"deleting topic {name}", self._properties) from error
+                acl = f"DELETE on topic {name}"
+                raise translate(error, f"deleting topic {name}", self._properties, acl) from error
         deadline = time.monotonic() + self._timeout_s
         while self._description(name) is not None:
             if time.monotonic() >= deadline:
@@ -422,7 +425,8 @@ class Admin:
             found = {tp.partition: future.result().offset for tp, future in futures.items()}
             return {p: known_offset(offset) for p, offset in found.items()}
 
-        return self._patient.ask(ask, f"reading offsets of topic {topic}")
+        acl = f"DESCRIBE on topic {topic}"
+        return self._patient.ask(ask, f"reading offsets of topic {topic}", acl=acl)
 
 
 def _is_topic_s(entry: ConfigEntry) -> bool:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 )
 
 from holdfast.transport.errors import client_config, known_offset
+from holdfast.transport.group_offsets import committed_offsets
 from holdfast.transport.patient import PatientClient
 
 __all__ = ["ClusterView", "OffsetAt", "PartitionState", "Place", "TopicState"]
@@ -178,13 +179,12 @@ class ClusterView:
             Refused: the principal lacks DESCRIBE on the group.
             KafkaUnavailable: no broker answered in time.
         """
-        # Not the admin client, which may crash (librdkafka #5040): see `Admin.committed`.
         fixed = {"group.id": group, "enable.auto.commit": False}
         consumer = Consumer(client_config(self._patient.properties, {}, fixed))
         asked = [TopicPartition(topic, partition) for topic, partition in places]
         try:
             found = self._patient.ask(
-                lambda: consumer.committed(asked, timeout=self._patient.attempt_s),
+                lambda: committed_offsets(consumer, asked, self._patient.attempt_s),
                 f"reading offsets of group {group}",
                 acl=f"DESCRIBE on group {group}",
             )

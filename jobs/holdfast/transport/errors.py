@@ -21,6 +21,7 @@ from holdfast.errors import (
     Refused,
     TopicMissing,
 )
+from holdfast.transport.handshakes import refused_handshake
 
 __all__ = [
     "KAFKA_LOGGER",
@@ -147,6 +148,15 @@ _UNREACHABLE = _OTHER_METADATA | frozenset(
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
+# What a client says that has reached nobody, or was shown the door before it could ask.
+_NOBODY = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._MSG_TIMED_OUT,
+    }
+)
 # What a person can do about refusals that have one known remedy.
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic, and message.max.bytes of "
@@ -163,13 +173,6 @@ _HINTS = {
     KafkaError.TOPIC_DELETION_DISABLED: "set delete.topic.enable=true on the brokers.",
     KafkaError.NON_EMPTY_GROUP: "stop the consumers of the group first.",
 }
-# What a job needs; who asks for anything else says what that takes.
-_JOB_ACLS = (
-    "READ, WRITE, DESCRIBE and CREATE on the job's topics and groups, and WRITE on its "
-    "transactional ids, all of which start with <application.id>-"
-)
-# Whatever was asked for, this is what it takes.
-_ACLS = {KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "WRITE on the transactional id"}
 
 
 def client_config(
@@ -225,14 +228,14 @@ def translate(
     Args:
         doing: what was attempted, as a phrase that ends a sentence: "creating topic x".
         client: the client's properties; names the bootstrap servers.
-        acl: what it takes ("DESCRIBE_CONFIGS on topic x"); empty: what a job takes.
+        acl: what it takes ("DESCRIBE_CONFIGS on topic x"), named when it is refused.
     """
     if isinstance(error, KafkaException):
         error = kafka_error(error)
     code, servers = error.code(), client.get("bootstrap.servers", "(no bootstrap.servers)")
     fact = f"Kafka at {servers} failed {doing}: {error.str()} ({error.name()})."
     if code in _UNPROVEN or code in _DENIED:
-        return _refused_access(code, fact, _ACLS.get(code, acl))
+        return _refused_access(code, fact, acl)
     if code in _MISSING:
         return TopicMissing(
             fact,
@@ -243,17 +246,23 @@ def translate(
         return Refused(fact, action=_HINTS[code])
     if code in _FENCED or error.fatal():
         return _fenced(fact)
-    return _passing_or_not(error, fact, client)
+    return (_untrusted(fact, client) if code in _NOBODY else None) or _passing_or_not(
+        error, fact, client
+    )
 
 
-def silent(doing: str, client: Mapping[str, str], seconds: float) -> KafkaUnavailable:
+def silent(doing: str, client: Mapping[str, str], seconds: float) -> HoldfastError:
     """Nobody answered: `doing` took longer than `seconds`."""
     servers = client.get("bootstrap.servers", "(no bootstrap.servers)")
     fact = f"Kafka at {servers} gave no answer in {seconds:g} s {doing}."
-    return _not_let_in(fact, client) or KafkaUnavailable(
-        fact,
-        cause="no broker is running there, or none can be reached from here.",
-        action="check bootstrap.servers and that the brokers are up; it will be tried again.",
+    return (
+        _untrusted(fact, client)
+        or _not_let_in(fact, client)
+        or KafkaUnavailable(
+            fact,
+            cause="no broker is running there, or none can be reached from here.",
+            action="check bootstrap.servers and that the brokers are up; it will be tried again.",
+        )
     )
 
 
@@ -286,12 +295,26 @@ def _refused_access(code: int, fact: str, acl: str) -> Refused:
         return Refused(
             fact,
             cause=f"the principal lacks {f'the ACL {acl}' if acl else 'an ACL'}.",
-            action=f"grant it {acl or _JOB_ACLS}.",
+            action=f"grant it {acl or 'what it lacks'}; `holdfast acls` lists what is needed.",
         )
     return Refused(
         fact,
         cause="security.protocol, sasl.* or ssl.* do not fit the listener.",
         action="correct the client's security properties.",
+    )
+
+
+def _untrusted(fact: str, client: Mapping[str, str]) -> Refused | None:
+    """That somebody is there, whose certificate or who ours does not please; None otherwise."""
+    refused = refused_handshake(client)
+    if refused is None:
+        return None
+    return Refused(
+        fact,
+        cause="the broker's certificate is not trusted, or it does not trust this client's: "
+        f"{refused.str()}.",
+        action="check ssl.ca.location, ssl.certificate.location and the host names in "
+        "bootstrap.servers.",
     )
 
 

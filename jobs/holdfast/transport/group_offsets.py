@@ -2,7 +2,8 @@
 
 Not by the admin client: its requests to a group's coordinator end the whole process when the
 coordinator moves, or falls silent and answers late (librdkafka #4605, #5397).  A consumer that
-never subscribes is no member, and asks the coordinator in another way.
+never subscribes is no member, and asks the coordinator in another way.  To a principal that may not
+see the group it only says that time is over; why lies among its events.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from holdfast.transport.errors import client_config
+from holdfast.transport.errors import client_config, kafka_error
 
-__all__ = ["GroupOffsets"]
+__all__ = ["GroupOffsets", "committed_offsets"]
 
 _POLL_S = 0.02
+_SLICE_S = 1.0
+_EVENTS = 10
 _KEPT_MS = 4_000
 
 _Answer = tuple[KafkaError | None, Sequence[TopicPartition]]
@@ -52,7 +55,9 @@ class GroupOffsets:
             KafkaException: the coordinator did not say.
         """
         try:
-            return _without_errors(self._client(group).consumer.committed(places, timeout_s))
+            return _without_errors(
+                committed_offsets(self._client(group).consumer, places, timeout_s)
+            )
         except KafkaException:
             self._forget(group)
             raise
@@ -95,13 +100,49 @@ class GroupOffsets:
             self._clients.pop(group, None)
 
 
+def committed_offsets(
+    consumer: Consumer, places: Sequence[TopicPartition], timeout_s: float
+) -> list[TopicPartition]:
+    """What the consumer's group has committed; a negative offset where it has nothing.
+
+    Args:
+        consumer: without subscription and assignment.
+
+    Raises:
+        KafkaException: no answer in time, or the principal may not see the group.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left_s = max(deadline - time.monotonic(), 0.0)
+        try:
+            return consumer.committed(list(places), timeout=min(_SLICE_S, left_s))
+        except KafkaException as error:
+            refused = _refused(consumer)
+            if refused is not None:
+                raise KafkaException(refused) from error
+            if kafka_error(error).code() != KafkaError._TIMED_OUT or left_s <= _SLICE_S:
+                raise
+
+
+def _refused(consumer: Consumer) -> KafkaError | None:
+    """Why the coordinator of the group is not told, if it is a matter of rights.
+
+    Answers to commits are called back meanwhile.
+    """
+    errors = (event.error() for event in consumer.consume(_EVENTS, _POLL_S))
+    refused = KafkaError.GROUP_AUTHORIZATION_FAILED
+    return next((e for e in errors if e is not None and e.code() == refused), None)
+
+
 def _awaited(client: _Client, timeout_s: float) -> Sequence[TopicPartition]:
     """What the coordinator answers to the one commit that was sent."""
     deadline = time.monotonic() + timeout_s
     while not client.answers:
+        refused = _refused(client.consumer)
+        if refused is not None:
+            raise KafkaException(refused)
         if time.monotonic() > deadline:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the coordinator is silent"))
-        client.consumer.poll(_POLL_S)
     error, places = client.answers.pop()
     if error is not None:
         raise KafkaException(error)

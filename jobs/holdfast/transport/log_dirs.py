@@ -23,6 +23,7 @@ from kafka.net.compat import KafkaNetClient
 from holdfast.errors import HoldfastError, InvalidConfig, KafkaUnavailable, Refused
 from holdfast.transport.admin import Admin
 from holdfast.transport.errors import silent, translate
+from holdfast.transport.tokens import TOKEN_PROPERTIES, Token, extensions_of, token_of
 
 __all__ = ["LogDir", "LogSizes", "log_sizes"]
 
@@ -193,7 +194,7 @@ _SAME = {
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
 }
-_SASL = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+_SASL = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"})
 _TLS = frozenset(
     {
         "ssl.ca.location",
@@ -214,11 +215,13 @@ def _translated(client: Mapping[str, str]) -> dict[str, Any]:
 
     Raises:
         InvalidConfig: naming what has no counterpart.
+        Refused, KafkaUnavailable: there is no token for the client.
     """
+    known = _SAME.keys() | _TLS | TOKEN_PROPERTIES
     strange = [
         name
         for name in client
-        if name.startswith(("sasl.", "ssl.", "enable.sasl.")) and name not in _SAME.keys() | _TLS
+        if name.startswith(("sasl.", "ssl.", "enable.sasl.")) and name not in known
     ]
     told: dict[str, Any] = {ours: client[name] for name, ours in _SAME.items() if name in client}
     mechanism = told.get("sasl_mechanism", "").upper()
@@ -228,11 +231,14 @@ def _translated(client: Mapping[str, str]) -> dict[str, Any]:
         raise InvalidConfig(
             f"The sizes of logs cannot be asked for with {', '.join(sorted(strange))}.",
             cause="they are asked for with another client, which does not know that.",
-            action="use a listener with PLAINTEXT, TLS from PEM files, or SASL PLAIN or SCRAM.",
+            action="use a listener with PLAINTEXT, TLS from PEM files, or SASL PLAIN, SCRAM or "
+            "OAUTHBEARER (method oidc, client credentials).",
         )
     protocol = told.get("security_protocol", "PLAINTEXT").upper()
     told["security_protocol"] = protocol
     told["bootstrap_servers"] = told.get("bootstrap_servers", "").split(",")
+    if mechanism == "OAUTHBEARER":
+        told["sasl_oauth_token_provider"] = Token(token_of(client), extensions_of(client))
     return told | ({"ssl_context": _tls(client)} if protocol.endswith("SSL") else {})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -24,6 +25,7 @@ __all__ = [
     "FIRST_MS",
     "NOW",
     "POLL_EVERY",
+    "PURGED",
     "Client",
     "Producer",
     "client_time",
@@ -40,6 +42,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 _RETRY_S = 0.1
 _GRACE_S = 10.0
+_FATAL_S = 2.0
+_POLL_S = 0.05
+PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 POLL_EVERY = 10_000  # records between two looks at delivery reports
 
 
@@ -141,7 +146,9 @@ class Producer:
             "acks": "all",
             "partitioner": "murmur2_random",
             "message.timeout.ms": timeout_ms,
+            "error_cb": self._on_error,
         }
+        self._fatal: KafkaError | None = None  # the end of the client, whatever reports say
         self._client = open_client(client, fixed)
         self._failed: tuple[KafkaError, Message] | None = None
         self._count, self._topic = 0, ""
@@ -231,10 +238,25 @@ class Producer:
             raise translate(found, doing, self._properties, acl) from error
 
     def _check(self) -> None:
+        if self._failed is not None and self._failed[0].code() in PURGED:
+            self._await_fatal()
+        if self._fatal is not None:
+            acl = f"WRITE on topic {self._topic}"
+            raise translate(self._fatal, f"sending to {self._topic}", self._properties, acl)
         if self._failed is not None:
             error, message = self._failed
             where, acl = place_of(message), f"WRITE on topic {message.topic()}"
             raise translate(error, f"delivering a record to {where}", self._properties, acl)
+
+    def _await_fatal(self) -> None:
+        """What ended the client may be told after the records that it dropped because of it."""
+        deadline = time.monotonic() + _FATAL_S
+        while self._fatal is None and time.monotonic() < deadline:
+            self._client.poll(_POLL_S)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = self._fatal or error
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

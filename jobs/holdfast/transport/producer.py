@@ -25,6 +25,7 @@ from holdfast.transport.plain import (
     FIRST_MS,
     NOW,
     POLL_EVERY,
+    PURGED,
     Client,
     Producer,
     client_time,
@@ -44,7 +45,6 @@ _RETRY_S = 0.1
 _FIRST_TRY_S = 0.1
 _ABORT_S = 5.0
 _LOOK_S = 0.5  # how often one that waits for deliveries asks whether the transaction is lost
-_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
 
@@ -329,6 +329,8 @@ class TransactionalProducer:
         if isinstance(error, KafkaException):
             self._check_deliveries()
             self._check_lost()
+            if kafka_error(error).code() == KafkaError._STATE:
+                self._end()  # the transaction has failed before, and this says why
             raise self._error(error, doing, record) from error
         self._served(lambda: self._client.poll(_RETRY_S), doing)
         self._check_deliveries()
@@ -389,8 +391,11 @@ class TransactionalProducer:
         return too_large(self._properties, self._as(), self._sizes, record)
 
     def _translated(self, error: KafkaError | KafkaException, doing: str) -> HoldfastError:
+        inner = kafka_error(error) if isinstance(error, KafkaException) else error
         acl = f"WRITE on topic {', '.join(self._highest)}"
-        return translate(error, doing + self._as(), self._properties, acl)
+        if inner.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            acl = f"WRITE on transactional id {self.transactional_id}"
+        return translate(inner, doing + self._as(), self._properties, acl)
 
     def _misplaced(self, error: KafkaException) -> HoldfastError | None:
         """What the client does not tell: records were for a topic partition that is not there."""
@@ -404,7 +409,8 @@ class TransactionalProducer:
             missing = KafkaError(KafkaError._UNKNOWN_PARTITION)
             if found.error is not None or highest >= len(found.partitions):
                 doing = f"delivering a record to {topic} partition {highest}{self._as()}"
-                return translate(found.error or missing, doing, self._properties)
+                acl = f"WRITE on topic {topic}"
+                return translate(found.error or missing, doing, self._properties, acl)
         return None
 
     def _unknown(self) -> CommitUnknown:
@@ -422,7 +428,7 @@ class TransactionalProducer:
             raise self._failed
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and error.code() in _PURGED:
+        if error is not None and error.code() in PURGED:
             # The echo of our own abort, or of an error that only a commit tells.
             self._purged = self._purged or self._in_transaction
         elif error is not None and error.code() in _TOO_LARGE:

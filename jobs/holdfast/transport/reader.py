@@ -19,7 +19,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable
+from holdfast.errors import DataLoss, HoldfastError
 from holdfast.transport.errors import (
     SETTLING,
     client_config,
@@ -295,7 +295,7 @@ class PartitionReader:
             action="restore the topic, or decide to go on from an offset that exists.",
         )
 
-    def _silent(self) -> KafkaUnavailable:
+    def _silent(self) -> HoldfastError:
         return silent(f"reading {self._name}", self._client, self._timeout_s)
 
     def _translate(self, error: KafkaError) -> HoldfastError:

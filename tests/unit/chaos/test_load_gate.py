@@ -18,11 +18,11 @@ def _workload(folder: Path, sent: list[int]) -> threading.Thread:
     gate, stopped = LoadGate(folder), threading.Event()
 
     def run() -> None:
-        while not gate.closed:
-            stopped.wait(0.01)
-        gate.tell_held()
-        while gate.closed:
-            stopped.wait(0.01)
+        for held in (True, False):
+            while gate.closed is not held:
+                stopped.wait(0.01)
+            if held:
+                gate.tell_held()
         sent.append(gate.at_once())
         gate.tell_gone_on()
 

@@ -110,7 +110,10 @@ def test_consumers_that_are_asked_for_groups_are_not_kept_after_an_error(
         def __init__(self, *_: object) -> None:
             Stale.made += 1
 
-        def committed(self, *_: object) -> None:
+        def consume(self, *_: object) -> list[object]:
+            return []
+
+        def committed(self, *_: object, **__: object) -> None:
             raise KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
 
     monkeypatch.setattr(group_offsets, "Consumer", Stale)

@@ -53,8 +53,7 @@ def test_files_that_are_missing_are_refused(tmp_path: Path) -> None:
     ("name", "value"),
     [
         ("sasl.mechanism", "GSSAPI"),
-        ("sasl.mechanisms", "OAUTHBEARER"),
-        ("sasl.oauthbearer.method", "oidc"),
+        ("sasl.oauthbearer.assertion.file", "/a"),
         ("ssl.keystore.location", "/k.p12"),
         ("ssl.certificate.pem", "-----BEGIN"),
         ("enable.sasl.oauthbearer.unsecure.jwt", "true"),
