@@ -117,6 +117,10 @@ _PRECHECK = "tests/unit/cli/test_chaos.py"
 ELSEWHERE: dict[str, str] = {
     # The tests' own command.
     "make test": _SUITE,
+    # Over files that the reader has, or ksqlDB's own.
+    "holdfast test tests/books.json": "tests/sql_cases/test_sql_cases.py::test_cases_of_file",
+    "holdfast test ksql/ksqldb-functional-tests/src/test/resources/rest-query-validation-tests"
+    " -k pull-queries": "tests/sql_cases/test_sql_cases.py::test_cases_of_file",
     # Minutes.
     "make demo": _DEMO,
     "make chaos": _CHAOS,

@@ -11,7 +11,7 @@ __all__ = ["PAGES", "SOURCE", "folder"]
 
 PAGES = {
     "sql.md": "statements, your own functions, differences from ksqlDB, sessions, pause and resume",
-    "statement-tests.md": "`holdfast test`: input records and expected results",
+    "statement-tests.md": "`holdfast test`: input records and expected results, ksqlDB's own cases",
     "serving.md": "query servers: pull and push queries, freshness, tokens, the console",
     "recovery.md": "the steps of a commit, and how a job goes on after a crash",
     "what-could-still-be-wrong.md": "every assumption, and what happens when it fails",
@@ -19,6 +19,9 @@ PAGES = {
     "compaction.md": "survey, plan, apply, verify",
     "kubernetes.md": "the charts, a kind cluster, chaos in the cluster",
     "airflow.md": "DAGs that deploy, break and compact",
+    "security.md": "query servers: who may ask what, and what is not protected",
+    "security-deployment.md": "secrets, the chart, DAGs, Spark's ports",
+    "kafka-acls.md": "TLS, SASL, and the rights that a job and each command need",
     "tuning.md": "every property",
     "troubleshooting.md": "look into a job; what an error means",
     "benchmarks.md": "what `make bench` and `make profile` measure",
