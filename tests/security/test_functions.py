@@ -113,7 +113,7 @@ def test_what_grows_in_duckdb_is_null_in_a_job() -> None:
         rows = {{"T": pa.array(["abc"])}}
         for expression in {_GROWING!r}:
             made = evaluate_text(duckdb_of(expression), rows).to_pylist()
-            assert made == [None], expression
+            assert made in ([None], [b""]), expression
         print("done")
         """
     )

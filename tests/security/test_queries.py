@@ -7,9 +7,11 @@ import os
 import resource
 import select
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import psutil
+import pyarrow as pa
 import pytest
 
 from holdfast.config.settings import ServeSettings
@@ -20,8 +22,8 @@ from holdfast.errors import (
     QueryTooLarge,
     Unsupported,
 )
-from holdfast.serve.workers.calls import statements_in
-from holdfast.serve.workers.pool import Workers
+from holdfast.serve.workers.calls import evaluated, packed, statements_in
+from holdfast.serve.workers.pool import Interrupt, Workers
 from tests.unit.serve.query.shop import SCAN, Shop
 
 _MIB = 1 << 20
@@ -93,8 +95,7 @@ def test_a_query_without_end_holds_nobody_up_and_ends_with_who_asked(
         endless.cancel()
         with pytest.raises(asyncio.CancelledError):
             await endless
-        gone, _ = await asyncio.to_thread(psutil.wait_procs, [busy], 60)
-        assert gone == [busy]
+        await asyncio.to_thread(_wait_until_ended, busy)
 
     loop.run(scenario())
 
@@ -109,6 +110,16 @@ async def _computing() -> psutil.Process:
             except psutil.NoSuchProcess:
                 continue
         await asyncio.sleep(0.05)
+
+
+def _wait_until_ended(process: psutil.Process) -> None:
+    """Until it runs no more; its parent may not have taken leave of it."""
+    try:
+        ended = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    select.select([ended], [], [])
+    os.close(ended)
 
 
 def test_a_deadline_ends_what_is_computed(loop: asyncio.Runner, shop: Shop) -> None:
@@ -189,13 +200,26 @@ def test_idle_workers_that_died_are_replaced() -> None:
     assert workers.call(statements_in, "") == []
     (forks,) = psutil.Process().children()
     for child in forks.children():
-        ended = os.pidfd_open(child.pid)
         child.kill()
-        select.select([ended], [], [])
-        os.close(ended)
+        _wait_until_ended(child)
     assert workers.call(statements_in, "") == []
-    forks.kill()
-    forks.wait()
+    workers.close()
+
+
+def test_a_fork_server_that_died_is_begun_anew_and_its_workers_can_be_killed() -> None:
+    workers, interrupt = Workers(1, 256 * _MIB, timeout_s=600.0), Interrupt()
+    endless = "SELECT (SELECT count(*) FROM range(1000000000000)) AS n FROM rows_read"
+    rows = packed(pa.table({"n": [1]}))
+    with ThreadPoolExecutor(1) as pool:
+        assert workers.call(statements_in, "") == []
+        call = pool.submit(workers.call, evaluated, endless, rows, _MIB, interrupt=interrupt)
+        worker = asyncio.run(_computing())
+        (forks,) = psutil.Process().children()
+        forks.kill()
+        interrupt.ask()
+        with pytest.raises(QueryTimedOut):
+            call.result()
+        _wait_until_ended(worker)
     assert workers.call(statements_in, "") == []
     workers.close()
 

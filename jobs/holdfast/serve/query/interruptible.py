@@ -36,8 +36,7 @@ async def interruptible(pool: Executor, work: Callable[[Interrupt], T], deadline
 
 
 def _end(done: asyncio.Future[T], interrupt: Interrupt) -> None:
-    # To kill may wait for a lock.
-    asyncio.get_running_loop().run_in_executor(None, interrupt.ask)
+    interrupt.ask()
     done.add_done_callback(_forget)
     done.cancel()  # of what has not begun
 

@@ -1,12 +1,8 @@
 """Makes workers by forking: a process that has imported what they need, and does nothing else.
 
-A worker so begins within milliseconds, and a killed one is soon replaced.  The server sends a byte
-for what is to be done and a number:
-
-    F memory  + a socket   fork a worker that answers on the socket; the reply is its pid
-    K pid                  kill a worker; it is this process's child, so no other has its pid
-
-The end of the server ends this process and all workers.
+A worker so begins within milliseconds, and a killed one is soon replaced.  The server sends how
+much memory a worker may have, with the socket on which it answers; the reply is its pid.  The end
+of the server ends this process and all workers.
 """
 
 from __future__ import annotations
@@ -20,9 +16,9 @@ import sys
 
 from holdfast.serve.workers.worker import serve
 
-__all__ = ["MESSAGE", "PID", "main"]
+__all__ = ["MEMORY", "PID", "main"]
 
-MESSAGE = struct.Struct(">cQ")
+MEMORY = struct.Struct(">Q")
 PID = struct.Struct(">Q")
 
 
@@ -41,15 +37,11 @@ class _Forks:
 
     def run(self) -> None:
         while True:
-            message, sockets, _, _ = socket.recv_fds(self._control, MESSAGE.size, 1)
+            memory, sockets, _, _ = socket.recv_fds(self._control, MEMORY.size, 1)
             self._reap()
-            if len(message) < MESSAGE.size:
+            if len(memory) < MEMORY.size:
                 break
-            what, number = MESSAGE.unpack(message)
-            if what == b"F":
-                self._fork(sockets[0], number)
-            else:
-                self._kill(number)
+            self._fork(sockets[0], MEMORY.unpack(memory)[0])
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
 
@@ -63,14 +55,8 @@ class _Forks:
         self._children.add(pid)
         self._control.sendall(PID.pack(pid))
 
-    def _kill(self, pid: int) -> None:
-        if pid in self._children:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            self._children.discard(pid)
-
     def _reap(self) -> None:
-        """Takes leave of workers that have ended by themselves."""
+        """Takes leave of workers that have ended."""
         for pid in tuple(self._children):
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0] == 0:

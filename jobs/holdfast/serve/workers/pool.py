@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import TypeVar
 
 from holdfast.errors import QueryTimedOut
-from holdfast.serve.workers.fork_server import MESSAGE, PID
+from holdfast.serve.workers.fork_server import MEMORY, PID
 from holdfast.serve.workers.messages import Answer, Call, too_large
 from holdfast.tasks.aggregates.user import loaded_files
 
@@ -47,20 +48,19 @@ class _Forks:
         self._lock = threading.Lock()
 
     def fork(self, memory: int) -> tuple[int, socket.socket]:
-        """A new worker's pid, and the socket it answers on."""
+        """A new worker's pidfd, and the socket it answers on."""
         ours, theirs = socket.socketpair()
-        with theirs, self._lock:
-            socket.send_fds(self._control, [MESSAGE.pack(b"F", memory)], [theirs.fileno()])
-            reply = self._control.recv(PID.size, socket.MSG_WAITALL)
-        if len(reply) < PID.size:
-            ours.close()
-            raise ConnectionError("the fork server has ended")
-        return int(PID.unpack(reply)[0]), ours
-
-    def kill(self, pid: int) -> None:
-        """Ends a worker, whatever it does."""
-        with self._lock, contextlib.suppress(OSError):  # it has taken its workers with it
-            self._control.sendall(MESSAGE.pack(b"K", pid))
+        with theirs, contextlib.ExitStack() as failing:
+            failing.callback(ours.close)
+            with self._lock:
+                socket.send_fds(self._control, [MEMORY.pack(memory)], [theirs.fileno()])
+                reply = self._control.recv(PID.size, socket.MSG_WAITALL)
+                if len(reply) < PID.size:
+                    raise ConnectionError("the fork server has ended")
+                # It takes leave of no worker before it is asked again: the pid is this one's.
+                process = os.pidfd_open(PID.unpack(reply)[0])
+            failing.pop_all()
+        return process, ours
 
     def close(self) -> None:
         """Ends it with all its workers."""
@@ -93,9 +93,8 @@ class Worker:
     """One process, which takes one call at a time."""
 
     def __init__(self, forks: _Forks, memory: int) -> None:
-        self._forks = forks
         self._memory = memory
-        self._pid, answers = forks.fork(memory)
+        self._process, answers = forks.fork(memory)
         self._connection: Connection[Call, Answer] = Connection(answers.detach())
         self._killed = threading.Event()
         self._ready = False
@@ -125,7 +124,8 @@ class Worker:
     def kill(self) -> None:
         """Ends it; may be called from another thread."""
         self._killed.set()
-        self._forks.kill(self._pid)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._process, signal.SIGKILL)
 
     def _wait_ready(self) -> None:
         if not self._ready:
@@ -145,6 +145,7 @@ class Worker:
     def close(self) -> None:
         """Lets it end by itself."""
         self._connection.close()
+        os.close(self._process)
 
 
 class Interrupt:
