@@ -7,7 +7,7 @@ producers, a state partition with Spark's own shuffle, for as long as the table 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,6 +36,10 @@ _POSITIVE = 0x7FFFFFFF
 _SPARK_SEED = 42
 _MURMUR2_SEED = 0x9747B28C
 _MURMUR2_M = 0x5BD1E995
+# Long keys are mixed in columns of their own words: a megabyte in a column of one key's, word by
+# word, takes seconds, and a transaction may be open meanwhile.
+_LONG = 1_024
+_FEW = 64  # keys of one length
 
 
 def murmur2_partition(key: bytes | None, partitions: int) -> int:
@@ -52,7 +56,8 @@ def murmur2_partitions(keys: Sequence[bytes], n: int) -> list[int]:
     """`murmur2_partition` of many keys at once, computed in columns per key length."""
     found = np.empty(len(keys), dtype=np.int64)
     for same in _by_length(as_array(keys, pa.binary())):
-        found[same.rows] = (_murmur2_columns(same) & np.uint32(_POSITIVE)) % n
+        hashes = same.one_by_one(_murmur2) if same.are_long else _murmur2_columns(same)
+        found[same.rows] = (hashes & np.uint32(_POSITIVE)) % n
     partitions: list[int] = found.tolist()
     return partitions
 
@@ -65,8 +70,12 @@ def spark_hash(key: bytes, seed: int = _SPARK_SEED) -> int:
     """
     aligned = len(key) & ~3
     h = seed & _U32
-    for at in range(0, aligned, 4):
-        h = _murmur3_mix(h, int.from_bytes(key[at : at + 4], "little"))
+    if aligned > _LONG:
+        for k in _murmur3_scrambled(np.frombuffer(key[:aligned], "<u4")).tolist():
+            h = _murmur3_joined(h, k)
+    else:
+        for at in range(0, aligned, 4):
+            h = _murmur3_mix(h, int.from_bytes(key[at : at + 4], "little"))
     for byte in key[aligned:]:
         h = _murmur3_mix(h, byte if byte < 0x80 else byte | 0xFFFFFF00)
     h ^= len(key)
@@ -85,7 +94,8 @@ def state_partitions(keys: pa.Array, partitions: int) -> npt.NDArray[np.int64]:
     """`state_partition` of many serialized keys (BINARY) at once; a null key hashes to the seed."""
     hashes = np.empty(len(keys), np.int32)
     for same in _by_length(keys):
-        hashes[same.rows] = _spark_columns(same).view(np.int32)
+        found = same.one_by_one(spark_hash) if same.are_long else _spark_columns(same)
+        hashes[same.rows] = found.view(np.int32)
     if keys.null_count:
         hashes[keys.is_null().to_numpy(zero_copy_only=False)] = _SPARK_SEED
     return hashes.astype(np.int64) % partitions
@@ -104,10 +114,13 @@ def _spark_columns(keys: _SameLength) -> _Words:
     return h ^ (h >> np.uint32(16))
 
 
-def _murmur3_columns(h: _Words, word: _Words) -> _Words:
+def _murmur3_scrambled(word: _Words) -> _Words:
     k = word * np.uint32(0xCC9E2D51)
-    k = (k << np.uint32(15)) | (k >> np.uint32(17))
-    h = h ^ (k * np.uint32(0x1B873593))
+    return ((k << np.uint32(15)) | (k >> np.uint32(17))) * np.uint32(0x1B873593)
+
+
+def _murmur3_columns(h: _Words, word: _Words) -> _Words:
+    h = h ^ _murmur3_scrambled(word)
     h = (h << np.uint32(13)) | (h >> np.uint32(19))
     return h * np.uint32(5) + np.uint32(0xE6546B64)
 
@@ -115,7 +128,11 @@ def _murmur3_columns(h: _Words, word: _Words) -> _Words:
 def _murmur3_mix(h: int, word: int) -> int:
     k = (word * 0xCC9E2D51) & _U32
     k = ((k << 15) | (k >> 17)) & _U32
-    h ^= (k * 0x1B873593) & _U32
+    return _murmur3_joined(h, (k * 0x1B873593) & _U32)
+
+
+def _murmur3_joined(h: int, k: int) -> int:
+    h ^= k
     h = ((h << 13) | (h >> 19)) & _U32
     return (h * 5 + 0xE6546B64) & _U32
 
@@ -124,14 +141,23 @@ def _murmur2(key: bytes) -> int:
     """Kafka's murmur2 as an unsigned 32-bit number."""
     aligned = len(key) & ~3
     h = _MURMUR2_SEED ^ len(key)
-    for at in range(0, aligned, 4):
-        k = (int.from_bytes(key[at : at + 4], "little") * _MURMUR2_M) & _U32
-        k = ((k ^ (k >> 24)) * _MURMUR2_M) & _U32
-        h = ((h * _MURMUR2_M) & _U32) ^ k
+    if aligned > _LONG:
+        for k in _murmur2_scrambled(np.frombuffer(key[:aligned], "<u4")).tolist():
+            h = ((h * _MURMUR2_M) & _U32) ^ k
+    else:
+        for at in range(0, aligned, 4):
+            k = (int.from_bytes(key[at : at + 4], "little") * _MURMUR2_M) & _U32
+            k = ((k ^ (k >> 24)) * _MURMUR2_M) & _U32
+            h = ((h * _MURMUR2_M) & _U32) ^ k
     if aligned < len(key):
         h = ((h ^ int.from_bytes(key[aligned:], "little")) * _MURMUR2_M) & _U32
     h = ((h ^ (h >> 13)) * _MURMUR2_M) & _U32
     return h ^ (h >> 15)
+
+
+def _murmur2_scrambled(word: _Words) -> _Words:
+    k = word * np.uint32(_MURMUR2_M)
+    return (k ^ (k >> np.uint32(24))) * np.uint32(_MURMUR2_M)
 
 
 def _murmur2_columns(keys: _SameLength) -> _Words:
@@ -139,8 +165,7 @@ def _murmur2_columns(keys: _SameLength) -> _Words:
     m = np.uint32(_MURMUR2_M)
     h = np.full(len(keys.rows), _MURMUR2_SEED ^ keys.length, dtype=np.uint32)
     for word in keys.words():
-        k = word * m
-        h = (h * m) ^ ((k ^ (k >> np.uint32(24))) * m)
+        h = (h * m) ^ _murmur2_scrambled(word)
     if keys.length & 3:
         for nth, byte in enumerate(keys.rest()):
             h = h ^ (byte.astype(np.uint32) << np.uint32(8 * nth))
@@ -157,6 +182,16 @@ class _SameLength:
     rows: npt.NDArray[np.int64]
     starts: npt.NDArray[np.int64]
     length: int
+
+    @property
+    def are_long(self) -> bool:
+        """Whether each of them is better hashed alone."""
+        return self.length > _LONG and len(self.rows) < _FEW
+
+    def one_by_one(self, hash_of: Callable[[bytes], int]) -> _Words:
+        """The hash of each key."""
+        keys = (self.data[at : at + self.length].tobytes() for at in self.starts.tolist())
+        return np.array([hash_of(key) & _U32 for key in keys], np.uint32)
 
     def words(self) -> Iterator[_Words]:
         """Four bytes of each key at a time, little endian, as far as they go."""

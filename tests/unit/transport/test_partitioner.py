@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from holdfast.transport.partitioner import (
     murmur2_partitions,
     spark_hash,
     state_partition,
+    state_partitions,
 )
 
 # Made with Kafka's own `Utils.murmur2` and Spark's own `hash(binary)`.
@@ -35,6 +38,19 @@ def test_state_partitions_are_spark_s_positive_remainder() -> None:
     negative = [v["spark_hash"] for v in VECTORS if v["spark_hash"] < 0]
     assert negative, "the vectors must cover negative hashes"
     assert [state_partition(key, 8) for key in KEYS] == [v["spark_hash"] % 8 for v in VECTORS]
+
+
+@pytest.mark.parametrize("length", [1_021, 1_024, 1_025, 1_029, 1_031, 5_000])
+def test_long_keys_go_alone_where_they_go_in_company(length: int) -> None:
+    """Alone a key is hashed by its own columns, in company by those of all keys of its length."""
+    random = Random(length)
+    keys = [random.randbytes(length) for _ in range(200)]
+    together = murmur2_partitions(keys, 97)
+    assert together == [murmur2_partition(key, 97) for key in keys]
+    assert together == [place for key in keys for place in murmur2_partitions([key], 97)]
+    places = state_partitions(pa.array(keys, pa.binary()), 97).tolist()
+    assert places == [state_partition(key, 97) for key in keys]
+    assert places == [state_partitions(pa.array([key], pa.binary()), 97)[0] for key in keys]
 
 
 def test_records_without_a_key_spread_over_all_partitions() -> None:
