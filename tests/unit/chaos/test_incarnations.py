@@ -200,8 +200,8 @@ def _one(value: str, *records: tuple[int, Any]) -> Any:
     batch = translate(asked, sorted({number for number, _ in records}))
     table = load(batch, [])
     for offset, (number, seats) in enumerate(records):
-        sent = json.dumps(flight("AA", seats=seats)).encode()
-        table.add(number, offset, b"id", sent, 7)
+        told = json.dumps(flight("AA", seats=seats)).encode()
+        table.add(number, offset, b"id", told, 7)
     return recompute_table(batch, asked.sink, table).rows["AA",]["V"]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,16 +15,21 @@ from holdfast.errors import HoldfastError
 WAIT_S = 30.0
 
 
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def _workload(folder: Path, sent: list[int]) -> threading.Thread:
     """One that is held once."""
-    gate, stopped = LoadGate(folder), threading.Event()
+    gate = LoadGate(folder)
 
     def run() -> None:
-        for held in (True, False):
-            while gate.closed is not held:
-                stopped.wait(0.01)
-            if held:
-                gate.tell_held()
+        _until(lambda: gate.closed)
+        gate.tell_held()
+        _until(lambda: not gate.closed)
         sent.append(gate.at_once())
         gate.tell_gone_on()
 
