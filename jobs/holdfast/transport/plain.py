@@ -42,8 +42,9 @@ _DEFAULTS: dict[str, Any] = {
 }
 _RETRY_S = 0.1
 _GRACE_S = 10.0
-_FATAL_S = 2.0
+_REFUSAL_S = 2.0
 _POLL_S = 0.05
+_QUIET = {"log_level": 0}
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 POLL_EVERY = 10_000  # records between two looks at delivery reports
 
@@ -146,9 +147,7 @@ class Producer:
             "acks": "all",
             "partitioner": "murmur2_random",
             "message.timeout.ms": timeout_ms,
-            "error_cb": self._on_error,
         }
-        self._fatal: KafkaError | None = None  # the end of the client, whatever reports say
         self._client = open_client(client, fixed)
         self._failed: tuple[KafkaError, Message] | None = None
         self._count, self._topic = 0, ""
@@ -238,25 +237,27 @@ class Producer:
             raise translate(found, doing, self._properties, acl) from error
 
     def _check(self) -> None:
-        if self._failed is not None and self._failed[0].code() in PURGED:
-            self._await_fatal()
-        if self._fatal is not None:
-            acl = f"WRITE on topic {self._topic}"
-            raise translate(self._fatal, f"sending to {self._topic}", self._properties, acl)
         if self._failed is not None:
             error, message = self._failed
             where, acl = place_of(message), f"WRITE on topic {message.topic()}"
+            if error.code() in PURGED:
+                error = self._refusal() or error
             raise translate(error, f"delivering a record to {where}", self._properties, acl)
 
-    def _await_fatal(self) -> None:
-        """What ended the client may be told after the records that it dropped because of it."""
-        deadline = time.monotonic() + _FATAL_S
-        while self._fatal is None and time.monotonic() < deadline:
-            self._client.poll(_POLL_S)
+    def _refusal(self) -> KafkaError | None:
+        """Why the client dropped its records, when what it said got lost (`_served`).
 
-    def _on_error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self._fatal = self._fatal or error
+        A client with the same properties is refused for the same reason.  It has no records whose
+        reports could hide that, and no log lines.
+        """
+        asker = Client(client_config(self._properties, {}, {"enable.idempotence": True}) | _QUIET)
+        deadline = time.monotonic() + _REFUSAL_S
+        try:
+            while time.monotonic() < deadline:
+                asker.poll(_POLL_S)
+        except KafkaException as error:
+            return kafka_error(error)
+        return None
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -271,5 +272,5 @@ def _uncovered(error: BaseException) -> KafkaException | None:
     """The client's exception under those of each callback (log line, report) that ran after it."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, KafkaException):
-        found = found.__cause__
+        found = found.__cause__ or found.__context__
     return found

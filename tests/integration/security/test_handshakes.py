@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.errors import HoldfastError, InvalidConfig, KafkaUnavailable, Refused
 from holdfast.local.probe import HOST, free_port
+from holdfast.transport import plain
 from holdfast.transport.admin import Admin
 from holdfast.transport.log_dirs import log_sizes
 from holdfast.transport.producer import TransactionalProducer
@@ -110,6 +111,23 @@ def test_a_token_that_is_not_given_is_told_with_who_refused_it(secured: SecuredK
         token_of(client | {"sasl.oauthbearer.token.endpoint.url": nobody})
     with pytest.raises(InvalidConfig, match="oidc"):
         token_of(client | {"sasl.oauthbearer.method": "default"})
+
+
+def test_a_refusal_is_told_even_when_the_client_has_lost_it(
+    secured: SecuredKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log line that is written in the same moment may hide why a producer came to its end."""
+    secured.grant("clerk", [Binding(Resource.TOPIC, _TOPIC, Operation.READ)])
+    monkeypatch.setattr(plain, "_uncovered", lambda _: None)
+    Admin(secured.master).ensure_topic(_TOPIC, 1)
+    producer = plain.Producer(secured.client("clerk"), 10_000)
+    try:
+        producer.send(_TOPIC, b"key", b"value")
+        with pytest.raises(Refused, match=f"the ACL WRITE on topic {_TOPIC}"):
+            producer.flush()
+    finally:
+        producer.close()
+        secured.revoke_all("clerk")
 
 
 def _assert_untrusted(client: dict[str, str], why: str) -> None:
