@@ -6,10 +6,13 @@ import asyncio
 import os
 import resource
 import select
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
+import orjson
 import psutil
 import pyarrow as pa
 import pytest
@@ -22,8 +25,12 @@ from holdfast.errors import (
     QueryTooLarge,
     Unsupported,
 )
+from holdfast.serve.contract import Serving
+from holdfast.serve.http.request import Limits
+from holdfast.serve.query import QueryEngine
 from holdfast.serve.workers.calls import evaluated, packed, statements_in
 from holdfast.serve.workers.pool import Interrupt, Workers
+from tests.http_world import served
 from tests.unit.serve.query.shop import SCAN, Shop
 
 _MIB = 1 << 20
@@ -230,3 +237,20 @@ def test_statements_of_the_ksql_path_are_parsed_in_a_worker(
     text = f"EXPLAIN {_ENDLESS};" * 2
     found = loop.run(shop.engine.work(text, statements_in, text))
     assert [one for one, _ in found] == [f"EXPLAIN {_ENDLESS};"] * 2
+
+
+def test_a_client_that_goes_away_ends_its_query(tmp_path: Path) -> None:
+    def queries(serving: Serving) -> QueryEngine:
+        return QueryEngine(serving.catalog, serving.reader, _LIMITS)
+
+    sql = _ENDLESS.replace("goods", "PER_CITY").replace("id = 'ant'", "CITY = 'a'")
+    body = orjson.dumps({"sql": sql})
+    head = f"POST /v1/query HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    limits = Limits(timeout_s=600.0)
+    with served(tmp_path, limits=limits, queries=queries) as server:
+        server.world.put("PER_CITY", ["a"], [1, 2])
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", server.port)) as client:
+                client.sendall(head.encode() + body)
+                busy = asyncio.run(_computing())
+            _wait_until_ended(busy)

@@ -97,7 +97,9 @@ class Context:
         """
         async with self.noted(request, client, ask.sql) as noted:
             answer = await self.asked(request, client, ask, noted)
-            if answer is None:
+            if answer is None:  # it may have closed only what it writes with
+                left = "the client went away before it was answered."
+                await request.fail(BadRequest(left, status=499))
                 return
             if answer.rows is not None:
                 noted.rows = len(answer.rows)
