@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from holdfast.serve.console.app import Console
 from holdfast.serve.http.meter import Meter
-from holdfast.serve.http.request import Limits
+from holdfast.serve.http.request import App, Limits
 from holdfast.serve.metrics import metrics_app
 from holdfast.serve.query import QueryEngine
 from tests.console_world import World
@@ -82,7 +81,7 @@ def _main(home: Path) -> None:
         world.put("PER_CITY", [f"city {number}"], [number, number])
         world.put("PER_CUSTOMER", [f"{MARKER} {number}"], [number, number])
     serving = world.serving(home)
-    mounts: dict[str, Any] = {"/console": Console(serving), "/metrics": metrics_app(world, Meter())}
+    mounts: dict[str, App] = {"/console": Console(serving), "/metrics": metrics_app(world, Meter())}
     with served(
         home,
         mounts=mounts,

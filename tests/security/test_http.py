@@ -24,7 +24,7 @@ from holdfast.serve.cluster.peer import token_of_folder
 from holdfast.serve.console.app import Console
 from holdfast.serve.contract import Member
 from holdfast.serve.http.audit import Audit
-from holdfast.serve.http.request import Limits, Request
+from holdfast.serve.http.request import App, Limits, Request
 from holdfast.serve.metrics import metrics_app
 from tests import plain_http as plain
 from tests.browser import Chromium, find_chromium
@@ -61,7 +61,7 @@ def _until(true: Callable[[], bool]) -> None:
 
 def _world_server(home: Path, **listen: Any) -> Any:
     world = World()
-    mounts: dict[str, Any] = {
+    mounts: dict[str, App] = {
         "/console": Console(world.serving(home)),
         "/metrics": metrics_app(world),
     }
