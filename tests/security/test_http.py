@@ -23,7 +23,13 @@ from holdfast.errors import BadRequest
 from holdfast.serve.cluster.peer import token_of_folder
 from holdfast.serve.console.app import Console
 from holdfast.serve.contract import Member
+from holdfast.serve.http.access import Access
+from holdfast.serve.http.app import HttpApp
 from holdfast.serve.http.audit import Audit
+from holdfast.serve.http.context import Context
+from holdfast.serve.http.meter import Meter
+from holdfast.serve.http.pump import Running
+from holdfast.serve.http.rates import Rates
 from holdfast.serve.http.request import App, Limits, Request
 from holdfast.serve.metrics import metrics_app
 from tests import plain_http as plain
@@ -404,6 +410,30 @@ def test_strangers_fill_no_audit_log(tmp_path: Path) -> None:
     assert sum(line.get("left_out", 0) for line in strangers) + len(strangers) in (5_000, 5_001)
     assert all(len(line.get("path", "")) <= 200 for line in strangers)
     assert [line for line in lines if line["who"] == "a client"]
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+@pytest.mark.parametrize("path", ["/v1/tables", "/v1/ws", "/nothing"])
+def test_who_leaves_before_the_answer_writes_no_traceback_into_the_log(
+    tmp_path: Path, kind: str, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": f"{kind}.connect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        raise RuntimeError("ASGI flow error: Connection already upgraded")
+
+    async def ask() -> None:
+        world = World()
+        context = Context(
+            world.serving(tmp_path), world, Access(), Rates(0, 1), Audit(), Meter(), Limits(),
+            Running(1),
+        )  # fmt: skip
+        scope: dict[str, Any] = {"type": kind, "method": "GET", "path": path, "headers": []}
+        await HttpApp(context)(scope, receive, send)
+
+    asyncio.run(ask())
+    assert caplog.records == []
 
 
 def test_a_live_page_of_the_console_is_an_open_query(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Look-ups are found in one dictionary, before anything that costs time.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -89,11 +90,11 @@ class HttpApp:
                 await self._sockets.serve(request)
             elif scope["type"] == "http":
                 await self._http(request)
-        except HoldfastError as error:
-            await request.fail(error)
         except Exception as error:  # noqa: BLE001 - one request's failure is no other's
-            _log.exception("a request failed", extra={"path": scope.get("path")})
-            await request.fail(error)
+            if not isinstance(error, HoldfastError):
+                _log.exception("a request failed", extra={"path": scope.get("path")})
+            with contextlib.suppress(BadRequest):  # the client went away
+                await request.fail(error)
 
     async def _http(self, request: Request) -> None:
         scope = request.scope

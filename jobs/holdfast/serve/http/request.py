@@ -75,7 +75,7 @@ class Request:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.scope = scope
-        self.send = send
+        self._send = send
         self.receive = receive
         self.limits = limits
         self.status = 0
@@ -93,6 +93,17 @@ class Request:
     def headers(self, name: bytes) -> list[str]:
         """All headers of that name (lower case)."""
         return [bytes(v).decode("latin-1") for k, v in self.scope["headers"] if k == name]
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Sends a message of ASGI.
+
+        Raises:
+            BadRequest: the client went away, which nobody has to look into.
+        """
+        try:
+            await self._send(message)
+        except RuntimeError as error:  # what the transport says then
+            raise BadRequest("the client went away.", status=499) from error
 
     @property
     def address(self) -> str:
