@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import resource
 import select
@@ -28,6 +29,7 @@ from holdfast.errors import (
 from holdfast.serve.contract import Serving
 from holdfast.serve.http.request import Limits
 from holdfast.serve.query import QueryEngine
+from holdfast.serve.workers import fork_server
 from holdfast.serve.workers.calls import evaluated, packed, statements_in
 from holdfast.serve.workers.pool import Interrupt, Workers
 from tests.http_world import served
@@ -110,13 +112,22 @@ def test_a_query_without_end_holds_nobody_up_and_ends_with_who_asked(
 async def _computing() -> psutil.Process:
     """A worker that has computed for a while."""
     while True:
-        for child in psutil.Process().children(recursive=True):
-            try:
-                if child.cpu_times().user > 2.0 and child.children() == []:
-                    return child
-            except psutil.NoSuchProcess:
-                continue
+        for forks in _fork_servers():
+            for child in forks.children():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if child.status() != psutil.STATUS_ZOMBIE and child.cpu_times().user > 2.0:
+                        return child
         await asyncio.sleep(0.05)
+
+
+def _fork_servers() -> set[psutil.Process]:
+    """Those of this process, which has other children as well: a broker, Spark."""
+    found = set()
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if fork_server.__name__ in child.cmdline():
+                found.add(child)
+    return found
 
 
 def _wait_until_ended(process: psutil.Process) -> None:
@@ -205,7 +216,7 @@ def test_idle_workers_that_died_are_replaced() -> None:
     workers = Workers(2, 256 * _MIB, timeout_s=60.0)
     workers.prepare()
     assert workers.call(statements_in, "") == []
-    (forks,) = psutil.Process().children()
+    (forks,) = _fork_servers()
     for child in forks.children():
         child.kill()
         _wait_until_ended(child)
@@ -221,7 +232,8 @@ def test_a_fork_server_that_died_is_begun_anew_and_its_workers_can_be_killed() -
         assert workers.call(statements_in, "") == []
         call = pool.submit(workers.call, evaluated, endless, rows, _MIB, interrupt=interrupt)
         worker = asyncio.run(_computing())
-        (forks,) = psutil.Process().children()
+        forks = worker.parent()
+        assert forks is not None
         forks.kill()
         interrupt.ask()
         with pytest.raises(QueryTimedOut):
