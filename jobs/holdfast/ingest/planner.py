@@ -54,7 +54,7 @@ class Planner:
     ) -> Planned:
         """The batch that starts at `begin`; it ends there, too, when there is nothing new.
 
-        Then it may still have a watermark: the writers of the sources have caught up with it.
+        A batch that reads nothing has a watermark, too, once the writers of its sources are level.
 
         A topic partition that `begin` lacks is new.  It joins at its log's start, with nothing
         taken: so every batch has a start for all that it reads, and the next one reads on.

@@ -156,7 +156,7 @@ def stores_done(
     attempt: Callable[[Sequence[int], Homes], list[Answer]],
     batch: Batch | None = None,
 ) -> list[TaskReport]:
-    """`_until_done` of state partitions (those of the batch), each where its store is.
+    """Attempts state partitions (those of the batch), each where its store is, until all are done.
 
     Trying again is safe: a state task takes a batch only where its commit marker stands exactly at
     the start of the batch, in every place.

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Consumer, IsolationLevel, Node, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs re-export nothing
+    ClusterMetadata,
     ListOffsetsResultInfo,
     OffsetSpec,
     TopicDescription,
@@ -72,10 +73,7 @@ class ClusterView:
         Raises:
             KafkaUnavailable: no broker answered in time.
         """
-        found = self._patient.ask(
-            lambda: self._patient.client.list_topics(timeout=self._patient.attempt_s),
-            "listing topics",
-        )
+        found = self._metadata("listing topics")
         return str(found.cluster_id), tuple(sorted(found.topics))
 
     def brokers(self) -> list[str]:
@@ -84,11 +82,14 @@ class ClusterView:
         Raises:
             KafkaUnavailable: no broker answered in time.
         """
-        found = self._patient.ask(
-            lambda: self._patient.client.list_topics(timeout=self._patient.attempt_s),
-            "listing brokers",
-        )
+        found = self._metadata("listing brokers")
         return [f"{broker.host}:{broker.port}" for broker in found.brokers.values()]
+
+    def _metadata(self, doing: str) -> ClusterMetadata:
+        def ask() -> ClusterMetadata:
+            return self._patient.client.list_topics(timeout=self._patient.attempt_s)
+
+        return self._patient.ask(ask, doing)
 
     def topics(self, names: Sequence[str]) -> dict[str, TopicState]:
         """Ids and replicas.

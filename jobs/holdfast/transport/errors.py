@@ -305,7 +305,7 @@ def _refused_access(code: int, fact: str, acl: str) -> Refused:
 
 
 def _untrusted(fact: str, client: Mapping[str, str]) -> Refused | None:
-    """That somebody is there, whose certificate or who ours does not please; None otherwise."""
+    """The error for a broker that fails the TLS handshake; None where none does."""
     refused = refused_handshake(client)
     if refused is None:
         return None
