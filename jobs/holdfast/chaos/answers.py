@@ -88,8 +88,13 @@ def _read(asked: Event, ended: Event) -> Read:
 
 @dataclass
 class _Versions:
-    """All records that one key and window ever had."""
+    """All records of one key and window that can be read.
 
+    Attributes:
+        first: the first record of all, whether it can be read or not.
+    """
+
+    first: Record
     offsets: array[int] = field(default_factory=lambda: array("q"))
     records: list[Record] = field(default_factory=list)
 
@@ -170,8 +175,18 @@ class States:
             self.rows_seen += record.value is not None
             key, window = found
             if key in self.wanted:
-                versions = self._states.setdefault(key, {})
-                versions.setdefault((record.partition, window), _Versions()).add(record)
+                windows = self._states.setdefault(key, {})
+                versions = windows.setdefault((record.partition, window), _Versions(record))
+                if self._readable(record):
+                    versions.add(record)
+
+    def _readable(self, record: Record) -> bool:
+        """Whether a record changes the table.  As in Kafka Streams, a value that cannot be decoded
+        leaves the key's row as it was; a changelog has no such value.
+        """
+        if self.rows.marked or record.key is None or record.value is None:
+            return True
+        return self.rows.row(record.key, record.value, record.timestamp_ms) is not None
 
     def homes(self, key: Key) -> list[int]:
         """The partitions in which the key was ever seen."""
@@ -202,9 +217,8 @@ class States:
     def unsure(self, read: Read) -> bool:
         """Whether there may have been more than is left, of what the read is about.
 
-        What the log cleaner has been over has the last record of each key.  So what lies between a
-        record that is left and the next one of its key was never anything; before the first one
-        there may have been.
+        The log cleaner leaves the last record of each key.  So between a record that is left and
+        the next one of its key there was never another; before the first one there may have been.
         """
         if self.rows.marked or self.rows.doubtful:
             return self.rows.doubtful or bool(self.batches.broken)
@@ -215,7 +229,7 @@ class States:
 
     def _cleaned(self, versions: _Versions) -> bool:
         """May something have been before the first of them?"""
-        first = versions.records[0]
+        first = versions.first
         whole_from = self._logs[first.partition].whole_from
         return self.cut or whole_from is None or first.offset < whole_from
 

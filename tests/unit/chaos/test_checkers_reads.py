@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.answers import Read
+from holdfast.chaos.answers import Read, States
 from holdfast.chaos.checkers_reads import (
     READ_CHECKERS,
     answers_are_states,
@@ -16,8 +16,10 @@ from holdfast.chaos.checkers_reads import (
     reads_answered,
 )
 from holdfast.chaos.faults import BROKER, DRIVER, Fault, Injection, Moment
+from holdfast.chaos.observe import Record
 from holdfast.chaos.read_stats import read_stats, table_reads
 from holdfast.chaos.verdict import ReadStats, TableReads, Verdict
+from holdfast.sql import compile_text
 from tests.unit.chaos.answering import (
     ALIEN,
     KILL,
@@ -27,6 +29,7 @@ from tests.unit.chaos.answering import (
     read,
     reads,
     states,
+    table,
 )
 
 MEANWHILE = 12  # a read's number, and so its second, while a server is away
@@ -125,6 +128,40 @@ def test_only_what_may_have_been_compacted_away_is_unknown() -> None:
         assert answers_are_states(found).verdict is verdict, answer
     whole = evidence([cases[0][0]], {"T": final_states(compacted, compacted=False)})
     assert answers_are_states(whole).verdict is Verdict.INVALID
+
+
+def followed(*written: str | None, compacted: bool = False) -> States:
+    """A declared table's topic: the records of one key, in offset order; None: a tombstone."""
+    declared = compile_text(
+        "CREATE TABLE c (k VARCHAR PRIMARY KEY, city VARCHAR) WITH (KAFKA_TOPIC = 'c',"
+        " VALUE_FORMAT = 'JSON', PARTITIONS = 1); CREATE TABLE d AS SELECT k, city FROM c;"
+    )
+    found = States(table(declared, "C").rows, frozenset({("a",)}), {0: 99}, compacted=compacted)
+    for offset, value in enumerate(written):
+        found.update(Record(0, offset, b"a", None if value is None else value.encode(), 70))
+    return found
+
+
+def city(name: str | None, position: int) -> Read:
+    rows = [] if name is None else [{"K": "a", "ROWTIME": 70, "CITY": name}]
+    return read(1, 0, 0, 0, table="C", key=("a",), rows=rows, positions={0: position})
+
+
+def test_a_record_that_cannot_be_decoded_leaves_the_row_of_its_key() -> None:
+    """Found by a chaos run with garbage in the topic of a declared table."""
+    table = {"C": followed('{"CITY": "Rome"}', "rubbish", '{"CITY": "Oslo"}', None, "rubbish")}
+    right = [city("Rome", 2), city("Oslo", 3), city(None, 4), city(None, 5)]
+    assert answers_are_states(evidence(right, table)).verdict is Verdict.VALID
+    for wrong in (city(None, 2), city("Oslo", 2), city("Rome", 3), city("Oslo", 5)):
+        assert answers_are_states(evidence([wrong], table)).verdict is Verdict.INVALID, wrong
+
+
+def test_what_came_before_such_a_record_may_have_been_compacted_away() -> None:
+    answer = city("Rome", 2)
+    table = {"C": followed("rubbish", "rubbish", compacted=True)}
+    assert answers_are_states(evidence([answer], table)).verdict is Verdict.UNKNOWN
+    table = {"C": followed("rubbish", "rubbish")}
+    assert answers_are_states(evidence([answer], table)).verdict is Verdict.INVALID
 
 
 def test_a_position_that_goes_back_within_a_session_is_invalid() -> None:
