@@ -325,7 +325,8 @@ def _ask_ready(driver: str) -> None:
         with urllib.request.urlopen(url, timeout=_HTTP_S):  # noqa: S310 - the user's own address
             return
     except urllib.error.HTTPError as answer:
-        reason = answer.read().decode(errors="replace").strip()
+        with answer:
+            reason = answer.read().decode(errors="replace").strip()
         action = "wait until its stores are restored; its log says how far it is"
     except OSError as error:
         reason, action = str(error), "look at the driver's pod and its Service"

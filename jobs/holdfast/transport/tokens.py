@@ -69,6 +69,7 @@ def token_of(client: Mapping[str, str]) -> str:
         ) as answer:
             return str(json.load(answer)["access_token"])
     except urllib.error.HTTPError as error:
+        error.close()
         raise Refused(
             f"{url} gives no token: status {error.code}.",
             cause=f"it does not know {client.get(_ID, '(no client id)')}, or its secret.",

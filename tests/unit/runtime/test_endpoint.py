@@ -27,7 +27,8 @@ def ask(url: str) -> tuple[int, str]:
         with urlopen(url, timeout=5) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
-        return error.code, error.read().decode()
+        with error:
+            return error.code, error.read().decode()
 
 
 @pytest.fixture
