@@ -122,7 +122,7 @@ def test_what_grows_in_duckdb_is_null_in_a_job() -> None:
 
 def duckdb_of(expression: str) -> str:
     """An expression over the column T, as DuckDB evaluates it."""
-    from holdfast.sql.plan_read import parse_read, plan_read
+    from holdfast.sql.read.plan import parse_read, plan_read
     from holdfast.types.schema import STRING, Column
     from holdfast.types.sources import Source
 

@@ -19,7 +19,7 @@ from holdfast.config.settings import Settings
 from holdfast.ingest.records import RecordDecoder
 from holdfast.runtime.frames import aggregate_frame, row_frame, used_columns
 from holdfast.runtime.small_session import SmallSession
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks import worker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
 from holdfast.tasks.processors.base import KEY, SIDE

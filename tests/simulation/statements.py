@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.processors.aggregate import AggregateProcessor
 from holdfast.tasks.processors.aggregate_state import WINDOW, by_record, partial_columns
 from holdfast.tasks.processors.base import KEY

@@ -10,7 +10,7 @@ from holdfast.chaos.faults import DRIVER, TOPIC, Fault
 from holdfast.chaos.target import Landing, Target
 from holdfast.chaos.topic_faults import TopicTarget, topics_of
 from holdfast.errors import Refused, Retriable
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.transport.admin import TopicInfo
 from tests.unit.chaos.test_nemesis import Place
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.runtime.frames import aggregate_frame, row_frame
 from holdfast.runtime.spark_internals import payload
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.packing import Packer, added, from_arrow, packs, unpacked
 from holdfast.tasks.processors.aggregate_state import partial_columns, partial_folds
 from holdfast.tasks.processors.kinds import processor_of
