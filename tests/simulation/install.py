@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from holdfast.config.settings import RocksDbSettings
-from holdfast.runtime import cluster, micro_batch, query_run
+from holdfast.runtime import cluster
+from holdfast.runtime.queries import micro_batch, query_run
 from holdfast.state import backends, segments
 from holdfast.tasks import state_task, steps, worker
 from holdfast.tasks.processors.kinds import processor_of

@@ -17,8 +17,8 @@ from holdfast.chaos.oracle import Oracle, OracleOptions
 from holdfast.chaos.verdict import JobVerdict
 from holdfast.config.settings import Settings
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.frames import aggregate_frame, row_frame, used_columns
-from holdfast.runtime.small_session import SmallSession
+from holdfast.runtime.jvm.inline_session import SmallSession
+from holdfast.runtime.queries.frames import aggregate_frame, row_frame, used_columns
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks import worker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport

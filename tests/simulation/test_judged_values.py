@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.chaos.verdict import TableVerdict, Verdict
-from holdfast.runtime.small_session import SmallSession
+from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks.aggregates import extremes, lists, numeric
 from holdfast.tasks.processors import changes
 from tests.simulation.judged_kinds import Inputs, JudgedJob

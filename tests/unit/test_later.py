@@ -167,7 +167,7 @@ print(pc.sum(table["x"]), np.arange(3).tolist(), npt.NDArray is not None, pa.arr
 @pytest.mark.parametrize(
     "imports",
     [
-        "holdfast.runtime.packed_batch",
+        "holdfast.runtime.queries.packed_batch",
         "holdfast.cli.run, holdfast.ingest.source, holdfast.runtime.job",
     ],
 )
@@ -194,7 +194,8 @@ print([name for name in ("pandas", "pyarrow.lib", "numpy._core") if name in sys.
     [
         # What the tasks of packed batches are unpickled from.
         (
-            "holdfast.runtime.packed_batch, holdfast.tasks.state_task, holdfast.ingest.reading",
+            "holdfast.runtime.queries.packed_batch, holdfast.tasks.state_task,"
+            " holdfast.ingest.reading",
             "pydantic",
         ),
         ("holdfast.cli.run, holdfast.runtime.job", "cryptography"),

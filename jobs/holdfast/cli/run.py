@@ -62,9 +62,9 @@ def command(
         fill_peers(fill_peer_token)
 
     from holdfast.ingest.source import KafkaDataSource
-    from holdfast.runtime.class_training import start_making
     from holdfast.runtime.job import run
-    from holdfast.runtime.session import is_local
+    from holdfast.runtime.jvm.class_training import start_making
+    from holdfast.runtime.jvm.session import is_local
 
     if is_local(job.settings):
         start_making()

@@ -14,8 +14,8 @@ from holdfast.config.settings import Settings
 from holdfast.deploy.markers import last_markers
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
-from holdfast.runtime.sources import source_state
-from holdfast.runtime.start import start_point, stream_start
+from holdfast.runtime.queries.sources import source_state
+from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.sink_owners import SinkOwners, claims_sink

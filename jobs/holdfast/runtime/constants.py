@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.functions import register_calls
+from holdfast.runtime.jvm.functions import register_calls
 from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import Insertion, KeyExpression
 

@@ -3,8 +3,7 @@
 Where a query's keys and arguments are plain columns, nothing before the shuffle needs Spark SQL.
 The task that reads Kafka then makes the payload itself (partials, or rows) and cuts it by state
 partition; Spark moves a few large values instead of every row, and its JVMs touch none of them.
-Any other query takes the way through Spark SQL (`holdfast.runtime.frames`, `row_frames`); both
-put a key into the same state partition.
+Any other query takes the way through Spark SQL (`runtime.queries.frames`, `row_frames`); both put a key into the same state partition.
 
 A blob is an Arrow IPC record batch without schema behind the number of its state partition.
 """

@@ -14,7 +14,7 @@ from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import InvalidTestCase
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.runtime.job import run
-from holdfast.runtime.small_session import SmallSession
+from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 # What Spark's Python workers are forked from: PySpark's own daemon, or a job's.
-_DAEMONS = frozenset({"pyspark.daemon", "holdfast.runtime.python_daemon"})
+_DAEMONS = frozenset({"pyspark.daemon", "holdfast.runtime.jvm.python_daemon"})
 _DRIVER = ["-m", "holdfast.cli.main", "run"]
 
 

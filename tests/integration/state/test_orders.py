@@ -13,10 +13,10 @@ from holdfast.cli.main import main
 from holdfast.cli.orders import give_orders, job_of
 from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.broker import BrokerStatus
-from holdfast.runtime.health import Health
-from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.steering import Steering
+from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.metrics import Metrics
+from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.sql import compile_text
 from holdfast.state.orders import Order, OrderBook, Told, jobs_with_orders
 from holdfast.transport.admin import Admin

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.frames import aggregate_frame, project_frame, used_columns
-from holdfast.runtime.spark_internals import payload
+from holdfast.runtime.jvm.spark_internals import payload
+from holdfast.runtime.queries.frames import aggregate_frame, project_frame, used_columns
 from holdfast.tasks.aggregates.registry import lookup
 from holdfast.tasks.keys import split_window, split_windowed
 from holdfast.tasks.packing import from_arrow

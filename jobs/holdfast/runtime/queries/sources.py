@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.config.settings import Settings
-from holdfast.runtime.start import SourceState
+from holdfast.runtime.queries.start import SourceState
 from holdfast.transport.admin import Admin
 
 __all__ = ["source_state"]

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from holdfast.runtime.query_run import QueryRun
+from holdfast.runtime.queries.query_run import QueryRun
 
 __all__ = ["start_streams"]
 

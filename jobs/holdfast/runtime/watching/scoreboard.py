@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.watching.metrics import Metrics
 from holdfast.state.progress_counts import Counted
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.tasks.processors.layout import layout_of

@@ -20,11 +20,11 @@ from holdfast.errors import HoldfastError, PlanAgain
 from holdfast.ingest.planner import Planner
 from holdfast.ingest.ranges import kafka_ranges
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.cutting import Cutting
-from holdfast.runtime.health import Health
-from holdfast.runtime.inputs import Inputs
-from holdfast.runtime.levelling import pieces
-from holdfast.runtime.micro_batch import (
+from holdfast.runtime.queries.batch_lock import Turn
+from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries.inputs import Inputs
+from holdfast.runtime.queries.levelling import pieces
+from holdfast.runtime.queries.micro_batch import (
     offsets_of_batch,
     open_stores,
     plan_of_batch,
@@ -32,12 +32,12 @@ from holdfast.runtime.micro_batch import (
     run_project,
     run_stateful,
 )
-from holdfast.runtime.packed_batch import PackedRead, run_packed
-from holdfast.runtime.sources import source_state
-from holdfast.runtime.start import Level, SourceState, StartPoint, start_point, stream_start
-from holdfast.runtime.streams import PlannedStream, SparkStream, Stream
+from holdfast.runtime.queries.packed_batch import PackedRead, run_packed
+from holdfast.runtime.queries.sources import source_state
+from holdfast.runtime.queries.start import Level, SourceState, StartPoint, start_point, stream_start
+from holdfast.runtime.queries.streams import PlannedStream, SparkStream, Stream
 from holdfast.runtime.topics import QueryTopics
-from holdfast.runtime.turn import Turn
+from holdfast.runtime.watching.health import Health
 from holdfast.state.sink_owners import SinkOwners, claims_sink
 from holdfast.state.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_progress

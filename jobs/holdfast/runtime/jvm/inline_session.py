@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.runtime.class_archive import Role, archive_options
 from holdfast.runtime.constants import InsertedRecord, constants, inserted
+from holdfast.runtime.jvm.class_archive import Role, archive_options
 from holdfast.types.topology import Insertion, KeyExpression
 
 __all__ = ["SmallSession"]
@@ -93,7 +93,7 @@ class SmallSession:
 def _started(threads: int) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    log4j = files("holdfast.runtime") / "log4j2.properties"
+    log4j = files("holdfast.runtime.jvm") / "log4j2.properties"
     java = f"-Dlog4j2.configurationFile=file:{log4j} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     classes = archive_options(Role.DRIVER)
     return (

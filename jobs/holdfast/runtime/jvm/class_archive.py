@@ -1,7 +1,7 @@
 """Archives of the classes that Spark's processes load (JEP 350): they start in half the time.
 
-They are in the user's cache folder, for one Java and one PySpark (`holdfast.runtime.class_training`
-makes them, once).  There is one for each role, but one for both of packed jobs: what Java only
+They are in the user's cache folder, for one Java and one PySpark (`class_training` makes them,
+once).  There is one for each role, but one for both of packed jobs: what Java only
 reads of it is in memory once.  With Spark SQL that would cost executors more than it gave.  Java
 looks whether an archive fits; one that does not, or is gone, it does without.
 """

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from holdfast.config.settings import Settings
-from holdfast.runtime.frames import used_columns
+from holdfast.runtime.queries.frames import used_columns
 from holdfast.runtime.topics import dead_letters
 from holdfast.tasks.packing import packs
 from holdfast.types.ids import Place, consumer_group

@@ -18,7 +18,8 @@ from pyspark.core.rdd import RDD
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.reading import read_packed
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.micro_batch import (
+from holdfast.runtime.jvm.spark_internals import located, on_owners, shuffled
+from holdfast.runtime.queries.micro_batch import (
     AT_ONCE,
     Homes,
     by_location,
@@ -26,7 +27,6 @@ from holdfast.runtime.micro_batch import (
     spare_the_collector,
     stores_done,
 )
-from holdfast.runtime.spark_internals import located, on_owners, shuffled
 from holdfast.tasks.packing import unpacked
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
 from holdfast.tasks.worker import Answer, process_partition

@@ -13,10 +13,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings
-from holdfast.runtime.class_archive import Role, archive_options
-from holdfast.runtime.class_path import class_path, launchers_path
-from holdfast.runtime.sockets import remove_dead, socket_folder
-from holdfast.runtime.spark_internals import no_installed_sources, with_secret
+from holdfast.runtime.jvm.class_archive import Role, archive_options
+from holdfast.runtime.jvm.class_path import class_path, launchers_path
+from holdfast.runtime.jvm.sockets import remove_dead, socket_folder
+from holdfast.runtime.jvm.spark_internals import no_installed_sources, with_secret
 
 __all__ = ["is_local", "prepare_local", "spark_context", "sql_session"]
 
@@ -33,7 +33,7 @@ _FIXED = {
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "8388608",
     # Whoever could speak to a driver or an executor unasked could run anything in it.
     "spark.authenticate": "true",
-    "spark.python.daemon.module": "holdfast.runtime.python_daemon",
+    "spark.python.daemon.module": "holdfast.runtime.jvm.python_daemon",
     "spark.python.worker.reuse": "true",
     "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts
     "spark.speculation": "false",
@@ -182,7 +182,7 @@ def sql_session(context: SparkContext) -> SparkSession:
 
 
 def _java_options(packed: bool, *more: str) -> str:
-    log4j = files("holdfast.runtime") / "log4j2.properties"
+    log4j = files("holdfast.runtime.jvm") / "log4j2.properties"
     heap = f"{_SMALL_HEAP} {_GIVES_BACK} {_NO_ROWS if packed else _ROOM_FOR_ROWS}"
     return " ".join([f"-Dlog4j2.configurationFile=file:{log4j}", heap, *filter(None, more)])
 

@@ -17,7 +17,7 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 import orjson
 
 from holdfast.errors import InvalidConfig
-from holdfast.runtime.health import Health
+from holdfast.runtime.watching.health import Health
 from holdfast.types.status import QueryState
 
 __all__ = ["Page", "health_pages", "serve", "status_body"]

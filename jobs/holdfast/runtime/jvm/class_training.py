@@ -1,4 +1,4 @@
-"""`python -m holdfast.runtime.class_training`: makes the class archives of this machine, once.
+"""`python -m holdfast.runtime.jvm.class_training`: makes the class archives of this machine, once.
 
 Two small jobs do what every job does, on Spark as a job has it, one with and one without Spark SQL;
 their processes write down at their ends which classes they have loaded.  Half a minute to a minute
@@ -29,9 +29,9 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from holdfast.config.settings import PlacementSettings, Settings
-from holdfast.runtime.class_archive import Role, archive_folder, has_archives, unwanted
-from holdfast.runtime.session import spark_context, sql_session
-from holdfast.runtime.spark_internals import located, on_owners, payload, shuffled
+from holdfast.runtime.jvm.class_archive import Role, archive_folder, has_archives, unwanted
+from holdfast.runtime.jvm.session import spark_context, sql_session
+from holdfast.runtime.jvm.spark_internals import located, on_owners, payload, shuffled
 
 __all__ = ["make_archives", "start_making"]
 
@@ -90,7 +90,7 @@ def _sweep(folder: Path) -> None:
 def _train(work: Path) -> None:
     """Each job in a Python of its own, which has a Java of its own."""
     for job in _JOBS:
-        command = [sys.executable, "-m", "holdfast.runtime.class_training", job, str(work)]
+        command = [sys.executable, "-m", "holdfast.runtime.jvm.class_training", job, str(work)]
         subprocess.run(command, timeout=_END_S, check=False)
 
 

@@ -22,15 +22,15 @@ from pyspark.sql import DataFrame
 
 from holdfast.errors import ExecutorsMissing, HoldfastError, NotOwner, Retriable
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.frames import aggregate_frame, project_frame
-from holdfast.runtime.row_frames import read_frame, row_frame
-from holdfast.runtime.spark_internals import (
+from holdfast.runtime.jvm.spark_internals import (
     activate,
     located,
     on_owners,
     on_state_workers,
     payload,
 )
+from holdfast.runtime.queries.frames import aggregate_frame, project_frame
+from holdfast.runtime.queries.row_frames import read_frame, row_frame
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.tasks.worker import Answer, open_partition, process_partition, process_stream
 from holdfast.types.ids import OffsetRange, Place

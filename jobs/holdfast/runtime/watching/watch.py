@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, KafkaUnavailable
-from holdfast.runtime.health import Health
-from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.query_run import QueryRun
+from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.topics import dead_letters
+from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.metrics import Metrics
 from holdfast.transport.admin import Admin
 from holdfast.transport.record_count import RecordCount
 from holdfast.types.ids import Place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from holdfast.runtime.start import Level
+from holdfast.runtime.queries.start import Level
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned
 

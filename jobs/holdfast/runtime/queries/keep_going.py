@@ -16,10 +16,10 @@ import time
 from collections.abc import Sequence
 
 from holdfast.errors import HoldfastError, PlanAgain, Retriable
-from holdfast.runtime.failures import from_spark
-from holdfast.runtime.health import Health
-from holdfast.runtime.query_run import QueryRun
-from holdfast.runtime.start_streams import start_streams
+from holdfast.runtime.jvm.failures import from_spark
+from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.runtime.queries.start_streams import start_streams
+from holdfast.runtime.watching.health import Health
 
 __all__ = ["KeepGoing"]
 
