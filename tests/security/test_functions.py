@@ -108,7 +108,7 @@ def test_what_grows_in_duckdb_is_null_in_a_job() -> None:
     made = limited(
         f"""
         import pyarrow as pa
-        from holdfast.tasks.outputs import evaluate_text
+        from holdfast.tasks.evaluate.outputs import evaluate_text
         from tests.security.test_functions import duckdb_of
         rows = {{"T": pa.array(["abc"])}}
         for expression in {_GROWING!r}:
@@ -135,7 +135,7 @@ def duckdb_of(expression: str) -> str:
 
 
 def test_a_literal_that_looks_like_a_call_is_a_literal() -> None:
-    from holdfast.tasks.outputs import evaluate_text
+    from holdfast.tasks.evaluate.outputs import evaluate_text
 
     frame = {"T": pa.array(["abc"])}
     assert evaluate_text("'hf_nosuch__ss('", frame).to_pylist() == ["hf_nosuch__ss("]

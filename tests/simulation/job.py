@@ -27,7 +27,7 @@ from holdfast.runtime.queries.cutting import Cutting
 from holdfast.runtime.queries.query_run import QueryRun, Services
 from holdfast.runtime.topics import ensure_topics
 from holdfast.runtime.watching.health import Health
-from holdfast.tasks.packing import addressed, packs
+from holdfast.tasks.pack.packing import addressed, packs
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import IngestOptions, Planned

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.chaos.verdict import JobVerdict, TableVerdict, Verdict
+from holdfast.judge.verdict import JobVerdict, TableVerdict, Verdict
 from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks import state_task
 from holdfast.tasks.processors.base import Changes

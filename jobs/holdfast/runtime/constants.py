@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from holdfast.runtime.jvm.functions import register_calls
-from holdfast.tasks.sink_records import SinkRecords
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.types.topology import Insertion, KeyExpression
 
 __all__ = ["InsertedRecord", "constants", "inserted"]

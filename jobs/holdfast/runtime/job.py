@@ -37,7 +37,7 @@ from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.runtime.watching.watch import Watch
 from holdfast.state.orders import OrderBook
 from holdfast.state.sink_owners import SinkOwners
-from holdfast.tasks.packing import packs
+from holdfast.tasks.pack.packing import packs
 from holdfast.transport.admin import Admin
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from holdfast.ingest.records import RecordDecoder
 from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.runtime.queries.frames import aggregate_frame, project_frame, row_frame, used_columns
-from holdfast.tasks.projected import Projected
+from holdfast.tasks.evaluate.projected import Projected
 from holdfast.testing.bytes_of import Headers, RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record

@@ -18,7 +18,7 @@ import orjson
 import psutil
 import pytest
 
-from holdfast.deploy.local import LocalDeployment
+from holdfast.deploy.local.target import LocalDeployment
 from holdfast.errors import Refused
 from holdfast.local.broker import BrokerStatus
 from holdfast.local.processes import session_members

@@ -20,7 +20,7 @@ from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.sql import compile_text
 from holdfast.state.orders import Order, OrderBook, Told, jobs_with_orders
 from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.hook_files import HookFiles
+from holdfast.chaos.faults.hook_files import HookFiles
 from holdfast.runtime.jvm.session import _FIXED
 from holdfast.types.steps import Step
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from holdfast.runtime.jvm.spark_internals import payload
 from holdfast.runtime.queries.frames import aggregate_frame, row_frame
 from holdfast.sql.plan.topology import compile_text
-from holdfast.tasks.packing import Packer, added, from_arrow, packs, unpacked
+from holdfast.tasks.pack.packing import Packer, added, from_arrow, packs, unpacked
 from holdfast.tasks.processors.aggregate_state import partial_columns, partial_folds
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.runtime.jvm.spark_internals import payload
 from holdfast.runtime.queries.frames import aggregate_frame
-from holdfast.tasks.packing import from_arrow
+from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.topology import Query

@@ -18,7 +18,7 @@ from importlib.util import find_spec, module_from_spec
 from types import ModuleType
 from typing import Any
 
-from holdfast.later import load_later
+from holdfast.lazy_imports import load_later
 
 __all__ = ["worker"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.config.settings import Settings
 from holdfast.runtime.queries.frames import used_columns
 from holdfast.runtime.topics import dead_letters
-from holdfast.tasks.packing import packs
+from holdfast.tasks.pack.packing import packs
 from holdfast.types.ids import Place, consumer_group
 from holdfast.types.ingest import IngestOptions, Packing
 from holdfast.types.topology import Query

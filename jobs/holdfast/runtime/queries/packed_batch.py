@@ -27,7 +27,7 @@ from holdfast.runtime.queries.micro_batch import (
     spare_the_collector,
     stores_done,
 )
-from holdfast.tasks.packing import unpacked
+from holdfast.tasks.pack.packing import unpacked
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
 from holdfast.tasks.worker import Answer, process_partition
 from holdfast.types.ingest import IngestOptions

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import coalesce, col, expr, lit
 
 from holdfast.runtime.jvm.functions import register_functions
-from holdfast.tasks.keys import state_key_sql
+from holdfast.tasks.evaluate.keys import state_key_sql
 from holdfast.tasks.processors.base import KEY, SIDE
 from holdfast.types.ingest import side_prefix
 from holdfast.types.topology import (

@@ -18,9 +18,9 @@ from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
 from holdfast.sql.parse.variables import Substituted
 from holdfast.sql.read.asked import Read
 from holdfast.sql.read.plan import parse_read, plan_read
+from holdfast.tasks.evaluate.outputs import engine
 from holdfast.tasks.functions.in_duckdb import register
 from holdfast.tasks.functions.limits import noted
-from holdfast.tasks.outputs import engine
 from holdfast.types.sources import Source
 from holdfast.types.topology import Topology
 
