@@ -1,7 +1,7 @@
 """A driver in miniature: the real `QueryRun` on the fake Spark, one query, one life.
 
 The stream of batches is the loop in `advance`: the engine's planner says where each ends, and a
-stream that failed starts again from the commit markers, as `runtime.keep_going` has it.
+stream that failed starts again from the commit markers, as `runtime.queries.keep_going` has it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Recor
 
 
 def read_packed(options: IngestOptions, wanted: KafkaRange) -> Iterator[tuple[int, bytes]]:
-    """What `options.packing` makes of a range: state partitions and blobs, see `tasks.packing`.
+    """A range, packed as `options.packing` says: state partitions and blobs (`tasks.pack.packing`).
 
     Raises:
         DataLoss, UndecodableRecord: as `read`.
@@ -56,7 +56,7 @@ def read_packed(options: IngestOptions, wanted: KafkaRange) -> Iterator[tuple[in
 
 
 def _without_collections(made: Iterable[_T]) -> Iterator[_T]:
-    gc.freeze()  # Spark collects after every task; see `runtime.micro_batch`
+    gc.freeze()  # Spark collects after every task; see `runtime.queries.micro_batch`
     gc.disable()  # each message is an object, and thousands wait: none is part of a cycle
     try:
         yield from made

@@ -56,8 +56,8 @@ __all__ = ["StateTask", "covered", "expiring"]
 
 _LOG = logging.getLogger(__name__)
 _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
-# For the end of what `init` has ended to show, and for brokers to end what `compaction.roll` left
-# behind when it was killed: its timeout, and the 10 s between two looks for such transactions.
+# For the end of what `init` has ended to show, and for brokers to end what `compaction.apply.roll`
+# left behind when it was killed: its timeout, and the 10 s between two looks for such transactions.
 _ENDED_S = 20.0
 # State partitions are opened side by side, but a restore computes more than it waits: two at once
 # would each take twice as long, and the first result of neither would come earlier.

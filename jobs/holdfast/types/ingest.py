@@ -34,7 +34,7 @@ _OPTION = "ingest"
 
 @dataclass(frozen=True)
 class Packing:
-    """What a reader must know to pack (`tasks.packing`): the query, and its state partitions."""
+    """What a reader must know to pack (`tasks.pack.packing`): query and state partitions."""
 
     query: Query
     state_partitions: int

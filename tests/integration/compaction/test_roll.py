@@ -72,7 +72,7 @@ def test_neither_a_reader_nor_a_restore_sees_it(plan: QueryPlan, tmp_path: Path)
 
 _KILLED = """
 import os, signal, sys
-from holdfast.compaction import roll
+from holdfast.compaction.apply import roll
 from holdfast.transport.producer import TransactionalProducer
 def die(self): os.kill(os.getpid(), signal.SIGKILL)
 TransactionalProducer.abort = die

@@ -85,7 +85,7 @@ def test_the_start_is_told_by_the_log_even_past_midnight() -> None:
     log = (
         "23:59:58.500 INFO    runtime.job: Metrics at http://localhost:1/metrics\n"
         "WARNING: Using incubator modules\n"
-        "00:00:04.000 INFO    runtime.scoreboard: q batch 0: 100 records in 2.00 s\n"
+        "00:00:04.000 INFO    runtime.watching.scoreboard: q batch 0: 100 records in 2.00 s\n"
     )
     found = start_times(log, datetime(2026, 1, 1, 23, 59, 57, tzinfo=UTC))
     assert list(found.values()) == [1.5, 7.0]

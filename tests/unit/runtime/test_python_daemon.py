@@ -16,7 +16,7 @@ from holdfast.runtime.jvm import python_daemon
 # What a worker process does, as far as PySpark's own loop.
 A_WORKER = """
 import socket, sys
-from holdfast.runtime import python_daemon
+from holdfast.runtime.jvm import python_daemon
 from pyspark import daemon
 print("before", "pyspark.sql" in sys.modules, "pyspark.core.context" in sys.modules)
 

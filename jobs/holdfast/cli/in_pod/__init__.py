@@ -1,1 +1,1 @@
-"""What chaos runs inside a job's pods, with their Python (`deploy.kube_scripts` names it)."""
+"""Scripts that a chaos run executes inside a job's pods (`chaos.targets.kubernetes.scripts`)."""

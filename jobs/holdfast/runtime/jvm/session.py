@@ -128,7 +128,7 @@ def spark_context(
 
     Args:
         archive: Java options for the class archive of a role, locally (an image has its own).
-        packed: no query has rows go through Spark SQL (`tasks.packing`).
+        packed: no query has rows go through Spark SQL (`tasks.pack.packing`).
         sql: something else may, in the driver or in executors: there will be an `sql_session`.
     """
     local = is_local(settings)

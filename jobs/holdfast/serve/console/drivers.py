@@ -44,7 +44,7 @@ class Driver:
     """One job.
 
     Attributes:
-        status: as /status has it (`runtime.endpoint.status_body`), or as the file has it.
+        status: as /status has it (`runtime.watching.endpoint.status_body`), or as the file has it.
         answers: it was asked just now; else `status` is what it wrote last.
         counters: by query id.
     """

@@ -59,7 +59,7 @@ def key_columns_of(columns: Sequence[Column], values: Sequence[Any]) -> list[pa.
 
 
 def state_key(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
-    """What `tasks.keys.state_key_sql` makes of these values in Spark.
+    """What `tasks.evaluate.keys.state_key_sql` makes of these values in Spark.
 
     Raises:
         Refused: see `key_columns_of`.

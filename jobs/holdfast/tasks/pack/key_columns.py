@@ -1,4 +1,4 @@
-"""State keys of whole columns, without Spark: `tasks.keys.state_key_sql` of plain columns."""
+"""State keys of whole columns, without Spark: equal to `tasks.evaluate.keys.state_key_sql`."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def windows_of(
 ) -> tuple[pa.Array | None, npt.NDArray[np.int64]]:
     """(row numbers, starts in ms) of all windows of records; None for "each row once".
 
-    Kafka Streams' TimeWindows.windowsFor, as `runtime.frames` says it in SQL.
+    Kafka Streams' TimeWindows.windowsFor, as `runtime.queries.frames` says it in SQL.
     """
     size, advance = window.size_ms, window.advance_ms
     if advance == size:

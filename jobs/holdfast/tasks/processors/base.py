@@ -5,7 +5,7 @@ reads and writes, in the commit order.  It holds no data between calls.
 
 A payload has one row per input record (or per key, where Spark aggregates first) with
 
-    __key        BINARY   the state key (`tasks.keys`), null: no key
+    __key        BINARY   the state key (`tasks.evaluate.keys`), null: no key
     __side       TINYINT  which input of the step, 0 the left
     __partition  INT      topic partition
     __offset     BIGINT   record offset

@@ -24,7 +24,7 @@ class Layout:
     """What a store is told of its keys.
 
     Attributes:
-        windowed: state keys end in a time (8 bytes, `tasks.keys.window_key`) and so expire.
+        windowed: state keys end in a time (`tasks.evaluate.keys.window_key`) and so expire.
         segmented: they leave the store a segment at a time.
         retention_ms: how long after it a state key's time is kept; None: for ever, or the
             processor itself removes it.

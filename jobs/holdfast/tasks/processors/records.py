@@ -1,6 +1,6 @@
 """What the row processors share: a payload as plain lists in arrival order, and the batch's store.
 
-Rows travel as bytes (`tasks.rows.RowCodec`): a loop over bytes and dicts is what a join of single
+Rows travel as bytes (`tasks.pack.rows`): a loop over bytes and dicts is what a join of single
 records costs, and their columns are only opened again for what is emitted, all rows at once.
 """
 
