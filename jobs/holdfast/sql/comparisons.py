@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from holdfast.sql.functions import Call, py
 from holdfast.sql.literals import event_time_ms
+from holdfast.sql.released import released
 from holdfast.sql.script import start_of
 from holdfast.sql.type_rules import common_type
 from holdfast.sql.typed import Typed, describe
@@ -128,7 +129,8 @@ class Comparisons:
                     f"LIKE compares STRING, not {describe(side.type)}. The column type for Like "
                     f"condition must be VARCHAR. The column type is {describe(side.type)}",
                 )
-        if pattern.constant and _is_quick(str(pattern.constant[0]), escape):
+        quick = pattern.constant and _is_quick(str(pattern.constant[0]), escape)
+        if quick or released():
             return self._translator.engine.like(value.sql, pattern.sql, escape)
         args = [value, pattern]
         if escape is not None:

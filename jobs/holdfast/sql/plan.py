@@ -26,6 +26,7 @@ from holdfast.sql.plan_insert import insertion, target_of
 from holdfast.sql.plan_select import plan_select
 from holdfast.sql.plan_sink import Target
 from holdfast.sql.plan_source import plan_source
+from holdfast.sql.released import planned
 from holdfast.sql.scopes import Functions
 from holdfast.sql.script import Script
 from holdfast.sql.statements import (
@@ -86,7 +87,7 @@ def compile_text(
     """
     script = Script(text)
     try:
-        return _Planner(script, Functions(extra_aggregates), after).plan(place)
+        return planned(lambda: _Planner(script, Functions(extra_aggregates), after).plan(place))
     except RecursionError:
         raise script.too_large() from None
 
