@@ -8,6 +8,8 @@ import os
 import resource
 import select
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -266,3 +268,18 @@ def test_a_client_that_goes_away_ends_its_query(tmp_path: Path) -> None:
                 client.sendall(head.encode() + body)
                 busy = asyncio.run(_computing())
             _wait_until_ended(busy)
+
+
+def test_workers_that_are_let_go_before_they_are_ready_end_without_a_word() -> None:
+    program = (
+        "import psutil, time\n"
+        "from holdfast.serve.workers.pool import Workers\n"
+        "workers = Workers(3, 1 << 28, 60.0)\n"
+        "workers.prepare()\n"
+        "workers.close()\n"
+        "(forks,) = psutil.Process().children()\n"
+        "while any(c.status() != psutil.STATUS_ZOMBIE for c in forks.children()):\n"
+        "    time.sleep(0.01)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert ended.stderr == b""

@@ -55,6 +55,8 @@ spark.master: fixed, this cluster
 spark.secret.file: spark.existingSecret
 metrics.port: fixed, 8090
 functions: functions
+serve.query.threads: serve.query.threads
+serve.query.memory.bytes: serve.query.processMemoryMiB
 {{- end }}
 
 {{- define "holdfast.properties" -}}
@@ -85,6 +87,10 @@ functions: functions
 {{- range $name, $_ := .Values.functions }}{{ $files = append $files (printf "/etc/holdfast/functions/%s" $name) }}{{- end }}
 {{- $_ := set $own "functions" (join "," $files) }}
 {{- end }}
+{{- if .Values.serve.enabled }}
+{{- $_ := set $own "serve.query.threads" .Values.serve.query.threads }}
+{{- $_ := set $own "serve.query.memory.bytes" (mul .Values.serve.query.processMemoryMiB 1048576) }}
+{{- end }}
 {{- range $name, $value := .Values.kafka.properties }}{{ $_ := set $own (printf "kafka.%s" $name) $value }}{{- end }}
 {{- range $name, $_ := .Values.kafka.secretProperties }}{{ $_ := set $own (printf "kafka.%s.file" $name) (printf "/etc/holdfast/secrets/%s" $name) }}{{- end }}
 {{- if .Values.kafka.tls.existingSecret }}
@@ -95,6 +101,21 @@ functions: functions
 {{- end }}
 {{- end }}
 {{- merge $own .Values.properties | toYaml }}
+{{- end }}
+
+{{/*
+What a query server's container may take.  The kernel ends the whole container at its limit, so all that its
+processes may take is in it: a process for clients' statements has 64 MiB before its first statement.
+*/}}
+{{- define "holdfast.serveResources" -}}
+{{- $serve := .Values.serve }}
+{{- $limits := $serve.resources.limits | default dict }}
+{{- if hasKey $limits "memory" }}
+{{- fail "serve.resources.limits.memory is computed: set serve.memoryMiB, serve.query.threads or serve.query.processMemoryMiB" }}
+{{- end }}
+{{- $processes := add (mul 2 $serve.query.threads) 1 }}
+{{- $memory := add $serve.memoryMiB (mul $processes (add $serve.query.processMemoryMiB 64)) }}
+{{- merge (dict "limits" (merge (dict "memory" (printf "%dMi" $memory)) $limits)) $serve.resources | toYaml }}
 {{- end }}
 
 {{/* What the job is made of: the same for the driver's ConfigMap and for the preflight's. */}}

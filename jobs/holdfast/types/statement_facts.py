@@ -22,7 +22,7 @@ def statement_facts(query: Query) -> str:
         "sink": _written(query.sink),
         "keys": _columns(query.sink.key_columns),
         "columns": _columns(query.sink.value_columns),
-        "results": _results(query),
+        "results": query.as_released(_results(query)),
         "windows": _windows(query),
         "sources": [_read(source) for source in query.sources],
     }

@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from holdfast.types.inputs import Input, JoinKind, KeyExpression
 from holdfast.types.schema import Column, SqlType
@@ -264,7 +265,9 @@ class Query:
     """One `CREATE … AS SELECT`: one stateful (or no stateful) step, restartable by itself.
 
     `id` is stable under reordering of a file: `ctas_<name>` or `csas_<name>`, lower-case.
-    `filter` is the WHERE clause in Spark SQL.
+    `filter` is the WHERE clause in Spark SQL.  `released_texts`: expressions, as an engine gets
+    them, that were first released as another text for the same values; with each that text, which
+    fingerprint and facts keep.
     """
 
     id: str
@@ -274,6 +277,7 @@ class Query:
     step: Step
     sink: Sink
     properties: tuple[tuple[str, str], ...] = ()
+    released_texts: tuple[tuple[str, str], ...] = ()
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -301,7 +305,15 @@ class Query:
         parts["filter"] = self.filter
         if not isinstance(self.step, ProjectStep):
             parts.update(self.step.fingerprint_parts())
-        return json.dumps(parts, sort_keys=True, default=str)
+        return json.dumps(self.as_released(parts), sort_keys=True, default=str)
+
+    def as_released(self, value: Any) -> Any:
+        """JSON in which the texts of expressions are those that were first released."""
+        if isinstance(value, dict):
+            return {key: self.as_released(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [self.as_released(part) for part in value]
+        return dict(self.released_texts).get(value, value) if isinstance(value, str) else value
 
     def fingerprint(self) -> str:
         """16 hex digits of SHA-256 over `canonical()`."""

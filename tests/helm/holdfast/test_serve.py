@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from holdfast.cli.selftest import command as selftest
 from holdfast.cli.serve import command
 from holdfast.deploy.kubernetes.release_secrets import PEER_KEY
 from holdfast.serve.cluster.members import Plan
-from tests.helm.conftest import Manifest, Refused, Render
+from holdfast.serve.workers.pool import Workers
+from tests.helm.conftest import CHARTS, Manifest, Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named
+
+_PROCESS_BYTES = 64 << 20  # what the chart counts for a process before its first statement
 
 
 def _container(manifests: list[Manifest], name: str) -> dict[str, Any]:
@@ -162,3 +168,44 @@ def test_prometheus_shows_a_token_where_one_is_asked_for(render: Render) -> None
     assert endpoint["authorization"]["credentials"] == {"name": "readers", "key": "test"}
     assert endpoint["scheme"] == "https"
     assert monitor["selector"]["matchLabels"]["app.kubernetes.io/component"] == "serve"
+
+
+@pytest.mark.parametrize("values", [SETS["serve"], FULL], ids=["defaults", "full"])
+def test_its_memory_is_enough_for_all_its_processes(values: dict[str, Any], render: Render) -> None:
+    manifests = render(CHART, values, name="movies")
+    text = named(manifests)["ConfigMap/movies"]["data"]["properties.yaml"]
+    told = yaml.safe_load(text)
+    defaults = yaml.safe_load((CHARTS / CHART / "values.yaml").read_text())["serve"]
+    own = values["serve"].get("memoryMiB", defaults["memoryMiB"]) << 20
+    processes = 2 * told["serve.query.threads"] + 1
+    each = told["serve.query.memory.bytes"] + _PROCESS_BYTES
+    limits = _container(manifests, "movies-serve")["resources"]["limits"]
+    assert int(limits["memory"].removesuffix("Mi")) << 20 == own + processes * each
+    assert limits.get("cpu") == values["serve"].get("resources", {}).get("limits", {}).get("cpu")
+
+
+def test_a_process_begins_with_less_than_the_chart_counts() -> None:
+    workers = Workers(1, 64 << 20, 30)
+    try:
+        pid = workers.call(os.getpid)
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    finally:
+        workers.close()
+    private = sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) << 10
+    assert 0 < private < _PROCESS_BYTES
+
+
+@pytest.mark.parametrize(
+    ("serve", "properties", "told"),
+    [
+        ({"resources": {"limits": {"memory": "1Gi"}}}, {}, "serve.memoryMiB"),
+        ({}, {"serve.query.threads": 8}, "serve.query.threads"),
+        ({}, {"serve.query.memory.bytes": 1 << 30}, "serve.query.processMemoryMiB"),
+    ],
+)
+def test_its_memory_is_said_in_one_place(
+    serve: dict[str, Any], properties: dict[str, Any], told: str, refused: Refused
+) -> None:
+    values = SETS["serve"]
+    changed = values | {"serve": values["serve"] | serve, "properties": properties}
+    assert told in refused(CHART, changed)

@@ -133,6 +133,8 @@ RESERVED = {
     "spark.secret.file": "spark.existingSecret",
     "metrics.port": "8090",
     "functions": "functions",
+    "serve.query.threads": "serve.query.threads",
+    "serve.query.memory.bytes": "serve.query.processMemoryMiB",
 }
 
 

@@ -54,6 +54,7 @@ FIELDS: dict[str, dict[str, May]] = {
         "id": FOLLOWS,  # another query, with topics of its own
         "statement": KEPT, "source": REFUSED, "filter": REFUSED, "step": REFUSED,
         "sink": REFUSED, "properties": KEPT,
+        "released_texts": FOLLOWS,  # of the texts beside it
     },
     "AggregateStep": {
         "keys": REFUSED, "window": REFUSED, "aggregates": REFUSED, "outputs": REFUSED,

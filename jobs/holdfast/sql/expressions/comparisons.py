@@ -17,6 +17,7 @@ from holdfast.sql.expressions.type_rules import common_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.functions.signatures import Call, py
 from holdfast.sql.parse.script import start_of
+from holdfast.sql.released import released
 from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, SqlType
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Comparisons:
                     f"LIKE compares STRING, not {describe(side.type)}. The column type for Like "
                     f"condition must be VARCHAR. The column type is {describe(side.type)}",
                 )
-        if pattern.constant and _is_quick(str(pattern.constant[0]), escape):
+        quick = pattern.constant and _is_quick(str(pattern.constant[0]), escape)
+        if quick or released():
             return self._translator.engine.like(value.sql, pattern.sql, escape)
         args = [value, pattern]
         if escape is not None:

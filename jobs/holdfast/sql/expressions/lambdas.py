@@ -19,6 +19,7 @@ from holdfast.sql.expressions.type_rules import common_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.sql.functions.signatures import Call, in_duckdb, too_large
 from holdfast.sql.parse.script import Script, resolve_identifier, start_of
+from holdfast.sql.released import released
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX
 from holdfast.tasks.functions.names import sql_name
 from holdfast.types.schema import BOOLEAN, STRING, Base, Column, SqlType
@@ -278,6 +279,8 @@ class _Call:
 
 def _bounded(state: str, of: SqlType, step: str) -> str:
     """A step of REDUCE from a state that is not too large: it may double it each time."""
+    if released():
+        return step
     call, name = Call(DUCKDB, (), of, "REDUCE"), DUCKDB.type_name(of)
     cases = "".join(
         f"WHEN {size} > {most} THEN {_or_fail(too_large(call, size, most), name)} "

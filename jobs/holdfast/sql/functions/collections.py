@@ -10,7 +10,7 @@ from holdfast.sql.expressions.typed import Typed
 from holdfast.sql.functions.signatures import Call, Overload, either, fill, fn, py, too_large
 from holdfast.types.schema import STRING, Base, Column, SqlType
 
-__all__ = ["COLLECTIONS"]
+__all__ = ["COLLECTIONS", "joined"]
 
 
 def _entries_type(given: Sequence[SqlType]) -> SqlType:
@@ -57,11 +57,16 @@ _DELIMITER_MAX = 16
 
 
 def _join(call: Call) -> str | None:
+    if len(call.args) > 1 and len(str(call.constant(1) or " " * _DELIMITER_MAX)) >= _DELIMITER_MAX:
+        return None  # one for each element may be too much
+    return joined(call)
+
+
+def joined(call: Call) -> str | None:
+    """ARRAY_JOIN in Spark SQL, whatever the delimiter."""
     array, element = call.args[0].sql, call.args[0].type and call.args[0].type.element
     if element is None or element.base not in _JOINED:
         return None
-    if len(call.args) > 1 and len(str(call.constant(1) or " " * _DELIMITER_MAX)) >= _DELIMITER_MAX:
-        return None  # one for each element may be too much
     texts = array if element.base is Base.STRING else f"CAST({array} AS ARRAY<STRING>)"
     delimiter = call.args[1].sql if len(call.args) > 1 else "','"
     return f"array_join({texts}, coalesce({delimiter}, ''), 'null')"

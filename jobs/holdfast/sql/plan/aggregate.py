@@ -29,6 +29,7 @@ from holdfast.sql.plan.project import not_grouped
 from holdfast.sql.plan.projection import Item, expand
 from holdfast.sql.plan.relation import Relation
 from holdfast.sql.plan.window import plan_window
+from holdfast.sql.released import rendered_before
 from holdfast.types.schema import Base, Column, SqlType
 from holdfast.types.topology import (
     AggregateCall,
@@ -78,12 +79,11 @@ class _Planner:
 
     def plan(self) -> AggregateStep:
         self._refuse_no_aggregates()
-        groups = [self._group(node) for node in self._select.group_by]
-        keys, values = self._keys(groups)
+        keys, values = self._keys()
         # Twice: the first pass finds the aggregates, the second names them in their own order,
         # so that neither the SELECT's order nor HAVING changes what is stored.
-        first, _, _ = self._evaluate(keys, values, ())
-        scope, outputs, condition = self._evaluate(keys, values, sorted(first.calls, key=_order))
+        found = self._found(keys, values)
+        scope, outputs, condition = self._evaluate(keys, values, self._in_order(found))
         self._check(scope, outputs)
         self._refuse_missing()
         window = self._select.window
@@ -95,6 +95,24 @@ class _Planner:
             having=condition,
             emit=Emit.FINAL if self._select.final else self._context.emit,
         )
+
+    def _found(
+        self, keys: tuple[KeyExpression, ...], values: Sequence[Item]
+    ) -> tuple[AggregateCall, ...]:
+        """The aggregates in the order in which they are written."""
+        return self._evaluate(keys, values, ())[0].calls
+
+    def _in_order(self, found: tuple[AggregateCall, ...]) -> list[AggregateCall]:
+        """The aggregates in the order in which their states are stored."""
+        before = rendered_before(self._found_anew, found)
+        if before is None or len(before) != len(found):
+            return sorted(found, key=_order)
+        pairs = sorted(zip(before, found, strict=True), key=lambda pair: _order(pair[0]))
+        return [call for _, call in pairs]
+
+    def _found_anew(self) -> tuple[AggregateCall, ...]:
+        planner = _Planner(self._context, self._select, self._relation)
+        return planner._found(*planner._keys())
 
     def _window(self, clause: WindowClause) -> Window:
         if not self._select.final:
@@ -174,8 +192,9 @@ class _Planner:
             return False
         return True
 
-    def _keys(self, groups: Sequence[Typed]) -> tuple[tuple[KeyExpression, ...], list[Item]]:
+    def _keys(self) -> tuple[tuple[KeyExpression, ...], list[Item]]:
         """Key columns in GROUP BY's order, and the items that are left for the value."""
+        groups = [self._group(node) for node in self._select.group_by]
         texts = [g.sql for g in groups]
         found: dict[str, Item] = {}
         values: list[Item] = []

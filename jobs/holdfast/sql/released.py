@@ -1,0 +1,171 @@
+"""The texts that expressions had when they were first released: fingerprints and facts keep them.
+
+A fingerprint is of rendered text.  Where an engine gets another text now, for the same values, a
+statement is planned once more as it was rendered before, and the query carries both texts
+(`Query.released_texts`); so a table that was made before the change is still its statement's.
+What changed the values is not listed here: its statements have another fingerprint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from holdfast.errors import InvalidStatement, Unsupported
+from holdfast.sql.functions.collections import joined
+from holdfast.sql.functions.signatures import Call, Overload, Rendering, either, fill, py
+from holdfast.types.topology import Query, Topology
+
+__all__ = ["as_released", "planned", "released", "rendered_before"]
+
+T = TypeVar("T")
+_RELEASED: ContextVar[bool] = ContextVar("released", default=False)
+# What every text that is rendered otherwise than before calls.
+_CHANGED = re.compile(r"\bhf_(?:regexp_\w+?|like|replace|array_join|too_large)__")
+
+
+def planned(plan: Callable[[], Topology]) -> Topology:
+    """What `plan` makes; its queries carry their texts of before where those are others."""
+    made = plan()
+    before = rendered_before(plan, made.queries)
+    if before is None:
+        return made
+    queries = map(_with_texts, made.queries, before.queries)
+    return replace(made, queries=tuple(queries))
+
+
+def rendered_before(make: Callable[[], T], now: object) -> T | None:
+    """What `make` makes with expressions as before.
+
+    None if `now`, its result, has no others, or if the statement was refused before.
+    """
+    if released() or not _CHANGED.search(repr(now)):
+        return None
+    token = _RELEASED.set(True)
+    try:
+        return make()
+    except (InvalidStatement, Unsupported):
+        return None
+    finally:
+        _RELEASED.reset(token)
+
+
+def released() -> bool:
+    """Whether expressions are rendered as before."""
+    return _RELEASED.get()
+
+
+def as_released(overload: Overload) -> Overload:
+    """A function as it was rendered before."""
+    return replace(overload, **_BEFORE.get(overload.signature, {}))
+
+
+def _with_texts(now: Query, before: Query) -> Query:
+    found: dict[str, str] = {}
+    try:
+        for text, first in _others(now, before):
+            found.setdefault(text, first)  # Spark's, which fingerprints are of, stand first
+    except ValueError:  # two aggregates now that were one: the state is another
+        return now
+    return replace(now, released_texts=tuple(found.items())) if found else now
+
+
+def _others(now: Any, before: Any) -> Iterator[tuple[str, str]]:
+    """The texts of two plans of one statement that differ."""
+    if isinstance(now, str) and now != before:
+        yield now, before
+    elif isinstance(now, tuple):
+        for one, other in zip(now, before, strict=True):
+            yield from _others(one, other)
+    elif is_dataclass(now):
+        for field in fields(now):
+            yield from _others(getattr(now, field.name), getattr(before, field.name))
+
+
+def _literal(template: str, *checks: Callable[[Call], bool]) -> Rendering:
+    def rendering(call: Call) -> str | None:
+        return fill(template, call) if all(check(call) for check in checks) else None
+
+    return rendering
+
+
+def _pattern(at: int, group_at: int | None = None) -> Callable[[Call], bool]:
+    """Whether a pattern is a literal that has the group, and the group always takes part."""
+
+    def check(call: Call) -> bool:
+        pattern = call.constant(at)
+        group = 0 if group_at is None else call.constant(group_at)
+        if not isinstance(pattern, str) or not isinstance(group, int) or group < 0:
+            return False
+        if group and re.search(r"\)[?*{]|\|", pattern):
+            return False
+        try:
+            return group <= re.compile(pattern).groups
+        except re.error:
+            return True
+
+    return check
+
+
+def _never_empty(call: Call) -> bool:
+    try:
+        return re.compile(str(call.constant(1))).fullmatch("") is None
+    except re.error:
+        return False
+
+
+def _old_is_literal(call: Call) -> bool:
+    return bool(call.constant(1))
+
+
+def _pad(side: str) -> dict[str, Rendering]:
+    fits = "{1} BETWEEN 0 AND 1000000 AND {2} <> ''"
+    return {"duckdb": f"CASE WHEN {fits} THEN {side}pad({{0}}, {{1}}, {{2}}) END"}
+
+
+def _series(step: str) -> dict[str, Rendering]:
+    towards = f"sign({step}) * sign({{1}} - {{0}}) >= 0 AND {step} <> 0"
+    series = f"CAST(generate_series({{0}}, {{1}}, {step}) AS {{r}})"
+    return {
+        "duckdb": f"CASE WHEN {towards} AND abs({{1}} - {{0}}) <= 1000000 THEN {series} END",
+    }
+
+
+def _spark(name: str, rendering: Rendering) -> dict[str, Rendering]:
+    return {"spark": either(rendering, py(name))}
+
+
+_DOWN = "CASE WHEN {0} <= {1} THEN 1 ELSE -1 END"
+_EXTRACT = "CASE WHEN {{1}} RLIKE {{0}} THEN regexp_extract({{1}}, {{0}}, {}) END"
+_REPLACE = either(_literal("replace({*})", _old_is_literal), py("REPLACE"))
+_BEFORE: dict[str, dict[str, Any]] = {
+    "REGEXP_EXTRACT(STRING, STRING)": _spark(
+        "REGEXP_EXTRACT", _literal(_EXTRACT.format("0"), _pattern(0))
+    ),
+    "REGEXP_EXTRACT(STRING, STRING, INTEGER)": _spark(
+        "REGEXP_EXTRACT", _literal(_EXTRACT.format("{2}"), _pattern(0, 2))
+    ),
+    "REGEXP_EXTRACT_ALL(STRING, STRING)": _spark(
+        "REGEXP_EXTRACT_ALL", _literal("regexp_extract_all({1}, {0}, 0)", _pattern(0))
+    ),
+    "REGEXP_EXTRACT_ALL(STRING, STRING, INTEGER)": _spark(
+        "REGEXP_EXTRACT_ALL", _literal("regexp_extract_all({1}, {0}, {2})", _pattern(0, 2))
+    ),
+    "REGEXP_REPLACE(STRING, STRING, STRING)": _spark(
+        "REGEXP_REPLACE", _literal("regexp_replace({*})", _pattern(1))
+    ),
+    "REGEXP_SPLIT_TO_ARRAY(STRING, STRING)": _spark(
+        "REGEXP_SPLIT_TO_ARRAY", _literal("split({0}, {1}, -1)", _pattern(1), _never_empty)
+    ),
+    "ARRAY_JOIN(ARRAY<T>, STRING)": _spark("ARRAY_JOIN", joined),
+    "REPLACE(STRING, STRING, STRING)": {"spark": _REPLACE, "duckdb": _REPLACE},
+    "LPAD(STRING, INTEGER, STRING)": _pad("l"),
+    "RPAD(STRING, INTEGER, STRING)": _pad("r"),
+    "GENERATE_SERIES(INTEGER, INTEGER)": _series(_DOWN),
+    "GENERATE_SERIES(BIGINT, BIGINT)": _series(_DOWN),
+    "GENERATE_SERIES(INTEGER, INTEGER, INTEGER)": _series("{2}"),
+    "GENERATE_SERIES(BIGINT, BIGINT, INTEGER)": _series("{2}"),
+}
