@@ -28,6 +28,7 @@ from holdfast.chaos.load_gate import LoadGate
 from holdfast.chaos.nemesis import Nemesis
 from holdfast.chaos.observe import Observer, marker_topic
 from holdfast.chaos.reads import Access, reading
+from holdfast.chaos.rights import refuse_unallowed
 from holdfast.chaos.run_file import RunFile
 from holdfast.chaos.sampler import Sampler
 from holdfast.chaos.target import Target
@@ -83,8 +84,10 @@ class Run:
         """Loads the job for some seconds and looks whether it commits.
 
         Raises:
+            Refused: the run's principal lacks ACLs.
             HoldfastError: it does not.
         """
+        refuse_unallowed(self.settings, self.topology, self.asked.schedule)
         with (
             self._phase("baseline"),
             self._sampler("observer") as sampler,
