@@ -71,6 +71,7 @@ class Of(StrEnum):
     SOURCES = "the source topics"
     INPUTS = "source topics that the job does not write itself"
     INPUT_STREAMS = "of these, the topics of streams"
+    INPUT_TABLES = "source topics of tables that the job does not write itself"
     NEW_SOURCES = "source topics whose statement gives PARTITIONS"
     INSERTED = "topics of `INSERT INTO … VALUES`"
     SINKS = "the sink topics"
@@ -119,6 +120,9 @@ NEEDS: tuple[Need, ...] = (
     Need(_SERVE, Of.SINKS, (_O.READ, _O.DESCRIBE_CONFIGS), "results that have no changelog"),
     Need(_SERVE, Of.OWN, (_O.READ, _O.DESCRIBE_CONFIGS), "changelogs"),
     Need(_VERIFY, Of.SOURCES, (_O.READ,), "input, to compute the results again"),
+    Need(
+        _VERIFY, Of.INPUT_TABLES, (_O.DESCRIBE_CONFIGS,), "whether looked up rows are kept"
+    ),
     Need(_VERIFY, Of.SINKS, (_O.READ, _O.DESCRIBE_CONFIGS), "results, and whether all are kept"),
     Need(_VERIFY, Of.OWN, (_O.READ,), "commit markers, and what was set aside"),
     Need(_VERIFY, Of.GROUPS, (_O.DESCRIBE,), "whether the job has read all of its input"),
@@ -148,6 +152,7 @@ class Names:
     sources: frozenset[str] = frozenset()
     inputs: frozenset[str] = frozenset()
     input_streams: frozenset[str] = frozenset()
+    input_tables: frozenset[str] = frozenset()
     new_sources: frozenset[str] = frozenset()
     inserted: frozenset[str] = frozenset()
     sinks: frozenset[str] = frozenset()
@@ -168,6 +173,7 @@ class Names:
             frozenset(read.keys() - internal),
             frozenset(inputs),
             frozenset(inputs - tables),
+            frozenset(inputs & tables),
             frozenset(new - written),
             frozenset(i.source.topic for i in topology.insertions),
             frozenset(written - internal),
@@ -209,6 +215,7 @@ def _resources(of: Of, names: Names) -> Iterable[tuple[Resource, str, bool]]:
         Of.SOURCES: names.sources,
         Of.INPUTS: names.inputs,
         Of.INPUT_STREAMS: names.input_streams,
+        Of.INPUT_TABLES: names.input_tables,
         Of.NEW_SOURCES: names.new_sources,
         Of.INSERTED: names.inserted,
         Of.SINKS: names.sinks,

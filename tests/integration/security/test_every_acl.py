@@ -61,6 +61,7 @@ _NAMES = Names(
     sources=frozenset({_TOPIC}),
     inputs=frozenset({_TOPIC}),
     input_streams=frozenset({_TOPIC}),
+    input_tables=frozenset({_TOPIC}),
     new_sources=frozenset({_TOPIC}),
     inserted=frozenset({_TOPIC}),
     sinks=frozenset({_SINK}),
@@ -211,6 +212,9 @@ def _steps(world: _World) -> dict[tuple[Part, Of, Operation], Callable[[_Client]
         (Part.SERVE, Of.OWN, _O.READ): partial(_follow, _CHANGELOG),
         (Part.SERVE, Of.OWN, _O.DESCRIBE_CONFIGS): partial(_configs, _CHANGELOG),
         (Part.VERIFY, Of.SOURCES, _O.READ): partial(_verify, _TOPIC),
+        (Part.VERIFY, Of.INPUT_TABLES, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(
+            _TOPIC
+        ),
         (Part.VERIFY, Of.SINKS, _O.READ): partial(_verify, _SINK),
         (Part.VERIFY, Of.SINKS, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(_SINK),
         (Part.VERIFY, Of.OWN, _O.READ): partial(_verify, _CHANGELOG),

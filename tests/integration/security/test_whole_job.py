@@ -40,6 +40,8 @@ CREATE TABLE cities WITH (KAFKA_TOPIC='cities') AS
   SELECT p.city, COUNT(*) AS n FROM sales s JOIN people p ON s.customer = p.customer
   GROUP BY p.city;
 CREATE STREAM large WITH (KAFKA_TOPIC='large') AS SELECT id, amount FROM sales WHERE amount > 5;
+CREATE STREAM placed WITH (KAFKA_TOPIC='placed') AS
+  SELECT s.customer, s.amount, p.city FROM sales s JOIN people p ON s.customer = p.customer;
 INSERT INTO people (customer, city) VALUES ('nobody', 'Nowhere');
 """
 _WHO = {

@@ -36,6 +36,7 @@ def test_names_are_those_of_the_statements() -> None:
         assert names.sources == {"orders", "people", "cities"}  # a sink that is read, too
         assert names.inputs == {"orders", "people"} == {s.topic for s in input_sources(topology)}
         assert names.input_streams == {"orders"} == set(topics_of(topology))
+        assert names.input_tables == {"people"}
         assert names.new_sources == {"people"}
         assert names.inserted == {"people"}
         assert names.sinks == {"cities", "large"}
