@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from holdfast.runtime.endpoint import serve
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.watching.endpoint import serve
+from holdfast.runtime.watching.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.status import ExecutorStatus, JobState, JobStatus, PartitionStatus, QueryStatus

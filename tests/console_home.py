@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.chaos.faults import Fault, Injection, Moment
-from holdfast.chaos.report import verdict_as_json
-from holdfast.chaos.run_file import RunFile, run_folder
-from holdfast.chaos.verdict import Finding, JobVerdict, RunVerdict, TableVerdict, Verdict
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.run_file import RunFile, run_folder
+from holdfast.chaos.report.files import verdict_as_json
 from holdfast.compaction import runs
-from holdfast.compaction.applied import Applied, AppliedTopic, Outcome
-from holdfast.compaction.plan import Change, Cost, Plan, Precondition, TopicPlan
-from holdfast.compaction.verified import PartitionResult, TopicResult, Verified
+from holdfast.compaction.apply.applied import Applied, AppliedTopic, Outcome
+from holdfast.compaction.plan.plan import Change, Cost, Plan, Precondition, TopicPlan
+from holdfast.compaction.verify.verified import PartitionResult, TopicResult, Verified
+from holdfast.judge.verdict import Finding, JobVerdict, RunVerdict, TableVerdict, Verdict
 from holdfast.pages.html import document
 
 CHAOS_RUN, PLAN_RUN = "storm-1", "weekly-1"

@@ -37,7 +37,7 @@ from holdfast.serve.contract import (
     windowed_columns,
 )
 from holdfast.serve.queries import Answer, Ask
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.types.ids import changelog_topic
 from holdfast.types.schema import BIGINT, BOOLEAN, Column
 from holdfast.types.topology import Query, Topology, WindowKind

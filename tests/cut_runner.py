@@ -15,9 +15,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from holdfast.tasks.key_columns import state_keys
-from holdfast.tasks.packing import Packer, from_arrow, packs, unpacked, windows_of
-from holdfast.tasks.plain_text import java_double
+from holdfast.tasks.evaluate.plain_text import java_double
+from holdfast.tasks.pack.key_columns import state_keys
+from holdfast.tasks.pack.packing import Packer, from_arrow, packs, unpacked, windows_of
 from holdfast.tasks.processors.aggregate_state import COUNT, ROWTIME, WINDOW, by_record
 from holdfast.tasks.processors.base import KEY, NO_TIME
 from holdfast.tasks.processors.kinds import processor_of

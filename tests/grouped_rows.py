@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from holdfast.tasks.keys import split_windowed
+from holdfast.tasks.evaluate.keys import split_windowed
 from holdfast.tasks.processors.aggregate_state import HAS_NEW, HAS_OLD, WINDOW
 from holdfast.tasks.processors.base import KEY, NO_TIME, Changes, Processor, Watermark
 from holdfast.tasks.processors.kinds import processor_of

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from holdfast.tasks.aggregates.registry import bind
-from holdfast.tasks.doubles import rank
+from holdfast.tasks.evaluate.doubles import rank
 from holdfast.types.schema import Base
 from holdfast.types.topology import AggregateCall
 

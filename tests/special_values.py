@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.types.topology import Query
 
 __all__ = ["EXACT", "ROUNDED", "VALUES", "aggregated", "declared"]

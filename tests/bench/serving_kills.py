@@ -15,12 +15,12 @@ from pathlib import Path
 
 import orjson
 
-from holdfast.chaos.answers import Read, reads_of
-from holdfast.chaos.checkers_reads import strikes_during
-from holdfast.chaos.history import read_history
-from holdfast.chaos.read_stats import read_stats
-from holdfast.chaos.run_file import run_folder
-from holdfast.chaos.run_history import Strike, summarize
+from holdfast.chaos.history.events import read_history
+from holdfast.chaos.history.run_file import run_folder
+from holdfast.chaos.history.strikes import Strike, summarize
+from holdfast.chaos.reads.answers import Read, reads_of
+from holdfast.chaos.reads.checkers import strikes_during
+from holdfast.chaos.reads.stats import read_stats
 
 __all__ = ["Killed", "kills", "rows_of_kills"]
 

@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.ids import changelog_topic, dead_letter_topic

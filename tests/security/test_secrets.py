@@ -17,7 +17,7 @@ from holdfast.cli.main import _COMMANDS, main
 from holdfast.cli.options import Sql, load_settings, named_properties
 from holdfast.config.load import build_settings, from_overrides, from_yaml
 from holdfast.config.secrets import is_secret, names_file, redacted
-from holdfast.deploy.revisions import JobFiles, Revisions
+from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.errors import InvalidConfig, KafkaUnavailable
 from holdfast.transport.admin import Admin
 from tests.security.guarded_kafka import USER, guarded_kafka

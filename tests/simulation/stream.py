@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from holdfast.config.settings import Settings
 from holdfast.state.source_progress import PROGRESS_CONFIG
+from holdfast.tasks.evaluate.projected import stream_schema
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
-from holdfast.tasks.projected import stream_schema
 from holdfast.tasks.steps import Step, observe
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.admin import Admin

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.types.ids import OffsetRange
 from holdfast.types.topology import Query
 from tests.simulation.kinds import BATCHES, payload_of, range_of, sent

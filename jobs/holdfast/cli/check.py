@@ -18,7 +18,7 @@ from holdfast.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.deploy.preflight import Preflight
+    from holdfast.deploy.checks.preflight import Preflight
 
 __all__ = ["as_text", "command"]
 
@@ -39,7 +39,7 @@ def command(
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
 
-        from holdfast.deploy.preflight import check
+        from holdfast.deploy.checks.preflight import check
 
         found = check(job.topology, job.settings)
     click.echo(orjson.dumps(found.as_json()).decode() if as_json else as_text(found))

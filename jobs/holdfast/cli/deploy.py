@@ -120,9 +120,9 @@ def deploy_local(
     servers: int = 0,
 ) -> Deployment:
     """Checks the job and deploys it on this machine; see `LocalDeployment.deploy`."""
-    from holdfast.deploy.local import LocalDeployment
-    from holdfast.deploy.preflight import check
-    from holdfast.deploy.revisions import JobFiles
+    from holdfast.deploy.checks.preflight import check
+    from holdfast.deploy.local.revisions import JobFiles
+    from holdfast.deploy.local.target import LocalDeployment
 
     settings = job.settings
     deployment = LocalDeployment(Path(settings.home), name)
@@ -160,8 +160,8 @@ def _kubernetes(
     timeout_s: float,
     tell: Callable[[str], None],
 ) -> Deployment:
-    from holdfast.deploy.kubernetes import KubernetesDeployment
-    from holdfast.deploy.values import chart_values
+    from holdfast.deploy.kubernetes.target import KubernetesDeployment
+    from holdfast.deploy.kubernetes.values import chart_values
 
     if job.settings.application_id != name:
         raise InvalidConfig(
@@ -177,7 +177,7 @@ def _kubernetes(
 
 def _check_from_here(job: Job, given: dict[str, object], tell: Callable[[str], None]) -> None:
     """Refuses early where Kafka can be asked from here; the chart asks again in any case."""
-    from holdfast.deploy.preflight import check
+    from holdfast.deploy.checks.preflight import check
 
     tell(f"checking {job.settings.application_id}")
     if "bootstrap.servers" not in given:

@@ -13,7 +13,7 @@ import click
 from holdfast.errors import InvalidConfig
 
 if TYPE_CHECKING:
-    from holdfast.sql.function_docs import Entry
+    from holdfast.sql.functions.docs import Entry
 
 __all__ = ["command"]
 
@@ -31,7 +31,7 @@ __all__ = ["command"]
 )
 def command(name: str | None, as_json: bool, markdown: bool, files: Sequence[Path]) -> None:
     """Print the scalar, table and aggregate functions, or those whose name has NAME in it."""
-    from holdfast.sql.function_docs import reference
+    from holdfast.sql.functions.docs import reference
     from holdfast.tasks.aggregates.user import load_functions
 
     load_functions([str(f) for f in files])

@@ -52,9 +52,9 @@ def command(
     while the job runs and when it does not. FILE.sql tells the types of keys; without it they
     are guessed.
     """
-    from holdfast.chaos.observe import Observer
     from holdfast.cli import inspect_view
     from holdfast.cli.inspect_facts import find_status, gather
+    from holdfast.judge.read.observe import Observer
 
     table, sql = _arguments(what, sql_text)
     if application_id is not None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from holdfast.chaos.decode import SinkDecoder
-from holdfast.chaos.observe import Observer
 from holdfast.errors import HoldfastError, InvalidStatement, Refused
+from holdfast.judge.read.decode import SinkDecoder
+from holdfast.judge.read.observe import Observer
 from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus
 from holdfast.types.topology import Query, WindowKind

@@ -241,9 +241,9 @@ def load_job(
 
 def _set_properties(text: str) -> dict[str, object]:
     """What SET gives; needed before planning, for it may name the functions planned with."""
-    from holdfast.sql.parse import parse
-    from holdfast.sql.script import Script
-    from holdfast.sql.statements import SetProperty, UnsetProperty
+    from holdfast.sql.parse.script import Script
+    from holdfast.sql.parse.statements import SetProperty, UnsetProperty
+    from holdfast.sql.parse.text import parse
 
     found: dict[str, object] = {}
     for statement in parse(Script(text)):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.errors import Refused
-from holdfast.sql.plan_changes import known_id
-from holdfast.sql.script import did_you_mean
+from holdfast.sql.parse.script import did_you_mean
+from holdfast.sql.plan.sources.changes import known_id
 from holdfast.state.orders import Order, OrderBook, Told, jobs_with_orders
 from holdfast.transport.admin import Admin
 from holdfast.types.status import QueryState

@@ -125,7 +125,7 @@ def _key(line: bytes, key_field: str | None, where: str) -> bytes | None:
 def _send(load: _Load, settings: Settings, rate: int | None) -> int:
     """Create the topic, send everything, wait for every delivery; returns the count."""
     from holdfast.transport.admin import Admin
-    from holdfast.transport.plain import Producer
+    from holdfast.transport.idempotent_producer import Producer
 
     client = settings.client()
     admin = Admin(client)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.options import Sql, job_options, load_job, sql_options
-from holdfast.later import load_later
+from holdfast.lazy_imports import load_later
 
 __all__ = ["command"]
 
@@ -53,18 +53,18 @@ def command(
     load_later()
     job = load_job(sql, config, overrides, home)
     if fill_secret:
-        from holdfast.deploy.release_secrets import fill
+        from holdfast.deploy.kubernetes.release_secrets import fill
 
         fill(fill_secret, job.settings.spark_secret_file)
     if fill_peer_token:
-        from holdfast.deploy.release_secrets import fill_peers
+        from holdfast.deploy.kubernetes.release_secrets import fill_peers
 
         fill_peers(fill_peer_token)
 
     from holdfast.ingest.source import KafkaDataSource
-    from holdfast.runtime.class_training import start_making
     from holdfast.runtime.job import run
-    from holdfast.runtime.session import is_local
+    from holdfast.runtime.jvm.class_training import start_making
+    from holdfast.runtime.jvm.session import is_local
 
     if is_local(job.settings):
         start_making()

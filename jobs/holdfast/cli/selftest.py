@@ -23,7 +23,7 @@ import orjson
 from holdfast.cli.ask_server import ask_tables, server_options
 from holdfast.cli.options import job_options, json_errors, json_option, load_settings
 from holdfast.cli.progress import reporter
-from holdfast.deploy.supervisor import last_error
+from holdfast.deploy.local.supervisor import last_error
 from holdfast.errors import HoldfastError
 from holdfast.local.processes import end_session
 from holdfast.types.ids import (
@@ -196,7 +196,7 @@ def _selftest(given: _Given, records: int, timeout_s: float, tell: Tell) -> _Out
 
 def _produce(admin: Admin, settings: Settings, query: Query, records: int) -> Table:
     """Writes the records; returns the table they must give."""
-    from holdfast.transport.plain import Producer
+    from holdfast.transport.idempotent_producer import Producer
 
     topic = query.source.topic
     admin.ensure_topic(topic, _PARTITIONS, settings.state.changelog_replicas, {})
@@ -279,8 +279,8 @@ def _failed(status: int | None, timeout_s: float, last: str) -> HoldfastError:
 
 def _read(query: Query, settings: Settings, name: str) -> Table:
     """The table as its sink topic has it: the last row of each key."""
-    from holdfast.chaos.decode import SinkDecoder
-    from holdfast.chaos.observe import Observer
+    from holdfast.judge.read.decode import SinkDecoder
+    from holdfast.judge.read.observe import Observer
 
     sink = query.sink
     formats = (sink.key_format, sink.value_format)

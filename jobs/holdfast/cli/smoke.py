@@ -24,7 +24,7 @@ from holdfast.cli.progress import reporter
 from holdfast.cli.statuses import WARNED
 
 if TYPE_CHECKING:
-    from holdfast.deploy.smoke import SmokeFound
+    from holdfast.deploy.checks.smoke import SmokeFound
 
 __all__ = ["command"]
 
@@ -69,7 +69,7 @@ def command(
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
 
-        from holdfast.deploy.smoke import smoke
+        from holdfast.deploy.checks.smoke import smoke
 
         with ExitStack() as stack:
             tell, client = stack.enter_context(reporter()), None
@@ -99,6 +99,6 @@ def _show(found: Sequence[SmokeFound], warnings: Sequence[str]) -> None:
 
 def _of_deployment(job: Job) -> tuple[str, ...]:
     """Addresses of the query servers beside the local deployment of that name; often none."""
-    from holdfast.deploy.local_servers import LocalServers
+    from holdfast.deploy.local.servers import LocalServers
 
     return LocalServers(Path(job.settings.home), job.settings.application_id).addresses

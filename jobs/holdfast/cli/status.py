@@ -30,11 +30,11 @@ def command(name: str | None, target: str, home: str | None, namespace: str, as_
         click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())
         return
     if target == "local":
-        from holdfast.deploy.local import all_deployments
+        from holdfast.deploy.local.target import all_deployments
 
         several = all_deployments(Path(load_settings(None, (), home).home))
     else:
-        from holdfast.deploy.kubernetes import all_releases
+        from holdfast.deploy.kubernetes.target import all_releases
 
         several = all_releases(namespace)
     if as_json:

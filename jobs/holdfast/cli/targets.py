@@ -56,9 +56,9 @@ def namespace_option(function: _F) -> _F:
 def deployment_of(target: str, name: str, home: str | None, namespace: str) -> AnyDeployment:
     """The deployment, which need not exist."""
     if target == "kubernetes":
-        from holdfast.deploy.kubernetes import KubernetesDeployment
+        from holdfast.deploy.kubernetes.target import KubernetesDeployment
 
         return KubernetesDeployment(namespace, name)
-    from holdfast.deploy.local import LocalDeployment
+    from holdfast.deploy.local.target import LocalDeployment
 
     return LocalDeployment(Path(load_settings(None, (), home).home), name)

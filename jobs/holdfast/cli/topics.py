@@ -35,7 +35,7 @@ def command(
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
 
-        from holdfast.deploy.preflight import make_topics
+        from holdfast.deploy.checks.preflight import make_topics
 
         found = make_topics(job.topology, job.settings)
     if as_json:

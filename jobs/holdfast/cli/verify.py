@@ -12,7 +12,7 @@ from holdfast.cli.progress import reporter
 from holdfast.cli.statuses import WARNED
 
 if TYPE_CHECKING:
-    from holdfast.chaos.verdict import JobVerdict
+    from holdfast.judge.verdict import JobVerdict
 
 __all__ = ["EXIT_STATUS", "command", "exit_status"]
 
@@ -57,7 +57,7 @@ def command(
     with 0 (valid), 1 (invalid), 3 (unknown: not everything could be judged) or 4 (valid, but a
     table leaves out more of its input than late.warn.share and its kin allow).
     """
-    from holdfast.chaos import report
+    from holdfast.chaos.report import files as report
 
     verdict = _judge(sql, config, overrides, home, timeout)
     if junit is not None:
@@ -79,9 +79,9 @@ def _judge(
     home: str | None,
     timeout_s: float,
 ) -> JobVerdict:
-    from holdfast.chaos.observe import Observer
-    from holdfast.chaos.oracle import Oracle, OracleOptions
     from holdfast.cli.local_stores import local_stores
+    from holdfast.judge.oracle import Oracle, OracleOptions
+    from holdfast.judge.read.observe import Observer
 
     job = load_job(sql, config, overrides, home)
     settings = job.settings

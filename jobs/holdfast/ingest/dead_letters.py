@@ -25,8 +25,8 @@ from holdfast.errors import RecordTooLarge, Refused, TopicMissing, UndecodableRe
 from holdfast.ingest.letters import Headers, Letter, cut, whole
 from holdfast.ingest.records import BadRecord
 from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
+from holdfast.transport.admin_cache import shared_admin
 from holdfast.transport.producer import TransactionalProducer
-from holdfast.transport.shared import shared_admin
 from holdfast.transport.sizes import (
     TOPIC_LIMIT,
     TOPIC_LIMIT_DEFAULT,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.query_run import QueryRun
+from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.transport.admin import Admin
 from holdfast.types.ids import Place
 

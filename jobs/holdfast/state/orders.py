@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from holdfast.errors import DataLoss
 from holdfast.transport.admin import Admin
 from holdfast.transport.cluster_view import ClusterView
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import orders_topic
 from holdfast.types.status import QueryState

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from holdfast.errors import KafkaUnavailable, SinkOwned
 from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import SINK_OWNERS_TOPIC
 from holdfast.types.topology import Query

@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from holdfast.errors import OffsetOverlap
 from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
+from holdfast.tasks.evaluate.projected import Projected
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
-from holdfast.tasks.projected import Projected
 from holdfast.tasks.steps import Step, reached
+from holdfast.transport.admin_cache import shared_admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
-from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import stream_transactional_id
 from holdfast.types.statement_facts import statement_facts
 

@@ -33,7 +33,7 @@ from holdfast.transport.errors import (
     translate,
 )
 from holdfast.transport.group_offsets import GroupOffsets
-from holdfast.transport.patient import PatientClient
+from holdfast.transport.retrying_admin import PatientClient
 from holdfast.types.ids import Place
 
 __all__ = ["Admin", "TopicBounds", "TopicInfo"]

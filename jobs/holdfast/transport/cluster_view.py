@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 
 from holdfast.transport.errors import client_config, known_offset
 from holdfast.transport.group_offsets import committed_offsets
-from holdfast.transport.patient import PatientClient
+from holdfast.transport.retrying_admin import PatientClient
 
 __all__ = ["ClusterView", "OffsetAt", "PartitionState", "Place", "TopicState"]
 

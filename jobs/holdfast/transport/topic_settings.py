@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
 )
 
 from holdfast.errors import KafkaUnavailable
-from holdfast.transport.patient import PatientClient
+from holdfast.transport.retrying_admin import PatientClient
 
 __all__ = ["SettingValue", "TopicSettings"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.cli.selftest import command as selftest
 from holdfast.cli.serve import command
-from holdfast.deploy.release_secrets import PEER_KEY
+from holdfast.deploy.kubernetes.release_secrets import PEER_KEY
 from holdfast.serve.cluster.members import Plan
 from tests.helm.conftest import Manifest, Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named

@@ -10,7 +10,7 @@ import pytest
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 
 Name = Callable[[str], str]
 

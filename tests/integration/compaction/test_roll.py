@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.roll import ROLL_KEY, roll
+from holdfast.compaction.apply.roll import ROLL_KEY, roll
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.plan import QueryPlan
 from holdfast.transport.admin import Admin

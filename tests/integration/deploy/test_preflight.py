@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.cli.options import Sql, load_job
-from holdfast.deploy.markers import last_markers
+from holdfast.deploy.checks.markers import last_markers
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker
 from holdfast.transport.admin import Admin

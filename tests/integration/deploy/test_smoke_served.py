@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.client import Client
-from holdfast.deploy.smoke_served import Newest, read_back
+from holdfast.deploy.checks.served import Newest, read_back
 from holdfast.errors import HoldfastError
 from holdfast.serve.query import QueryEngine
 from holdfast.types.topology import Query

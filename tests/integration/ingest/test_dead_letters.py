@@ -16,7 +16,7 @@ from holdfast.ingest.records import BadRecord
 from holdfast.ingest.source import KafkaStream
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.source_progress import Of, SourceProgress, progress_of
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.sizes import record_bytes
 from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.ingest import IngestOptions

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.observe import Observer
-from holdfast.compaction.roll import roll
-from holdfast.compaction.survey import SurveyOptions, take_survey
+from holdfast.compaction.apply.roll import roll
+from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.judge.read.observe import Observer
 from holdfast.sql import compile_text
 from holdfast.state.orders import Order, OrderBook
 from holdfast.state.sink_owners import SinkOwners
 from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.tail import TailReader

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.errors import HoldfastError, InvalidConfig, KafkaUnavailable, Refused
 from holdfast.local.probe import HOST, free_port
-from holdfast.transport import plain
+from holdfast.transport import idempotent_producer as plain
 from holdfast.transport.admin import Admin
 from holdfast.transport.log_dirs import log_sizes
 from holdfast.transport.producer import TransactionalProducer

@@ -17,7 +17,7 @@ from holdfast.state.source_progress import (
     progress_of,
 )
 from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 
 PARTITIONS = 2
 

@@ -12,8 +12,8 @@ import pytest
 
 from holdfast.errors import ChangelogLost, Fenced, OffsetOverlap
 from holdfast.local.broker import BrokerStatus
-from holdfast.runtime.levelling import pieces
-from holdfast.runtime.start import SourceState, start_point
+from holdfast.runtime.queries.levelling import pieces
+from holdfast.runtime.queries.start import SourceState, start_point
 from holdfast.state.volume import Volume, claim
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
 from holdfast.tasks.processors.aggregate import AggregateProcessor

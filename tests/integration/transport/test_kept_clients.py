@@ -17,11 +17,11 @@ import pytest
 
 from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.transport.admin import Admin
+from holdfast.transport.admin_cache import shared_admin
 from holdfast.transport.cluster_view import ClusterView
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.record_count import RecordCount
-from holdfast.transport.shared import shared_admin
 from holdfast.transport.tail import TailReader
 from holdfast.transport.topic_settings import TopicSettings
 

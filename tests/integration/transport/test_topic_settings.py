@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy.kube_scripts import BROKERS
+from holdfast.chaos.targets.kubernetes.scripts import BROKERS
 from holdfast.errors import KafkaUnavailable, Refused, TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.transport.admin import Admin
 from holdfast.transport.cluster_view import ClusterView
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.log_dirs import log_sizes
-from holdfast.transport.plain import Producer
 from holdfast.transport.topic_settings import SettingValue, TopicSettings
 
 TopicNames = Callable[[str], str]

@@ -16,8 +16,8 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.sql.plan import compile_text
-from holdfast.tasks.doubles import rank
+from holdfast.sql.plan.topology import compile_text
+from holdfast.tasks.evaluate.doubles import rank
 from holdfast.types.schema import DOUBLE, STRING, Base
 from holdfast.types.topology import SEQUENCE, TIMESTAMP, Query
 from tests.cut_runner import CutRunner, cut, state_key

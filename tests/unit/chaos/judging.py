@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.chaos.changelog_fold import FoldedPartition
-from holdfast.chaos.evidence import (
-    ChangelogEvidence,
-    Key,
-    Progress,
-    RowHead,
-    SinkHistory,
-    TableEvidence,
-)
+from holdfast.judge.evidence import ChangelogEvidence, Progress, SinkHistory, TableEvidence
+from holdfast.judge.read.changelog_fold import FoldedPartition
+from holdfast.judge.values import Key, RowHead
 from holdfast.types.stores import StoreDigest
 
 ROWS: dict[Key, dict[str, Any]] = {

@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.chaos.arrivals import Batches
-from holdfast.chaos.evidence import Key
-from holdfast.chaos.observe import Record
-from holdfast.chaos.rebuild import (
+from holdfast.judge.read.arrivals import Batches
+from holdfast.judge.read.observe import Record
+from holdfast.judge.recompute.rebuild import (
     Facts,
     RebuiltStream,
     RebuiltTable,
     rebuilt_stream,
     rebuilt_table,
 )
-from holdfast.chaos.relations import load
-from holdfast.chaos.statement import split
-from holdfast.chaos.translate import needed_columns
-from holdfast.chaos.units import Unit, units
+from holdfast.judge.recompute.relations import load
+from holdfast.judge.statement.statement import split
+from holdfast.judge.statement.translate import needed_columns
+from holdfast.judge.statement.units import Unit, units
+from holdfast.judge.values import Key
 from holdfast.sql import compile_text
 
 __all__ = ["SOURCES", "In", "facts", "facts_of", "stream_of", "sure", "table_of", "unit_of"]

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.chaos.decode import InputDecoder
-from holdfast.chaos.recompute import InputTable, Recomputed, recompute_table
-from holdfast.chaos.translate import BatchQuery, translate
+from holdfast.judge.read.decode import InputDecoder
+from holdfast.judge.recompute.recompute import InputTable, Recomputed, recompute_table
+from holdfast.judge.statement.translate import BatchQuery, translate
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Column
 from holdfast.types.topology import ProjectStep, Query, Sink, Source, TimestampSpec
 

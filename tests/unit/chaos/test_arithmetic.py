@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from holdfast.chaos.decode import SinkDecoder
-from holdfast.chaos.evidence import Match, same
-from holdfast.chaos.expressions import Scope, Translator
-from holdfast.chaos.recompute import arrow_type, run_sql
-from holdfast.chaos.statement import split
+from holdfast.judge.read.decode import SinkDecoder
+from holdfast.judge.recompute.recompute import arrow_type, run_sql
+from holdfast.judge.statement.expressions import Scope, Translator
+from holdfast.judge.statement.statement import split
+from holdfast.judge.values import Match, same
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, Base, Column, SqlType
 from holdfast.types.topology import Format
 from tests.unit.chaos.statements import flight, recomputed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.arrivals import Batches, Lane, home_of
+from holdfast.judge.read.arrivals import Batches, Lane, home_of
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, SqlType
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from holdfast.chaos.changelog_fold import ChangelogFold, ProgressFold
+from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
 from holdfast.state.changelog import MARKER_KEY, CommitMarker, data_key
 from holdfast.types.ids import OffsetRange
 

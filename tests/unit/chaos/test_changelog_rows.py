@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdfast.chaos.changelog_rows import row_heads
-from holdfast.chaos.evidence import RowHead
+from holdfast.judge.read.changelog_rows import row_heads
+from holdfast.judge.values import RowHead
 from holdfast.sql import compile_text
-from holdfast.tasks.rows import RowCodec
+from holdfast.tasks.pack.rows import RowCodec
 from holdfast.types.topology import AggregateStep, Query
 
 SOURCE = """

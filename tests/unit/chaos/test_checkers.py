@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.checkers import (
+from holdfast.judge.checkers.checking import judge
+from holdfast.judge.checkers.tables import (
     TABLE_CHECKERS,
     diverged_values,
     duplicated_updates,
@@ -16,9 +17,9 @@ from holdfast.chaos.checkers import (
     sink_times,
     vacuous,
 )
-from holdfast.chaos.checking import judge
-from holdfast.chaos.evidence import Match, TableEvidence
-from holdfast.chaos.verdict import Finding, Verdict, worst
+from holdfast.judge.evidence import TableEvidence
+from holdfast.judge.values import Match
+from holdfast.judge.verdict import Finding, Verdict, worst
 from tests.unit.chaos.judging import ROWS, UPDATES, changelog, evidence, history
 
 

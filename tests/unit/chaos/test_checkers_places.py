@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.checkers_places import (
+from holdfast.judge.checkers.places import (
     changelog_agrees,
     changelog_rows,
     dead_letters_agree,
@@ -17,8 +17,8 @@ from holdfast.chaos.checkers_places import (
     markers_agree,
     stores_agree,
 )
-from holdfast.chaos.evidence import OpenTransaction, RowHead
-from holdfast.chaos.verdict import Finding, Verdict
+from holdfast.judge.values import OpenTransaction, RowHead
+from holdfast.judge.verdict import Finding, Verdict
 from holdfast.types.stores import StoreDigest
 from tests.unit.chaos.judging import HEADS, LEVEL, changelog, evidence, folded, stores
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.checkers import diverged_values, lost_keys, phantom_keys
-from holdfast.chaos.checkers_results import (
+from holdfast.judge.checkers.checking import Checker, judge
+from holdfast.judge.checkers.results import (
     FINAL_CHECKERS,
     RESULT_CHECKERS,
     RESULT_STREAM_CHECKERS,
@@ -20,10 +20,11 @@ from holdfast.chaos.checkers_results import (
     undetermined_records,
     written_once,
 )
-from holdfast.chaos.checkers_stream import duplicated_records, lost_records, phantom_records
-from holdfast.chaos.checking import Checker, judge
-from holdfast.chaos.evidence import Key, QueryState, StreamEvidence, TableEvidence
-from holdfast.chaos.verdict import Verdict
+from holdfast.judge.checkers.streams import duplicated_records, lost_records, phantom_records
+from holdfast.judge.checkers.tables import diverged_values, lost_keys, phantom_keys
+from holdfast.judge.evidence import QueryState, StreamEvidence, TableEvidence
+from holdfast.judge.values import Key
+from holdfast.judge.verdict import Verdict
 from tests.unit.chaos.judging import LEVEL, folded, history, stores
 
 A: Key = ("k", 1, 10)

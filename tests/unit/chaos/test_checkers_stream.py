@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.checkers_places import group_agrees, hanging_transactions, markers_agree
-from holdfast.chaos.checkers_stream import (
+from holdfast.judge.checkers.places import group_agrees, hanging_transactions, markers_agree
+from holdfast.judge.checkers.streams import (
     STREAM_CHECKERS,
     duplicated_records,
     lost_records,
@@ -16,8 +16,9 @@ from holdfast.chaos.checkers_stream import (
     stream_times,
     vacuous_stream,
 )
-from holdfast.chaos.evidence import Key, OpenTransaction, Progress, StreamEvidence
-from holdfast.chaos.verdict import Verdict
+from holdfast.judge.evidence import Progress, StreamEvidence
+from holdfast.judge.values import Key, OpenTransaction
+from holdfast.judge.verdict import Verdict
 
 A: Key = ("a", 1)
 B: Key = ("b", 2)

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.chaos.closings import (
+from holdfast.judge.recompute.closings import (
     Windowed,
     once_within,
     sessions_in_batches,
     sessions_in_order,
     windows_in_order,
 )
-from holdfast.chaos.statement import WindowClause
+from holdfast.judge.statement.statement import WindowClause
 
 SESSION = WindowClause(10, 10, "SESSION", 5, 15)
 TUMBLING = WindowClause(10, 10, "TUMBLING", 5, 15)

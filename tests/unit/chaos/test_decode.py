@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.decode import InputDecoder, SinkDecoder, json_form
-from holdfast.chaos.statement import Untranslatable
+from holdfast.judge.read.decode import InputDecoder, SinkDecoder, json_form
+from holdfast.judge.values import Untranslatable
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.topology import Format, Source, TimestampSpec
 from tests.unit.chaos.statements import FLIGHTS

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from holdfast.chaos.evidence import Match, same
+from holdfast.judge.values import Match, same
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.arrivals import Batches, offsets_of
-from holdfast.chaos.changelog_fold import ChangelogFold, ProgressFold
-from holdfast.chaos.incarnations import (
+from holdfast.judge.read.arrivals import Batches, offsets_of
+from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
+from holdfast.judge.read.incarnations import (
     Incarnation,
     Incarnations,
     age,
@@ -18,10 +18,10 @@ from holdfast.chaos.incarnations import (
     partition_of,
     place_name,
 )
-from holdfast.chaos.lateness import ReadTimes, late_most
-from holdfast.chaos.marker_story import MarkerStory
-from holdfast.chaos.recompute import recompute_first, recompute_table
-from holdfast.chaos.translate import translate
+from holdfast.judge.read.marker_story import MarkerStory
+from holdfast.judge.recompute.lateness import ReadTimes, late_most
+from holdfast.judge.recompute.recompute import recompute_first, recompute_table
+from holdfast.judge.statement.translate import translate
 from tests.unit.chaos.statements import flight, load, query
 from tests.unit.chaos.test_arrivals import lane, rows
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.chaos.checkers import diverged_values, late_records, lost_keys, phantom_keys
-from holdfast.chaos.checkers_places import changelog_agrees
-from holdfast.chaos.evidence import TableEvidence
-from holdfast.chaos.verdict import Verdict, worst
+from holdfast.judge.checkers.places import changelog_agrees
+from holdfast.judge.checkers.tables import diverged_values, late_records, lost_keys, phantom_keys
+from holdfast.judge.evidence import TableEvidence
+from holdfast.judge.verdict import Verdict, worst
 from tests.unit.chaos.judging import UPDATES, changelog, evidence, folded, history
 
 HOUR = 3_600_000

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from holdfast.chaos.checkers import late_is_possible
-from holdfast.chaos.lateness import SLACK_MS, ReadTimes, late_most
-from holdfast.chaos.units import units
-from holdfast.chaos.verdict import Verdict
-from holdfast.sql.plan import compile_text
+from holdfast.judge.checkers.tables import late_is_possible
+from holdfast.judge.recompute.lateness import SLACK_MS, ReadTimes, late_most
+from holdfast.judge.statement.units import units
+from holdfast.judge.verdict import Verdict
+from holdfast.sql.plan.topology import compile_text
 from tests.unit.chaos.judging import evidence
 
 HOUR, MINUTE = 3_600_000, 60_000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.chaos.lookups import found_in_any_order, found_in_order, tables_joined
-from holdfast.chaos.meetings import Side
-from holdfast.chaos.relations import Joined
+from holdfast.judge.recompute.lookups import found_in_any_order, found_in_order, tables_joined
+from holdfast.judge.recompute.meetings import Side
+from holdfast.judge.recompute.relations import Joined
 
 Event = tuple[str, str | None, int, bool]  # side S or T, key, time, deleted
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.changelog_fold import ChangelogFold, ProgressFold
-from holdfast.chaos.checkers_places import markers_go_on
-from holdfast.chaos.evidence import Progress
-from holdfast.chaos.marker_story import MarkerStory
-from holdfast.chaos.verdict import Verdict
+from holdfast.judge.checkers.places import markers_go_on
+from holdfast.judge.evidence import Progress
+from holdfast.judge.read.changelog_fold import ChangelogFold, ProgressFold
+from holdfast.judge.read.marker_story import MarkerStory
+from holdfast.judge.verdict import Verdict
 from tests.unit.chaos.judging import evidence
 
 KEY = b"\x00holdfast.commit"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.chaos.meetings import Meeting, Side, in_any_order, in_order
-from holdfast.chaos.relations import Joined
-from holdfast.chaos.statement import Within
+from holdfast.judge.recompute.meetings import Meeting, Side, in_any_order, in_order
+from holdfast.judge.recompute.relations import Joined
+from holdfast.judge.statement.statement import Within
 
 Event = tuple[str, str | None, int]  # side L or R, key, time
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.chaos.rehearsal import rehearse
-from holdfast.chaos.statement import Untranslatable
+from holdfast.judge.recompute.rehearsal import rehearse
+from holdfast.judge.values import Untranslatable
 from tests.unit.chaos.rebuilding import unit_of
 
 DECLARED = """

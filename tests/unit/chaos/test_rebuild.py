@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.statement import Untranslatable
+from holdfast.judge.values import Untranslatable
 from tests.unit.chaos.rebuilding import In, stream_of, sure, table_of
 
 T = [In("a", {"x": 1, "f": "p"}), In("b", {"x": 2, "f": "p"}), In("c", {"x": 3}),

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.evidence import Match
-from holdfast.chaos.recompute import recompute_first, recompute_stream, recompute_table
-from holdfast.chaos.statement import Untranslatable
-from holdfast.chaos.translate import translate
+from holdfast.judge.recompute.recompute import recompute_first, recompute_stream, recompute_table
+from holdfast.judge.statement.translate import translate
+from holdfast.judge.values import Match, Untranslatable
 from tests.unit.chaos.statements import FLIGHTS, flight, load, query, recomputed
 
 HOUR = 3_600_000

@@ -13,13 +13,12 @@ from typing import Any
 import orjson
 import pytest
 
-from holdfast.chaos.arrivals import Batches
-from holdfast.chaos.decode import SinkDecoder
-from holdfast.chaos.evidence import Key, Match, Row, same
-from holdfast.chaos.observe import Record
-from holdfast.chaos.rebuild import rebuilt_stream, rebuilt_table
-from holdfast.chaos.statement import Untranslatable
-from holdfast.chaos.units import Unit, units
+from holdfast.judge.read.arrivals import Batches
+from holdfast.judge.read.decode import SinkDecoder
+from holdfast.judge.read.observe import Record
+from holdfast.judge.recompute.rebuild import rebuilt_stream, rebuilt_table
+from holdfast.judge.statement.units import Unit, units
+from holdfast.judge.values import Key, Match, Row, Untranslatable, same
 from holdfast.sql import compile_text
 from holdfast.testing.bytes_of import TopicCodec
 from holdfast.testing.cases import Case, Spec

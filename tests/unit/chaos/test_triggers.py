@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.changelog_fold import ChangelogFold
-from holdfast.chaos.checkers import TABLE_CHECKERS
-from holdfast.chaos.checkers_places import stores_agree
-from holdfast.chaos.checkers_results import FINAL_CHECKERS
-from holdfast.chaos.checkers_stream import STREAM_CHECKERS
-from holdfast.chaos.checking import judge
-from holdfast.chaos.evidence import Key, Progress, SinkHistory, StreamEvidence, TableEvidence
-from holdfast.chaos.marker_story import MarkerStory
-from holdfast.chaos.verdict import Verdict
+from holdfast.judge.checkers.checking import judge
+from holdfast.judge.checkers.places import stores_agree
+from holdfast.judge.checkers.results import FINAL_CHECKERS
+from holdfast.judge.checkers.streams import STREAM_CHECKERS
+from holdfast.judge.checkers.tables import TABLE_CHECKERS
+from holdfast.judge.evidence import Progress, SinkHistory, StreamEvidence, TableEvidence
+from holdfast.judge.read.changelog_fold import ChangelogFold
+from holdfast.judge.read.marker_story import MarkerStory
+from holdfast.judge.values import Key
+from holdfast.judge.verdict import Verdict
 from tests.unit.chaos.judging import ENDS, ROWS, UPDATES, changelog, evidence, history, stores
 
 ALIENS: Key = ("Aliens",)

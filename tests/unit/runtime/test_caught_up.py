@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.errors import KafkaUnavailable
-from holdfast.runtime.caught_up import CaughtUp
-from holdfast.sql.plan import compile_text
+from holdfast.runtime.watching.caught_up import CaughtUp
+from holdfast.sql.plan.topology import compile_text
 from holdfast.types.ids import Place
 from holdfast.types.topology import Query
 

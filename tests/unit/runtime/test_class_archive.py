@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime import class_training
-from holdfast.runtime.class_archive import (
+from holdfast.runtime.jvm import class_training
+from holdfast.runtime.jvm.class_archive import (
     Role,
     archive_folder,
     archive_options,
     has_archives,
     unwanted,
 )
-from holdfast.runtime.class_training import make_archives, start_making
-from holdfast.runtime.session import prepare_local
+from holdfast.runtime.jvm.class_training import make_archives, start_making
+from holdfast.runtime.jvm.session import prepare_local
 
 
 @pytest.fixture(autouse=True)

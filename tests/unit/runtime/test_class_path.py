@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyspark
 
-from holdfast.runtime.class_path import NEVER, class_path, launchers_path
+from holdfast.runtime.jvm.class_path import NEVER, class_path, launchers_path
 
 JARS = Path(pyspark.__file__).resolve().parent / "jars"
 SLIM = Path(__file__).parents[3] / "k8s" / "images" / "holdfast" / "slim.sh"

@@ -12,9 +12,9 @@ import orjson
 import pytest
 
 from holdfast.errors import InvalidConfig
-from holdfast.runtime.endpoint import health_pages, serve, status_body
-from holdfast.runtime.health import Health
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.watching.endpoint import health_pages, serve, status_body
+from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.metrics import Metrics
 from holdfast.types.status import JobState, JobStatus, QueryState, QueryStatus
 
 STATUS = JobStatus(

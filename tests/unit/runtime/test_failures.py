@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.errors import Fenced, HoldfastError, UndecodableRecord
-from holdfast.runtime.failures import from_spark
+from holdfast.runtime.jvm.failures import from_spark
 
 TEXT = """[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure:
 Traceback (most recent call last):

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.frames import aggregate_frame, project_frame, used_columns
-from holdfast.runtime.spark_internals import payload
+from holdfast.runtime.jvm.spark_internals import payload
+from holdfast.runtime.queries.frames import aggregate_frame, project_frame, used_columns
 from holdfast.tasks.aggregates.registry import lookup
-from holdfast.tasks.keys import split_window, split_windowed
-from holdfast.tasks.packing import from_arrow
+from holdfast.tasks.evaluate.keys import split_window, split_windowed
+from holdfast.tasks.evaluate.projected import stream_schema
+from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.tasks.projected import stream_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column, SqlType
 from holdfast.types.topology import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.runtime.health import Health
+from holdfast.runtime.watching.health import Health
 
 P0, P1 = ("t", 0), ("t", 1)
 

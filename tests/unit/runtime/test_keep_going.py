@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from holdfast.errors import DataLoss, HoldfastError, KafkaUnavailable, OffsetOverlap
-from holdfast.runtime import keep_going
-from holdfast.runtime.health import Health
-from holdfast.runtime.keep_going import KeepGoing
+from holdfast.runtime.queries import keep_going
+from holdfast.runtime.queries.keep_going import KeepGoing
+from holdfast.runtime.watching.health import Health
 
 _AWAY = KafkaUnavailable("nobody answers")
 

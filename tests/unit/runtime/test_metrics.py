@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.request import urlopen
 
-from holdfast.runtime.endpoint import serve
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.watching.endpoint import serve
+from holdfast.runtime.watching.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
 from tests.simulation.history import query

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from holdfast.config.settings import Settings, StateSettings
 from holdfast.errors import ExecutorsMissing, KafkaUnavailable
-from holdfast.runtime import micro_batch
-from holdfast.runtime.micro_batch import rehearse, run_project
-from holdfast.sql.plan import compile_text
+from holdfast.runtime.queries import micro_batch
+from holdfast.runtime.queries.micro_batch import rehearse, run_project
+from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport, Whereabouts
 from holdfast.tasks.worker import Answer
 from holdfast.types.ids import OffsetRange

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from holdfast.ingest.ranges import KafkaRange, kafka_ranges
-from holdfast.runtime import packed_batch
-from holdfast.runtime.packed_batch import PackedRead
+from holdfast.runtime.queries import packed_batch
+from holdfast.runtime.queries.packed_batch import PackedRead
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import Source
 

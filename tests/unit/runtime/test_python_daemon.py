@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark import daemon
 
-from holdfast.runtime import python_daemon
+from holdfast.runtime.jvm import python_daemon
 
 # What a worker process does, as far as PySpark's own loop.
 A_WORKER = """

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.runtime.frames import project_frame, row_frame, used_columns
-from holdfast.runtime.row_frames import read_frame
-from holdfast.runtime.spark_internals import payload
-from holdfast.tasks.packing import from_arrow
+from holdfast.runtime.jvm.spark_internals import payload
+from holdfast.runtime.queries.frames import project_frame, row_frame, used_columns
+from holdfast.runtime.queries.row_frames import read_frame
+from holdfast.tasks.evaluate.projected import stream_schema
+from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.processors.base import KEY, SIDE, row_schema
-from holdfast.tasks.projected import stream_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (

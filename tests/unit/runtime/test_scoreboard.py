@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from holdfast.deploy.deployment import Deployment, driver_facts
-from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.scoreboard import Scoreboard
-from holdfast.sql.plan import compile_text
+from holdfast.runtime.watching.metrics import Metrics
+from holdfast.runtime.watching.scoreboard import Scoreboard
+from holdfast.sql.plan.topology import compile_text
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.state.progress_counts import Counted
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.runtime import sockets
-from holdfast.runtime.sockets import remove_dead, socket_folder
+from holdfast.runtime.jvm import sockets
+from holdfast.runtime.jvm.sockets import remove_dead, socket_folder
 
 
 def _socket(path: Path) -> socket.socket:

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.spark_internals import (
+from holdfast.runtime.jvm.spark_internals import (
     located,
     no_installed_sources,
     on_owners,

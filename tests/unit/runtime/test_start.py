@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import ChangelogLost, DataLoss
-from holdfast.runtime.start import Level, SourceState, start_point, stream_start
+from holdfast.runtime.queries.start import Level, SourceState, start_point, stream_start
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
 from holdfast.state.source_progress import SourceProgress
 from holdfast.types.ids import OffsetRange, Place

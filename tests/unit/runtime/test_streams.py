@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from holdfast.errors import KafkaUnavailable
-from holdfast.runtime.streams import PlannedStream
+from holdfast.runtime.queries.streams import PlannedStream
 from holdfast.types.ids import OffsetRange
 
 _WAIT_S = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from holdfast.runtime.turn import Turn
+from holdfast.runtime.queries.batch_lock import Turn
 
 
 def _thread(work: Callable[[], None]) -> threading.Thread:

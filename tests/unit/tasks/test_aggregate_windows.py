@@ -11,7 +11,7 @@ from holdfast.sql import compile_text
 from holdfast.state.memory import MemoryStore
 from holdfast.state.segments import SEGMENT_MS
 from holdfast.state.table_store import StorePosition, TableStore
-from holdfast.tasks.keys import window_key
+from holdfast.tasks.evaluate.keys import window_key
 from holdfast.tasks.processors.base import NO_TIME, Changes, Watermark
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.errors import InvalidStatement, UndecodableRecord
-from holdfast.tasks.event_time import EventTime
+from holdfast.tasks.evaluate.event_time import EventTime
 from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
 from holdfast.types.topology import TimestampSpec
 

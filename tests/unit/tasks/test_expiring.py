@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.state.memory import MemoryStore
 from holdfast.state.table_store import StorePosition, TableStore
-from holdfast.tasks.keys import window_key
+from holdfast.tasks.evaluate.keys import window_key
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.state_task import expiring
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.folds import Fold, Folding, Groups, first_rows, fold, grouped, of_record
+from holdfast.tasks.pack.folds import Fold, Folding, Groups, first_rows, fold, grouped, of_record
 
 NUMBERS = st.one_of(st.none(), st.integers(-(2**40), 2**40))
 

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from holdfast.tasks.evaluate.outputs import evaluate_text
 from holdfast.tasks.functions.base import PythonFunction, Types, evaluate
 from holdfast.tasks.functions.names import sql_name
 from holdfast.tasks.functions.registry import FUNCTIONS, arrow_function
-from holdfast.tasks.outputs import evaluate_text
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 
 TIMESTAMP = SqlType(Base.TIMESTAMP)

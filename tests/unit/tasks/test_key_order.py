@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.tasks.key_order import key_order
+from holdfast.tasks.pack.key_order import key_order
 
 LIMITS = np.iinfo(np.int64)
 # Few different bytes, so that keys are equal, begin alike and end in zeros.

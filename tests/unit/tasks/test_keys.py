@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from holdfast.tasks.keys import (
+from holdfast.tasks.evaluate.keys import (
     decode_keys,
     encode_keys,
     numbered,

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.frames import aggregate_frame, row_frame
-from holdfast.runtime.spark_internals import payload
-from holdfast.sql.plan import compile_text
-from holdfast.tasks.packing import Packer, added, from_arrow, packs, unpacked
+from holdfast.runtime.jvm.spark_internals import payload
+from holdfast.runtime.queries.frames import aggregate_frame, row_frame
+from holdfast.sql.plan.topology import compile_text
+from holdfast.tasks.pack.packing import Packer, added, from_arrow, packs, unpacked
 from holdfast.tasks.processors.aggregate_state import partial_columns, partial_folds
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions

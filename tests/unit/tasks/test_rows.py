@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import StoreCorrupted
-from holdfast.tasks.rows import RowCodec
+from holdfast.tasks.pack.rows import RowCodec
 
 UTC = pa.timestamp("us", tz="UTC")
 MOMENT = dt.datetime(2013, 1, 1, 5, 15, 0, 7, tzinfo=dt.UTC)

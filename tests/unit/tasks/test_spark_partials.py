@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.frames import aggregate_frame
-from holdfast.runtime.spark_internals import payload
-from holdfast.tasks.packing import from_arrow
+from holdfast.runtime.jvm.spark_internals import payload
+from holdfast.runtime.queries.frames import aggregate_frame
+from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.topology import Query

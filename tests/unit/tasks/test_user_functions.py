@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import function
 from holdfast.errors import InvalidStatement
-from holdfast.runtime.frames import project_frame
+from holdfast.runtime.queries.frames import project_frame
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
 from holdfast.types.topology import AggregateStep

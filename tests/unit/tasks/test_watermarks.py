@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.arrivals import Batches, Lane
-from holdfast.chaos.closings import Windowed, sessions_in_order, windows_in_order
-from holdfast.chaos.statement import WindowClause
+from holdfast.judge.read.arrivals import Batches, Lane
+from holdfast.judge.recompute.closings import Windowed, sessions_in_order, windows_in_order
+from holdfast.judge.statement.statement import WindowClause
 from holdfast.types.times import FOREVER, NO_TIME
 from holdfast.types.topology import Emit, Window, WindowKind
 from tests.grouped_rows import Grouped, query_of

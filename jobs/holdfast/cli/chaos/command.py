@@ -21,7 +21,7 @@ from holdfast.cli.progress import reporter
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.chaos.run import Run
+    from holdfast.chaos.run.run import Run
 
 __all__ = ["command"]
 

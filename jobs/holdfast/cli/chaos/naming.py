@@ -40,11 +40,11 @@ def named_job(
 
 def _jobs(options: JobOptions, home: Path) -> list[str]:
     if options.target == "kubernetes":
-        from holdfast.deploy.kube_client import KubeClient
-        from holdfast.deploy.kube_places import releases
+        from holdfast.chaos.targets.kubernetes.places import releases
+        from holdfast.deploy.kubernetes.client import KubeClient
 
         return releases(KubeClient(), options.namespace)
-    from holdfast.deploy.revisions import Revisions
+    from holdfast.deploy.local.revisions import Revisions
 
     return sorted(f.name for f in (home / "deploy").glob("*") if Revisions(f).current)
 

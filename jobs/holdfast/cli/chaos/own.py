@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.chaos.faults import TOPIC, Fault
+from holdfast.chaos.faults.words import Fault
 from holdfast.errors import Refused
+from holdfast.types.components import TOPIC
 
 if TYPE_CHECKING:
     from holdfast.cli.chaos.options import JobOptions, PlanOptions
@@ -74,7 +75,7 @@ def _deploy(options: JobOptions, servers: int, tell: Callable[[str], None]) -> N
 
 
 def _clear(home: Path, name: str, wipe: Callable[[], None]) -> None:
-    from holdfast.deploy.local import LocalDeployment
+    from holdfast.deploy.local.target import LocalDeployment
 
     with suppress(Refused):  # it was never deployed
         LocalDeployment(home, name).undeploy(delete_state=True)

@@ -1,4 +1,4 @@
-"""The commands between precheck and verdict; each does one step of `holdfast.chaos.run`."""
+"""The commands between precheck and verdict; each does one step of `holdfast.chaos.run.run`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
 from holdfast.cli.progress import reporter
 
 if TYPE_CHECKING:
-    from holdfast.chaos.reads import Access
+    from holdfast.chaos.reads.sessions import Access
 
 __all__ = ["baseline", "heal", "nemesis", "quiesce", "workload"]
 

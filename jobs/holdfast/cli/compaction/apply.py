@@ -22,8 +22,8 @@ from holdfast.errors import Refused
 from holdfast.types.words import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from holdfast.compaction.applied import Applied, AppliedTopic
-    from holdfast.compaction.plan import Plan
+    from holdfast.compaction.apply.applied import Applied, AppliedTopic
+    from holdfast.compaction.plan.plan import Plan
 
 __all__ = ["apply_command"]
 
@@ -58,11 +58,11 @@ def apply_command(
     put back first. Exits with 4 when the changelogs are not as they were surveyed: survey and plan
     again.
     """
-    from holdfast.compaction.applied import Applied
-    from holdfast.compaction.apply import Applying, apply_plan
-    from holdfast.compaction.facts import Survey
-    from holdfast.compaction.plan import Plan
-    from holdfast.compaction.progress import Bounds
+    from holdfast.compaction.apply.applied import Applied
+    from holdfast.compaction.apply.apply import Applying, apply_plan
+    from holdfast.compaction.apply.progress import Bounds
+    from holdfast.compaction.plan.plan import Plan
+    from holdfast.compaction.survey.facts import Survey
 
     with json_errors(as_json), sigterm_interrupts():
         settings = load_settings(config, overrides, home)

@@ -11,9 +11,9 @@ from rich.table import Table
 from holdfast.cli.orders import books
 from holdfast.cli.shell.show import grid
 from holdfast.errors import InvalidTestCase, KafkaUnavailable
-from holdfast.sql.relations import relations
-from holdfast.sql.script import Script
-from holdfast.sql.statements import AssertTopic, Print
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import AssertTopic, Print
+from holdfast.sql.plan.sources.listing import relations
 from holdfast.state.orders import OrderBook
 from holdfast.testing.bytes_of import RawRecord, TopicCodec
 from holdfast.testing.json_text import dumps

@@ -22,12 +22,10 @@ from holdfast.serve.http.request import Request
 from holdfast.serve.visible import visible
 from holdfast.serve.workers.calls import planned_after, statements_in
 from holdfast.sql import explain
-from holdfast.sql.clauses import Name
-from holdfast.sql.function_docs import reference
-from holdfast.sql.plan_changes import known_id
-from holdfast.sql.relations import relations
-from holdfast.sql.script import Script
-from holdfast.sql.statements import (
+from holdfast.sql.functions.docs import reference
+from holdfast.sql.parse.clauses import Name
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import (
     CreateAs,
     CreateSource,
     Define,
@@ -43,6 +41,8 @@ from holdfast.sql.statements import (
     Undefine,
     UnsetProperty,
 )
+from holdfast.sql.plan.sources.changes import known_id
+from holdfast.sql.plan.sources.listing import relations
 from holdfast.types.topology import Query, Sink, Source, Topology, statements
 
 __all__ = ["KsqlStatements"]

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.state.changelog import StateKeys
-from holdfast.tasks.folds import Groups
-from holdfast.tasks.key_order import key_order
+from holdfast.tasks.pack.folds import Groups
+from holdfast.tasks.pack.key_order import key_order
 from holdfast.tasks.processors.aggregate_results import Frame, Results, SinkRows
 from holdfast.tasks.processors.aggregate_state import (
     COUNT,
@@ -33,7 +33,7 @@ from holdfast.tasks.processors.base import (
     TimedProcessor,
     Watermark,
 )
-from holdfast.types.lazy import Lazy
+from holdfast.types.column_pieces import Lazy
 from holdfast.types.topology import AggregateStep, Query
 
 __all__ = ["AggregateProcessor"]

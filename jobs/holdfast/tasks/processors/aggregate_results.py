@@ -10,16 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.keys import (
+from holdfast.tasks.evaluate.keys import (
     decode_keys,
     keeps_state_keys,
     session_keys,
     sink_keys,
     window_keys,
 )
-from holdfast.tasks.outputs import Expressions
-from holdfast.tasks.sink_records import SinkRecords
-from holdfast.types.lazy import as_array, taken
+from holdfast.tasks.evaluate.outputs import Expressions
+from holdfast.tasks.evaluate.sink_records import SinkRecords
+from holdfast.types.column_pieces import as_array, taken
 from holdfast.types.topology import AggregateStep, Query, WindowKind
 
 __all__ = ["Frame", "Results", "SinkRows"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from holdfast.tasks.processors.aggregate_state import HAS_NEW, HAS_OLD, Columns, StateColumns, pick
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
-from holdfast.types.lazy import as_array
+from holdfast.types.column_pieces import as_array
 from holdfast.types.topology import SEQUENCE, TIMESTAMP
 
 __all__ = ["Groups", "Steps", "in_order", "order_of", "run", "running_time"]

@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from holdfast.state.changelog import StateKeys
 from holdfast.tasks.aggregates.base import Aggregate
 from holdfast.tasks.aggregates.registry import bind, function_of
-from holdfast.tasks.folds import Fold, Folding, Groups, fold
-from holdfast.tasks.keys import windowed_array
+from holdfast.tasks.evaluate.keys import windowed_array
+from holdfast.tasks.pack.folds import Fold, Folding, Groups, fold
+from holdfast.tasks.pack.rows import RowCodec
 from holdfast.tasks.processors.base import KEY
-from holdfast.tasks.rows import RowCodec
 from holdfast.types.schema import BIGINT, INTEGER
 from holdfast.types.topology import (
     OFFSET,

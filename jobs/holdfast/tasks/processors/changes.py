@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.records import (
     Emitted,
@@ -20,7 +21,6 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import ChangesStep, Query
 
 __all__ = ["ChangesProcessor"]

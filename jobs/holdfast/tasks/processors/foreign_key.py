@@ -11,7 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from holdfast.tasks.keys import measured
+from holdfast.tasks.evaluate.keys import measured
+from holdfast.tasks.evaluate.sink_records import SinkRecords
+from holdfast.tasks.pack.rows import row_time
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
 from holdfast.tasks.processors.records import (
@@ -22,8 +24,6 @@ from holdfast.tasks.processors.records import (
     sink_rows,
 )
 from holdfast.tasks.processors.subscribe import Instruction
-from holdfast.tasks.rows import row_time
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import INSTRUCTION, LEFT_KEY, VERSION, JoinKind, JoinStep, Query
 
 __all__ = ["ForeignKeyProcessor"]

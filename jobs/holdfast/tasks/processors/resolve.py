@@ -11,6 +11,7 @@ import struct
 
 import pyarrow as pa
 
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import key_arrays
 from holdfast.tasks.processors.records import (
@@ -21,7 +22,6 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import GONE, VERSION, Query, ResolveStep
 
 __all__ = ["ResolveProcessor"]

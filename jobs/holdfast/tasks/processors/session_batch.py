@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks import folds
+from holdfast.tasks.pack import folds
 from holdfast.tasks.processors.aggregate_results import Frame, SinkRows
 from holdfast.tasks.processors.aggregate_rounds import Groups, in_order, order_of, run
 from holdfast.tasks.processors.aggregate_state import Columns, chunk, combined, partial_columns

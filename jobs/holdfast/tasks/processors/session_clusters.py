@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.tasks.keys import numbered
+from holdfast.tasks.evaluate.keys import numbered
 from holdfast.tasks.processors.aggregate_state import chunk
 from holdfast.tasks.processors.base import KEY, StoreView
 from holdfast.tasks.processors.session_plan import bounds_of, key_ranges, session_state_keys

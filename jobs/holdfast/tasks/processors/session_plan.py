@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.state.times import SIGN
-from holdfast.tasks.keys import measured, measured_all, unmeasured
+from holdfast.tasks.evaluate.keys import measured, measured_all, unmeasured
 from holdfast.tasks.processors.base import StoreView
 from holdfast.types.byte_columns import Parts, fixed, joined, tails
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from holdfast.tasks.keys import numbered
+from holdfast.tasks.evaluate.keys import numbered
 from holdfast.tasks.processors.base import KEY, SIDE, arrival_order
 from holdfast.tasks.processors.records import one_array
 from holdfast.types.topology import TIMESTAMP, TOMBSTONE

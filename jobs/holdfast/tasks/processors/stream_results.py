@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.tasks.keys import decode_keys
+from holdfast.tasks.evaluate.keys import decode_keys
 from holdfast.tasks.processors.base import SIDE
 from holdfast.tasks.processors.pairs import ROWTIME, Pairs
 from holdfast.tasks.processors.records import Emitted, one_array

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.state.times import SIGN
-from holdfast.tasks.keys import measured_all
+from holdfast.tasks.evaluate.keys import measured_all
 from holdfast.tasks.processors.base import StoreView
 from holdfast.types.byte_columns import Parts, fixed, joined
 from holdfast.types.topology import JoinKind, JoinStep, JoinWindow

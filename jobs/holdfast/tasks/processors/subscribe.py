@@ -15,6 +15,7 @@ from enum import IntEnum
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.records import (
     Emitted,
@@ -24,7 +25,6 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import (
     INSTRUCTION,
     LEFT_KEY,

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from holdfast.tasks.pack.rows import row_time
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import Pair, Pairs
 from holdfast.tasks.processors.records import Overlay, Records, RowProcessor
-from holdfast.tasks.rows import row_time
 from holdfast.types.topology import Emit, JoinKind, JoinStep, Query
 
 __all__ = ["TableTableProcessor"]

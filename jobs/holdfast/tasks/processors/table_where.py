@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.base import Changes, StoreView
 from holdfast.tasks.processors.pairs import key_arrays
 from holdfast.tasks.processors.records import (
@@ -17,7 +18,6 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import Query, TableStep
 
 __all__ = ["TableWhereProcessor"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from holdfast.serve.console.graph import Graph, Node, graph_of
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from tests.console_world import SCRIPT
 
 SOURCES = """
