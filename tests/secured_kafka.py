@@ -47,7 +47,7 @@ from tests.certificates import Authority
 __all__ = ["PASSWORD", "USERS", "SecuredKafka", "TokenEndpoint", "Way"]
 
 PASSWORD = "a secret of tests"
-USERS = ("job", "server", "judge", "compactor", "tester", "clerk")
+USERS = ("job", "server", "judge", "compactor", "tester", "clerk", "breaker")
 _WAIT_S = 30.0
 _VALIDATOR = (
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured."

@@ -148,6 +148,31 @@ class Admin:
         replicas = min((len(p.replicas) for p in found.partitions), default=0)
         return TopicInfo(name, str(found.topic_id), len(found.partitions), replicas)
 
+    def allowed(self, name: str) -> frozenset[str] | None:
+        """What this client's principal may do to a topic, in the words of ACLs.
+
+        Without an authorizer that is everything.  None: brokers do not tell, or there is no such
+        topic.
+        """
+
+        def ask() -> frozenset[str] | None:
+            futures = self._client.describe_topics(
+                TopicCollection([name]),
+                include_authorized_operations=True,
+                request_timeout=self._patient.attempt_s,
+            )
+            try:
+                told = futures[name].result().authorized_operations
+            except KafkaException as error:
+                if kafka_error(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    return frozenset()
+                if kafka_error(error).code() in _MISSING:
+                    return None
+                raise
+            return frozenset(operation.name for operation in told) if told else None
+
+        return self._patient.ask(ask, f"asking what may be done to topic {name}")
+
     def config(self, name: str) -> dict[str, str]:
         """Every setting of a topic that has a value, defaults included.
 

@@ -187,7 +187,8 @@ class Producer:
             except BufferError:
                 self._served(lambda: self._client.poll(_RETRY_S))
             except KafkaException as error:
-                raise translate(error, f"sending to {topic}", self._properties) from error
+                acl = f"WRITE on topic {topic}"
+                raise translate(error, f"sending to {topic}", self._properties, acl) from error
             else:
                 return
 

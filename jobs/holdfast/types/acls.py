@@ -69,6 +69,9 @@ class Of(StrEnum):
     """Which resources are meant; the value says it in the page."""
 
     SOURCES = "the source topics"
+    INPUTS = "source topics that the job does not write itself"
+    INPUT_STREAMS = "of these, the topics of streams"
+    INPUT_TABLES = "source topics of tables that the job does not write itself"
     NEW_SOURCES = "source topics whose statement gives PARTITIONS"
     INSERTED = "topics of `INSERT INTO … VALUES`"
     SINKS = "the sink topics"
@@ -117,11 +120,13 @@ NEEDS: tuple[Need, ...] = (
     Need(_SERVE, Of.SINKS, (_O.READ, _O.DESCRIBE_CONFIGS), "results that have no changelog"),
     Need(_SERVE, Of.OWN, (_O.READ, _O.DESCRIBE_CONFIGS), "changelogs"),
     Need(_VERIFY, Of.SOURCES, (_O.READ,), "input, to compute the results again"),
+    Need(_VERIFY, Of.INPUT_TABLES, (_O.DESCRIBE_CONFIGS,), "whether looked up rows are kept"),
     Need(_VERIFY, Of.SINKS, (_O.READ, _O.DESCRIBE_CONFIGS), "results, and whether all are kept"),
     Need(_VERIFY, Of.OWN, (_O.READ,), "commit markers, and what was set aside"),
     Need(_VERIFY, Of.GROUPS, (_O.DESCRIBE,), "whether the job has read all of its input"),
-    Need(_CHAOS, Of.SOURCES, (_O.WRITE,), "the load"),
-    Need(_CHAOS, Of.SOURCES, (_O.ALTER,), "the fault `add-partition`"),
+    Need(_CHAOS, Of.OWN, (_O.DESCRIBE_CONFIGS,), "whether a changelog has all that was answered"),
+    Need(_CHAOS, Of.INPUTS, (_O.WRITE,), "the load"),
+    Need(_CHAOS, Of.INPUT_STREAMS, (_O.ALTER,), "the fault `add-partition`"),
     Need(_ORDERS, Of.CONTROL, (_O.READ, _O.WRITE), "what queries are told, and what they do"),
     Need(_ORDERS, Of.SINK_OWNERS, (_O.READ, _O.WRITE), "`holdfast sinks`; WRITE to release one"),
     Need(_SURVEY, Of.OWN, (_O.READ, _O.DESCRIBE_CONFIGS), "changelogs and their settings"),
@@ -143,6 +148,9 @@ class Names:
 
     application_id: str
     sources: frozenset[str] = frozenset()
+    inputs: frozenset[str] = frozenset()
+    input_streams: frozenset[str] = frozenset()
+    input_tables: frozenset[str] = frozenset()
     new_sources: frozenset[str] = frozenset()
     inserted: frozenset[str] = frozenset()
     sinks: frozenset[str] = frozenset()
@@ -152,13 +160,18 @@ class Names:
     def of(topology: Topology, application_id: str, dead_letter_topic: str = "") -> Names:
         """Those of a job's statements; an internal topic begins with the application id."""
         read = {s.topic: s for q in topology.queries for s in q.sources}
-        read |= {i.source.topic: i.source for i in topology.insertions}
         written = {q.sink.topic for q in topology.queries}
+        inputs = read.keys() - written
+        tables = {s.topic for s in topology.sources if s.kind == "TABLE"}
+        read |= {i.source.topic: i.source for i in topology.insertions}
         internal = {q.sink.topic for q in topology.queries if q.sink.internal}
         new = {t for t, source in read.items() if source.partitions is not None}
         return Names(
             application_id,
             frozenset(read.keys() - internal),
+            frozenset(inputs),
+            frozenset(inputs - tables),
+            frozenset(inputs & tables),
             frozenset(new - written),
             frozenset(i.source.topic for i in topology.insertions),
             frozenset(written - internal),
@@ -198,6 +211,9 @@ def _resources(of: Of, names: Names) -> Iterable[tuple[Resource, str, bool]]:
     own = f"{names.application_id}-"
     topics = {
         Of.SOURCES: names.sources,
+        Of.INPUTS: names.inputs,
+        Of.INPUT_STREAMS: names.input_streams,
+        Of.INPUT_TABLES: names.input_tables,
         Of.NEW_SOURCES: names.new_sources,
         Of.INSERTED: names.inserted,
         Of.SINKS: names.sinks,

@@ -42,6 +42,7 @@ from holdfast.types.acls import (
     needs_of,
 )
 from holdfast.types.ids import (
+    SINK_OWNERS_TOPIC,
     changelog_topic,
     compaction_topic,
     consumer_group,
@@ -58,6 +59,9 @@ _CHANGELOG = changelog_topic(_APP, _QUERY)
 _NAMES = Names(
     _APP,
     sources=frozenset({_TOPIC}),
+    inputs=frozenset({_TOPIC}),
+    input_streams=frozenset({_TOPIC}),
+    input_tables=frozenset({_TOPIC}),
     new_sources=frozenset({_TOPIC}),
     inserted=frozenset({_TOPIC}),
     sinks=frozenset({_SINK}),
@@ -208,12 +212,18 @@ def _steps(world: _World) -> dict[tuple[Part, Of, Operation], Callable[[_Client]
         (Part.SERVE, Of.OWN, _O.READ): partial(_follow, _CHANGELOG),
         (Part.SERVE, Of.OWN, _O.DESCRIBE_CONFIGS): partial(_configs, _CHANGELOG),
         (Part.VERIFY, Of.SOURCES, _O.READ): partial(_verify, _TOPIC),
+        (Part.VERIFY, Of.INPUT_TABLES, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(
+            _TOPIC
+        ),
         (Part.VERIFY, Of.SINKS, _O.READ): partial(_verify, _SINK),
         (Part.VERIFY, Of.SINKS, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(_SINK),
         (Part.VERIFY, Of.OWN, _O.READ): partial(_verify, _CHANGELOG),
         (Part.VERIFY, Of.GROUPS, _O.DESCRIBE): lambda c: Observer(c, _APP).lag(_query()),
-        (Part.CHAOS, Of.SOURCES, _O.WRITE): partial(_send, _TOPIC),
-        (Part.CHAOS, Of.SOURCES, _O.ALTER): lambda c: Admin(c).add_partitions(_TOPIC, 2),
+        (Part.CHAOS, Of.OWN, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(
+            _CHANGELOG
+        ),
+        (Part.CHAOS, Of.INPUTS, _O.WRITE): partial(_send, _TOPIC),
+        (Part.CHAOS, Of.INPUT_STREAMS, _O.ALTER): lambda c: Admin(c).add_partitions(_TOPIC, 2),
         (Part.ORDERS, Of.CONTROL, _O.READ): order,
         (Part.ORDERS, Of.CONTROL, _O.WRITE): order,
         (Part.ORDERS, Of.SINK_OWNERS, _O.READ): world.release,
@@ -268,6 +278,7 @@ def test_what_is_left_out_is_told_by_name(world: _World, part: Part) -> None:
 def _prepare(world: _World, part: Part) -> None:
     """What another part has made before; the job makes its own."""
     if part is Part.JOB:
+        Admin(world.kafka.master).delete_topic(SINK_OWNERS_TOPIC)  # of another test's job
         return
     world.commit(world.kafka.master)
     world.claim(world.kafka.master)

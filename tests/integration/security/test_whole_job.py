@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 
 from holdfast.client import Client
 from holdfast.compaction.apply.applied import Outcome
 from holdfast.errors import HoldfastError
 from holdfast.local.probe import HOST, free_port
-from holdfast.sql import compile_text
 from holdfast.transport.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.acls import Names, Part, bindings, needs_of
 from tests.integration.compaction.applying import applied, applying, planned, surveyed
 from tests.integration.compaction.changelogs import make_changelog
+from tests.integration.security.secured_job import SecuredJob
 from tests.secured_kafka import SecuredKafka, Way
 
 pytestmark = pytest.mark.timeout(600)
@@ -42,16 +40,10 @@ CREATE TABLE cities WITH (KAFKA_TOPIC='cities') AS
   SELECT p.city, COUNT(*) AS n FROM sales s JOIN people p ON s.customer = p.customer
   GROUP BY p.city;
 CREATE STREAM large WITH (KAFKA_TOPIC='large') AS SELECT id, amount FROM sales WHERE amount > 5;
+CREATE STREAM placed WITH (KAFKA_TOPIC='placed') AS
+  SELECT s.customer, s.amount, p.city FROM sales s JOIN people p ON s.customer = p.customer;
 INSERT INTO people (customer, city) VALUES ('nobody', 'Nowhere');
 """
-_SMALL = {
-    "spark.master": "local-cluster[1,1,512]",
-    "executors": 1,
-    "executor.memory.mb": 512,
-    "driver.memory.mb": 512,
-    "metrics.port": 0,
-    "dead.letter.topic": "spoiled",
-}
 _WHO = {
     Part.JOB: ("job", Way.SCRAM),
     Part.SERVE: ("server", Way.TOKEN),
@@ -62,52 +54,13 @@ _WHO = {
 _CUSTOMERS, _SALES, _BAD = 7, 210, 1  # fewer bad ones than are warned about
 
 
-class _Store:
-    """Owns the files of the job, and runs commands on it."""
-
-    def __init__(self, kafka: SecuredKafka, folder: Path) -> None:
-        self._folder, self._kafka = folder, kafka
-        self.sql = folder / "store.sql"
-        self.sql.write_text(_SQL)
-        names = Names.of(compile_text(_SQL), _APP, "spoiled")
-        for part, (user, _) in _WHO.items():
-            kafka.grant(user, bindings(needs_of(part), names))
-
-    def run(self, part: Part, *words: str) -> str:
-        """A command as the part's principal; what it printed."""
-        done = subprocess.run(
-            self.command(part, *words), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{words}: {done.stdout[-2000:]}\n{done.stderr[-6000:]}"
-        return done.stdout
-
-    def command(self, part: Part, *words: str) -> list[str]:
-        home = ["--home", str(self._folder / "home")]
-        config = ["--config", str(self._config(part))]
-        return [sys.executable, "-m", "holdfast.cli.main", *words, *config, *home]
-
-    def _config(self, part: Part) -> Path:
-        user, way = _WHO[part]
-        client = self._kafka.client(user, way)
-        own: dict[str, object] = {f"kafka.{k}": v for k, v in client.items()}
-        own |= {"application.id": _APP, "state.partitions": 2} | _SMALL
-        own["bootstrap.servers"] = own.pop("kafka.bootstrap.servers")
-        path = self._folder / f"{user}.yaml"
-        path.touch(mode=0o600)
-        path.write_text(
-            yaml.safe_dump(own | {"application.id": _APP, "state.partitions": 2} | _SMALL)
-        )
-        return path
-
-
 @pytest.fixture(scope="module")
-def store(secured: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Store]:
+def store(secured: SecuredKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredJob]:
     _produce(secured.master)
-    store = _Store(secured, tmp_path_factory.mktemp("store"))
+    store = SecuredJob(secured, tmp_path_factory.mktemp(_APP), _SQL, _APP, _WHO)
     store.run(Part.JOB, "run", str(store.sql), "--until-caught-up")
     yield store
-    for user, _ in _WHO.values():
-        secured.revoke_all(user)
+    store.close()
 
 
 def _produce(master: Mapping[str, str]) -> None:
@@ -125,12 +78,12 @@ def _produce(master: Mapping[str, str]) -> None:
     producer.flush()
 
 
-def test_the_judge_finds_every_table_exact(store: _Store) -> None:
+def test_the_judge_finds_every_table_exact(store: SecuredJob) -> None:
     verdict = json.loads(store.run(Part.VERIFY, "verify", str(store.sql), "--json"))
     assert verdict["verdict"] == "valid", verdict
 
 
-def test_a_query_server_answers(store: _Store) -> None:
+def test_a_query_server_answers(store: SecuredJob) -> None:
     port = free_port()
     words = ("serve", str(store.sql), "--listen", f"{HOST}:{port}")
     server = subprocess.Popen(
@@ -156,7 +109,7 @@ def _ask(url: str, server: subprocess.Popen[bytes]) -> list[int]:
     return []
 
 
-def test_a_survey_tells_all_without_a_missing_acl(store: _Store) -> None:
+def test_a_survey_tells_all_without_a_missing_acl(store: SecuredJob) -> None:
     told = store.run(Part.APPLY, "compaction", "survey", _APP)
     assert f"{_APP}-ctas_sums-changelog" in told
     assert "ACL" not in told
@@ -175,7 +128,7 @@ def test_compaction_is_applied(secured: SecuredKafka, tmp_path: Path) -> None:
     made.close()
 
 
-def test_the_selftest_leaves_nothing_behind(store: _Store, secured: SecuredKafka) -> None:
+def test_the_selftest_leaves_nothing_behind(store: SecuredJob, secured: SecuredKafka) -> None:
     told = json.loads(store.run(Part.SELFTEST, "selftest", "--records", "100", "--json"))
     assert told["ok"] is True
     assert told["topics_left"] == []

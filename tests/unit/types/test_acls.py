@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from holdfast.chaos.faults.topic_faults import topics_of
+from holdfast.chaos.load.workload import input_sources
 from holdfast.sql import compile_text
 from holdfast.types.acls import (
     NEEDS,
@@ -32,6 +34,9 @@ def test_names_are_those_of_the_statements() -> None:
     for topology in (compile_text(SQL), for_application(compile_text(SQL), "shop")):
         names = Names.of(topology, "shop", "spoiled")
         assert names.sources == {"orders", "people", "cities"}  # a sink that is read, too
+        assert names.inputs == {"orders", "people"} == {s.topic for s in input_sources(topology)}
+        assert names.input_streams == {"orders"} == set(topics_of(topology))
+        assert names.input_tables == {"people"}
         assert names.new_sources == {"people"}
         assert names.inserted == {"people"}
         assert names.sinks == {"cities", "large"}

@@ -31,6 +31,7 @@ from holdfast.chaos.history.sampler import Sampler
 from holdfast.chaos.load.load_gate import LoadGate
 from holdfast.chaos.load.workload import Load, Workload, input_sources, sent_before
 from holdfast.chaos.reads.sessions import Access, reading
+from holdfast.chaos.rights import refuse_unallowed
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, told_parts
 from holdfast.judge.read.observe import Observer, marker_topic
@@ -83,8 +84,10 @@ class Run:
         """Loads the job for some seconds and looks whether it commits.
 
         Raises:
+            Refused: the run's principal lacks ACLs.
             HoldfastError: it does not.
         """
+        refuse_unallowed(self.settings, self.topology, self.asked.schedule)
         with (
             self._phase("baseline"),
             self._sampler("observer") as sampler,

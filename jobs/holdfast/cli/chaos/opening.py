@@ -116,16 +116,18 @@ def named(options: JobOptions) -> JobOptions:
 def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
     """(job, its statements, the text of its YAML file, its properties as `key=value`).
 
-    Without statements of its own the job is taken as it was deployed; properties given here come
-    on top in any case.
+    Without statements of its own the job is taken as it was deployed; properties given here, in a
+    file or one by one, come on top in any case.
 
     Raises:
         Refused: there is no such deployment.
         InvalidConfig: the YAML file holds a secret.
     """
-    sql, config, overrides = _deployed(options) if options.sql is None else (
-        options.sql, options.config, ())  # fmt: skip
-    overrides = (*overrides, *options.overrides)
+    if options.sql is None:
+        sql, config, overrides = _deployed(options)
+        overrides = (*overrides, *_on_top(options.config), *options.overrides)
+    else:
+        sql, config, overrides = options.sql, options.config, options.overrides
     job = load_job(sql, config, overrides, options.home, name=options.name)
     servers = f"bootstrap.servers={job.settings.bootstrap_servers}"
     text = config.read_text(encoding="utf-8") if config is not None else ""
@@ -140,14 +142,21 @@ def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
     return job, sql.text(), text, (*overrides, servers)
 
 
+def _on_top(config: Path | None) -> tuple[str, ...]:
+    """The properties of a YAML file as `key=value`."""
+    _refuse_secrets(config)
+    given = from_yaml(config).values if config is not None else {}
+    return tuple(f"{name}={_text(value)}" for name, value in given.items())
+
+
 def _refuse_secrets(config: Path | None) -> None:
     """A run's folder is shown to others, with the job's properties in it."""
     given = from_yaml(config).values if config is not None else {}
     for name in filter(is_secret, given):
         raise InvalidConfig(
             f"{config} holds {name}, and the folder of a chaos run keeps that file's text.",
-            action=f"write {name}{FILE} into it, the path of a file that holds the secret, and "
-            "deploy the job again with it",
+            action=f"write {name}{FILE} into it, the path of a file that holds the secret; deploy "
+            "the job again if it was deployed with it",
         )
 
 

@@ -1,0 +1,74 @@
+"""Whether a run's principal may do all that the run and its judge will do, asked before it begins.
+
+What is denied later shows as something else: as a job that seems to commit nothing, as a verdict
+that stays unknown after everything was broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from holdfast.chaos.faults.words import Injection
+from holdfast.config.settings import Settings
+from holdfast.errors import Refused
+from holdfast.transport.admin import Admin
+from holdfast.types.acls import Names, Of, Operation, Part, Resource, bindings, needs_of
+from holdfast.types.components import TOPIC
+from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
+from holdfast.types.topology import Topology
+
+__all__ = ["refuse_unallowed"]
+
+# Who may not even see a topic is told nothing of this one; the others would let it be seen.
+_UNSEEN = frozenset({Operation.DESCRIBE_CONFIGS})
+
+
+def refuse_unallowed(settings: Settings, topology: Topology, schedule: Sequence[Injection]) -> None:
+    """Ask Kafka what this principal may do to the job's topics and groups.
+
+    Raises:
+        Refused: less than the run needs.
+    """
+    admin, application_id = Admin(settings.client()), settings.application_id
+    for query in topology.queries:
+        admin.committed(consumer_group(application_id, query.id), query.sources[0].topic)
+    denied = list(_denied(admin, _wanted(application_id, topology, schedule)))
+    if denied:
+        raise Refused(
+            f"The principal of this run may not do all that the run does to {application_id}.",
+            cause=f"the principal lacks the ACL {', the ACL '.join(denied)}.",
+            action="grant what it lacks, or give another principal with --config or --set; "
+            "`holdfast acls --part chaos` lists what is needed.",
+        )
+
+
+def _wanted(
+    application_id: str, topology: Topology, schedule: Sequence[Injection]
+) -> Mapping[str, set[str]]:
+    """Operations by topic."""
+    altered = any(injection.component == TOPIC for injection in schedule)
+    needs = [n for n in needs_of(Part.CHAOS) if altered or n.of is not Of.INPUT_STREAMS]
+    own = sorted(_own_topics(application_id, topology))
+    wanted: dict[str, set[str]] = {}
+    for binding in bindings(needs, Names.of(topology, application_id)):
+        if binding.resource is Resource.TOPIC:
+            for topic in own if binding.prefixed else [binding.name]:
+                wanted.setdefault(topic, set()).add(binding.operation)
+    return wanted
+
+
+def _own_topics(application_id: str, topology: Topology) -> set[str]:
+    """What the job may keep under its own name, whether it is there or not."""
+    names = (changelog_topic, progress_topic)
+    kept = {name(application_id, q.id) for q in topology.queries for name in names}
+    return kept | {q.sink.topic for q in topology.queries if q.sink.internal}
+
+
+def _denied(admin: Admin, wanted: Mapping[str, set[str]]) -> Iterator[str]:
+    for topic, operations in wanted.items():
+        allowed = admin.allowed(topic)
+        if allowed is None:
+            continue
+        denied = operations - (allowed or _UNSEEN)
+        if denied:
+            yield f"{' and '.join(sorted(denied))} on topic {topic}"
