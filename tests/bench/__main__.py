@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import orjson
 
-from holdfast.cli.options import sigterm_interrupts
+from holdfast.cli.statements.options import sigterm_interrupts
 from holdfast.errors import HoldfastError
 from tests.bench.holdfast import Holdfast
 from tests.bench.kafka_streams import KafkaStreams

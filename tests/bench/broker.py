@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from holdfast.local.broker import LocalKafka
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from tests.bench.workloads import PARTITIONS
 
 __all__ = ["Cluster"]

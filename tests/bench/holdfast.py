@@ -115,7 +115,7 @@ class Holdfast:
         return JobStatus.read(status_path(case.folder, case.application))
 
     def _query_id(self, case: Case) -> str:
-        from holdfast.cli.options import Sql, load_job
+        from holdfast.cli.statements.options import Sql, load_job
 
         job = load_job(Sql(given=statements(case)), None, [], None, name=case.application)
         return job.topology.queries[0].id

@@ -24,7 +24,7 @@ import click
 import httpx
 import orjson
 
-from holdfast.cli.options import sigterm_interrupts
+from holdfast.cli.statements.options import sigterm_interrupts
 from holdfast.local.processes import end_session
 from tests.bench.broker import Cluster
 from tests.bench.holdfast import Holdfast, statements

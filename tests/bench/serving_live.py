@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from holdfast.client import Changes, Client
 from holdfast.errors import HoldfastError
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from tests.bench.broker import Cluster
 from tests.bench.holdfast import Holdfast
 from tests.bench.measure import percentile

@@ -33,8 +33,8 @@ from typing import Any
 from holdfast.runtime.queries import start
 from holdfast.state import restore, table_store
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
-from holdfast.state.source_progress import SourceProgress
 from holdfast.state.table_store import TableStore
+from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks import state_task, stream_task
 from holdfast.tasks.pack import packing
 from holdfast.tasks.plan import TaskReport

@@ -12,7 +12,7 @@ from holdfast.tasks.functions.base import _row
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX, noted
 from holdfast.tasks.functions.registry import FUNCTIONS
 from holdfast.types.topology import ProjectStep
-from tests.limited import limited
+from tests.support.limited import limited
 
 _MIB = 1 << 20
 _SOURCE = "CREATE STREAM s (t STRING, n INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');\n"

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from holdfast.judge.verdict import TableVerdict, Verdict
 from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks.aggregates import extremes, lists, numeric
-from holdfast.tasks.processors import changes
+from holdfast.tasks.processors.tables import changes
 from tests.simulation.judged_kinds import Inputs, JudgedJob
 from tests.simulation.kinds import Sent
 

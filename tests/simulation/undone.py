@@ -24,7 +24,7 @@ import pytest
 from holdfast.runtime.queries import cutting, query_run, sources
 from holdfast.runtime.queries.start import _Found
 from holdfast.tasks import compatibility, state_task
-from holdfast.tasks.processors.aggregate_records import _Closing
+from holdfast.tasks.processors.aggregates.records import _Closing
 from holdfast.types.ids import OffsetRange
 
 __all__ = ["UNDONE"]

@@ -17,8 +17,8 @@ from holdfast.cli.docs import PAGES as NAMED
 from holdfast.cli.docs import folder
 from holdfast.cli.main import cli, main
 from holdfast.config.table import markdown
-from tests import doc_commands
-from tests.doc_commands import (
+from tests.support import doc_commands
+from tests.support.doc_commands import (
     ELSEWHERE,
     LANGUAGES,
     PAGES,

@@ -168,7 +168,7 @@ print(pc.sum(table["x"]), np.arange(3).tolist(), npt.NDArray is not None, pa.arr
     "imports",
     [
         "holdfast.runtime.queries.packed_batch",
-        "holdfast.cli.run, holdfast.ingest.source, holdfast.runtime.job",
+        "holdfast.cli.statements.run, holdfast.ingest.source, holdfast.runtime.job",
     ],
 )
 def test_neither_a_worker_nor_a_packed_driver_loads_arrow_before_the_first_batch(
@@ -197,7 +197,7 @@ print([name for name in ("pandas", "pyarrow.lib", "numpy._core") if name in sys.
             "holdfast.runtime.queries.packed_batch, holdfast.tasks.state_task",
             "pydantic",
         ),
-        ("holdfast.cli.run, holdfast.runtime.job", "cryptography"),
+        ("holdfast.cli.statements.run, holdfast.runtime.job", "cryptography"),
     ],
 )
 def test_who_does_not_need_a_large_library_does_not_load_it(imports: str, without: str) -> None:

@@ -22,7 +22,7 @@ from holdfast.types.ingest import IngestOptions, Planned
 from holdfast.types.times import FOREVER
 
 if TYPE_CHECKING:
-    from holdfast.transport.admin import Admin
+    from holdfast.transport.cluster.admin import Admin
 
 __all__ = ["Planner", "bounds_of", "check_all", "first_offsets"]
 
@@ -152,7 +152,7 @@ def check_all(begin: Mapping[Place, int], bounds: _Bounds) -> None:
 
 
 def _admin(options: IngestOptions) -> Admin:
-    from holdfast.transport.admin_cache import shared_admin
+    from holdfast.transport.cluster.admin_cache import shared_admin
 
     return shared_admin(options.kafka)
 

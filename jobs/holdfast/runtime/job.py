@@ -35,10 +35,10 @@ from holdfast.runtime.watching.left_out import LeftOutCounts
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.runtime.watching.watch import Watch
-from holdfast.state.orders import OrderBook
-from holdfast.state.sink_owners import SinkOwners
+from holdfast.state.topics.orders import OrderBook
+from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.tasks.pack.packing import packs
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
 

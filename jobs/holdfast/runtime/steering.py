@@ -20,7 +20,7 @@ from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.queries.start_streams import start_streams
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.scoreboard import Scoreboard
-from holdfast.state.orders import Order, OrderBook, Told, statement_digest
+from holdfast.state.topics.orders import Order, OrderBook, Told, statement_digest
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, statements
 

@@ -20,7 +20,7 @@ from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record
 from holdfast.testing.phases import Life
 from holdfast.testing.topics import Topics
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from holdfast.transport.admin_cache import shared_admin
+from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.reader import Chunk, PartitionReader
 
 __all__ = ["RecordCount", "TopicFollower"]

@@ -21,12 +21,12 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr
 
-from holdfast.cli.options import Sql, load_job
+from holdfast.cli.statements.options import Sql, load_job
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.runtime.jvm.session import spark_context, sql_session
 from holdfast.runtime.queries.frames import used_columns
 from holdfast.runtime.queries.micro_batch import offsets_of_batch
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partitions
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 from tests.bench.holdfast import statements

@@ -17,7 +17,7 @@ from holdfast.chaos.load.workload import HEADER, Load, Workload, input_sources, 
 from holdfast.judge.read.observe import Observer
 from holdfast.local.broker import BrokerStatus
 from holdfast.sql import compile_text
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.ids import changelog_topic, consumer_group
 from holdfast.types.topology import Topology

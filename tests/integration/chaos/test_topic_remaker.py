@@ -28,7 +28,7 @@ from holdfast.judge.read.incarnations import numbered
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.read.topic_archive import archives, keep
 from holdfast.judge.verdict import TableVerdict, Verdict
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.components import DRIVER
 from holdfast.types.ids import consumer_group
 from holdfast.types.topology import Topology

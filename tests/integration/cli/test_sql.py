@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.idempotent_producer import Producer
 
 Name = Callable[[str], str]

@@ -22,7 +22,7 @@ from holdfast.state.changelog import MARKER_KEY, CommitMarker, changelog_config,
 from holdfast.tasks.aggregates.registry import bind
 from holdfast.tasks.evaluate.keys import window_key
 from holdfast.tasks.pack.rows import RowCodec
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, state_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, changelog_topic, state_transactional_id

@@ -17,9 +17,9 @@ from holdfast.compaction.verify.verified import TopicResult
 from holdfast.compaction.verify.verify import compare, restores_again
 from holdfast.errors import CleanerIdle, PreconditionsChanged
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
-from holdfast.transport.log_dirs import log_sizes
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.log_dirs import log_sizes
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from tests.integration.compaction.applying import (
     QUICK,
     applied,

@@ -24,7 +24,7 @@ from holdfast.compaction.runs import APPLIED, PLAN, SURVEY, run_folder, write_fi
 from holdfast.compaction.survey.facts import Survey
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.local.broker import BrokerStatus, LocalKafka
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from tests.integration.compaction.applying import (
     QUICK,
     applied,

@@ -19,10 +19,10 @@ from holdfast.compaction.survey.jobs import JobSeen
 from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.errors import Refused
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.log_dirs import log_sizes
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.idempotent_producer import Producer
-from holdfast.transport.log_dirs import log_sizes
-from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.status import JobStatus
 from tests.integration.compaction.changelogs import MadeChangelog, make_changelog
 

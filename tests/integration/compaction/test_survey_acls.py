@@ -28,7 +28,7 @@ from holdfast.local import broker as broker_module
 from holdfast.local.broker import LocalKafka
 from holdfast.local.broker_files import server_properties
 from holdfast.local.probe import HOST, free_port
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from tests.integration.compaction.applying import (
     QUICK,
     applied,

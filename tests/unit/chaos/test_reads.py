@@ -17,7 +17,7 @@ from holdfast.chaos.reads.answers import Read, reads_of
 from holdfast.chaos.reads.sessions import reading
 from holdfast.local.probe import free_port
 from holdfast.sql import compile_text
-from tests.http_answers import answering
+from tests.support.serve.http_answers import answering
 from tests.unit.chaos.answering import topology
 from tests.unit.deploy.local_job import until
 

@@ -6,7 +6,7 @@ import json
 from xml.etree import ElementTree as ET
 
 from holdfast.chaos.report.files import as_json, as_junit, as_text
-from holdfast.cli.verify import exit_status
+from holdfast.cli.look.verify import exit_status
 from holdfast.judge.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.types.left_out import LeftOut, WarnShares
 

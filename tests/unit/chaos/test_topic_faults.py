@@ -11,7 +11,7 @@ from holdfast.chaos.faults.topic_faults import TopicTarget, topics_of
 from holdfast.chaos.faults.words import Fault
 from holdfast.errors import Refused, Retriable
 from holdfast.sql.plan.topology import compile_text
-from holdfast.transport.admin import TopicInfo
+from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.components import DRIVER, TOPIC
 from tests.unit.chaos.test_nemesis import Place
 

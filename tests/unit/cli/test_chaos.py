@@ -21,10 +21,10 @@ from holdfast.cli.chaos.opening import asked_job, remaker_of
 from holdfast.cli.chaos.options import JobOptions, PlanOptions
 from holdfast.cli.chaos.own import going_on
 from holdfast.cli.main import main
-from holdfast.cli.options import Sql
+from holdfast.cli.statements.options import Sql
 from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.local.probe import free_port
-from tests.http_answers import answering
+from tests.support.serve.http_answers import answering
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job
 
 SQL = (

@@ -41,7 +41,7 @@ from holdfast.types.topology import (
     Window,
     WindowKind,
 )
-from tests.rows_view import RowsView
+from tests.support.rows_view import RowsView
 
 SOURCE = Source("S", "STREAM", "s", (), (Column("K", STRING), Column("X", BIGINT)))
 SCHEMA = (

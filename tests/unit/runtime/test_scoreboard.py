@@ -13,7 +13,7 @@ from holdfast.runtime.watching.metrics import Metrics
 from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.sql.plan.topology import compile_text
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
-from holdfast.state.progress_counts import Counted
+from holdfast.state.topics.progress_counts import Counted
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
 from holdfast.types.left_out import LeftOut, WarnShares

@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import ChangelogLost, DataLoss
 from holdfast.runtime.queries.start import Level, SourceState, start_point, stream_start
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
-from holdfast.state.source_progress import SourceProgress
+from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.types.ids import OffsetRange, Place
 
 P0, P1, P2 = (("t", p) for p in range(3))

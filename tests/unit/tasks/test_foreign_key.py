@@ -28,7 +28,7 @@ from holdfast.types.topology import (
     Source,
     SubscribeStep,
 )
-from tests.row_runner import Record, RowRunner, Sent
+from tests.support.row_runner import Record, RowRunner, Sent
 
 ID, FK, NAME, RIGHT = (Column(name, STRING) for name in ("ID", "FK", "NAME", "R"))
 TOLD = (ID, NAME, LEFT_KEY, VERSION, INSTRUCTION)

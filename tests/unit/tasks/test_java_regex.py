@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from holdfast.tasks.functions.java_regex import JavaRegex, PatternError, UnsupportedPatternError
+from holdfast.tasks.functions.java.regex import JavaRegex, PatternError, UnsupportedPatternError
 
 _GOLDEN = Path(__file__).with_name("java_regex") / "golden.tsv"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import Unsupported
-from holdfast.tasks.functions.java_parse import timestamp_parser
+from holdfast.tasks.functions.java.parse import timestamp_parser
 from holdfast.tasks.functions.times import TIMES
 
 _GOLDEN = Path(__file__).with_name("java_times") / "golden.tsv"

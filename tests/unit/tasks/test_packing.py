@@ -15,12 +15,12 @@ from holdfast.runtime.jvm.spark_internals import payload
 from holdfast.runtime.queries.frames import aggregate_frame, row_frame
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.pack.packing import Packer, added, from_arrow, packs, unpacked
-from holdfast.tasks.processors.aggregate_state import partial_columns, partial_folds
+from holdfast.tasks.processors.aggregates.state import partial_columns, partial_folds
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.partitioner import state_partition, state_partitions
 from holdfast.types.ingest import IngestOptions, Packing
 from holdfast.types.topology import AggregateStep, Query
-from tests.rows_view import RowsView
+from tests.support.rows_view import RowsView
 
 DECLARED = """
 CREATE STREAM sales (id VARCHAR KEY, who VARCHAR, region BIGINT, small INTEGER, amount BIGINT,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from holdfast.tasks.processors.session_plan import (
+from holdfast.tasks.processors.sessions.plan import (
     key_range,
     session_state_keys,
     split_session,
 )
 from holdfast.types.topology import Emit, Window, WindowKind
-from tests.grouped_rows import Change, Grouped, query_of
+from tests.support.grouped_rows import Change, Grouped, query_of
 
 
 def _window(grace_ms: int = 100, retention_ms: int | None = None) -> Window:

@@ -17,9 +17,9 @@ from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.processors.base import NO_TIME
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.types.topology import Query
-from tests.cut_runner import CutRunner
-from tests.rows_view import RowsView
-from tests.special_values import EXACT, ROUNDED, VALUES, aggregated
+from tests.support.cut_runner import CutRunner
+from tests.support.rows_view import RowsView
+from tests.support.special_values import EXACT, ROUNDED, VALUES, aggregated
 
 
 def _rows() -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from holdfast.types.topology import (
     Sink,
     TableStep,
 )
-from tests.row_runner import Record, Row, RowRunner, Sent, source_input
+from tests.support.row_runner import Record, Row, RowRunner, Sent, source_input
 
 GROUP, VALUE = Column("G", STRING), Column("V", STRING)
 _NAMES = ("OLD_G", "NEW_G", "OLD_V", "NEW_V")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from holdfast.chaos.faults.target import Hook, Landing, QueryServers, Target, Victim
 from holdfast.chaos.faults.words import Fault
 from holdfast.errors import Refused, Retriable
-from holdfast.transport.admin import TopicInfo
+from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.components import TOPIC
 from holdfast.types.topology import Topology
 

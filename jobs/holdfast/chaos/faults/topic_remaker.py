@@ -27,8 +27,8 @@ from holdfast.errors import HoldfastError, Retriable
 from holdfast.judge.read.last_markers import last_markers
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.read.topic_archive import archives, keep
-from holdfast.transport.admin import Admin, TopicInfo
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.admin import Admin, TopicInfo
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.components import DRIVER
 from holdfast.types.topology import Query, Topology
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 from holdfast.chaos.history.events import HistoryWriter
 from holdfast.errors import HoldfastError
 from holdfast.judge.read.observe import marker_topic
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import consumer_group
 from holdfast.types.topology import Topology
 

@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, Refused
 
 if TYPE_CHECKING:
     from holdfast.cli.chaos.options import JobOptions
-    from holdfast.cli.options import Job
+    from holdfast.cli.statements.options import Job
 
 __all__ = ["named_job"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from holdfast.cli.chaos.naming import named_job
-from holdfast.cli.options import Job, Sql, load_job
+from holdfast.cli.statements.options import Job, Sql, load_job
 from holdfast.config.load import from_yaml
 from holdfast.config.secrets import FILE, is_secret, names_file
 from holdfast.errors import InvalidConfig, Refused
@@ -41,7 +41,7 @@ def target_of(
     if not topics:
         return place
     from holdfast.chaos.faults.topic_faults import TopicTarget
-    from holdfast.transport.admin import Admin
+    from holdfast.transport.cluster.admin import Admin
 
     return TopicTarget(place, topics, cache(lambda: Admin(settings.client())), remaker)
 
@@ -190,6 +190,6 @@ def _text(value: object) -> str:
 
 def home_of(home: str | None) -> Path:
     """The folder of local files that --home names, else the default one."""
-    from holdfast.cli.options import load_settings
+    from holdfast.cli.statements.options import load_settings
 
     return Path(load_settings(None, (), home).home)

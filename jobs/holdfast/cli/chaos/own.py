@@ -38,7 +38,7 @@ def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> I
     Raises:
         Refused: no statements were given, or the home holds a Kafka already.
     """
-    from holdfast.cli.options import load_settings
+    from holdfast.cli.statements.options import load_settings
     from holdfast.local.broker import LocalKafka
 
     if options.target != "local" or options.sql is None:
@@ -65,8 +65,8 @@ def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> I
 
 
 def _deploy(options: JobOptions, servers: int, tell: Callable[[str], None]) -> None:
-    from holdfast.cli.deploy import deploy_local
-    from holdfast.cli.options import load_job
+    from holdfast.cli.deployed.deploy import deploy_local
+    from holdfast.cli.statements.options import load_job
 
     assert options.sql is not None, "own_job has refused that"
     job = load_job(options.sql, options.config, options.overrides, options.home, name=options.name)

@@ -15,7 +15,7 @@ from holdfast import __version__
 from holdfast.cli.chaos.opening import asked_job, named, remaker_of, target_of
 from holdfast.cli.chaos.options import ROUNDS, JobOptions, PlanOptions, job_and_plan_options
 from holdfast.cli.chaos.reading import read_servers, refuse_unread
-from holdfast.cli.options import Job, json_errors, json_option
+from holdfast.cli.statements.options import Job, json_errors, json_option
 from holdfast.errors import Refused
 from holdfast.types.components import TOPIC
 

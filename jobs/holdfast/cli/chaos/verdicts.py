@@ -11,9 +11,9 @@ import orjson
 
 from holdfast.cli.chaos.opening import home_of, open_run
 from holdfast.cli.chaos.options import run_options
-from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
+from holdfast.cli.look.verify import EXIT_STATUS
 from holdfast.cli.progress import reporter
-from holdfast.cli.verify import EXIT_STATUS
+from holdfast.cli.statements.options import json_errors, json_option, sigterm_interrupts
 
 if TYPE_CHECKING:
     from holdfast.chaos.run.run import Run
@@ -89,7 +89,7 @@ def _stores(run: Run) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | N
     """How the stores of the job are read; on Kubernetes they are in the executors' pods."""
     settings, asked = run.settings, run.asked
     if asked.target == "local":
-        from holdfast.cli.local_stores import local_stores
+        from holdfast.cli.look.local_stores import local_stores
 
         return local_stores(settings)
     from holdfast.chaos.targets.kubernetes.stores import release_stores

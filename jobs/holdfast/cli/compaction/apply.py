@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.compaction.owners import Owners
-from holdfast.cli.options import (
+from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import (
     job_options,
     json_errors,
     json_option,
     load_settings,
     sigterm_interrupts,
 )
-from holdfast.cli.progress import reporter
 from holdfast.compaction.runs import APPLIED, PLAN, SURVEY, newest_run, run_folder, write_file
 from holdfast.errors import Refused
 from holdfast.types.words import human_bytes, human_seconds

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from holdfast.cli.inspect_view import console
-from holdfast.cli.options import home_option, json_errors, json_option, load_settings
+from holdfast.cli.look.view import console
+from holdfast.cli.statements.options import home_option, json_errors, json_option, load_settings
 from holdfast.compaction.plan.policy import HEADER, parse_policy, policy_rows
 from holdfast.compaction.runs import PLAN, SURVEY, newest_run, run_folder, write_file
 from holdfast.config.load import from_overrides, from_yaml

@@ -8,8 +8,8 @@ import click
 import orjson
 
 from holdfast.cli.compaction.owners import Owners
-from holdfast.cli.options import job_options, json_errors, json_option, load_settings
 from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
 from holdfast.errors import Refused
 
 __all__ = ["repair_command"]

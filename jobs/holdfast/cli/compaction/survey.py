@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.compaction.statuses import JobStatuses, status_option
-from holdfast.cli.inspect_view import console
-from holdfast.cli.options import job_options, json_errors, json_option, load_settings
+from holdfast.cli.deployed.targets import namespace_option, target_option
+from holdfast.cli.look.view import console
 from holdfast.cli.progress import reporter
-from holdfast.cli.targets import namespace_option, target_option
+from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
 from holdfast.compaction.runs import SURVEY, SURVEY_PLOT, new_run, run_folder, write_file
 from holdfast.errors import HoldfastError
 

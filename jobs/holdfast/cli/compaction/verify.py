@@ -10,8 +10,8 @@ import click
 import orjson
 
 from holdfast.cli.compaction.statuses import JobStatuses, status_option
-from holdfast.cli.options import job_options, json_errors, json_option, load_settings
 from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
 from holdfast.compaction.runs import (
     APPLIED,
     PLAN,

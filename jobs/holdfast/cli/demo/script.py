@@ -27,10 +27,10 @@ from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare, resul
 from holdfast.cli.demo.screen import Bar, Screen
 from holdfast.cli.demo.serving import PULL, PUSH, Served
 from holdfast.cli.demo.watch import Progress, Watch
-from holdfast.cli.inspect_facts import read_values
-from holdfast.cli.options import Job, load_job
+from holdfast.cli.look.facts import read_values
 from holdfast.cli.progress import reporter
 from holdfast.cli.samples import SAMPLES
+from holdfast.cli.statements.options import Job, load_job
 from holdfast.errors import HoldfastError, Refused
 from holdfast.judge.read.observe import Observer
 from holdfast.local.broker import LocalKafka

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from holdfast.cli.orders import give_orders, job_of, state_now
+from holdfast.cli.deployed.orders import give_orders, job_of, state_now
+from holdfast.cli.deployed.steer import as_text
 from holdfast.cli.shell.broker import Broker
 from holdfast.cli.shell.show import Shown
-from holdfast.cli.steer import as_text
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text, explain
 from holdfast.sql.parse.script import Script

@@ -27,8 +27,8 @@ from holdfast.compaction.apply.scratch import RestoreSample, median_partition, s
 from holdfast.compaction.plan.plan import Plan, TopicPlan
 from holdfast.compaction.survey.facts import Survey, TopicFacts
 from holdfast.errors import CleanerIdle, HoldfastError, Refused, TopicMissing, VolumeFull
-from holdfast.transport.cluster_view import ClusterView
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.transport.cluster.view import ClusterView
 
 __all__ = ["Applying", "apply_plan", "hands_of"]
 

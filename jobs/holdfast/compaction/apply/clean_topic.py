@@ -15,7 +15,7 @@ from holdfast.compaction.apply.roll import roll
 from holdfast.compaction.plan.plan import TopicPlan
 from holdfast.compaction.survey.facts import Survey, TopicFacts
 from holdfast.compaction.survey.log_watch import LogWatch
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 
 __all__ = ["CleanTopic"]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.errors import Refused
-from holdfast.transport.admin import Admin
-from holdfast.transport.cluster_view import ClusterView
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import compaction_topic

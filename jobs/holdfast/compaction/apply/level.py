@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from holdfast.compaction.survey.facts import TopicFacts
 from holdfast.compaction.survey.records import RecordReader
 from holdfast.errors import HoldfastError, Refused
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import consumer_group
 
 __all__ = ["JobLevel"]

@@ -21,8 +21,8 @@ from typing import Protocol, TypeVar
 
 from holdfast.compaction.apply.ledger import Entry, Ledger
 from holdfast.errors import KafkaUnavailable, Refused, TopicMissing
-from holdfast.transport.cluster_view import ClusterView, TopicState
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.transport.cluster.view import ClusterView, TopicState
 
 __all__ = ["Hands", "TopicOwner", "repair", "with_temporary"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdfast.state.changelog import DATA_PREFIX
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import compaction_transactional_id
 

@@ -14,7 +14,7 @@ from holdfast.compaction.survey.cleaner_files import (
     read_log,
 )
 from holdfast.compaction.survey.facts import CleanerState
-from holdfast.transport.log_dirs import LogDir
+from holdfast.transport.cluster.log_dirs import LogDir
 
 __all__ = ["CleanerView", "cleaner_state", "given_up", "views_of"]
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.compaction.survey.cleaner import CleanerView, views_of
-from holdfast.transport.cluster_view import ClusterView, OffsetAt, Place, TopicState
-from holdfast.transport.log_dirs import LogSizes, log_sizes
-from holdfast.transport.topic_settings import SettingValue, TopicSettings
+from holdfast.transport.cluster.log_dirs import LogSizes, log_sizes
+from holdfast.transport.cluster.topic_settings import SettingValue, TopicSettings
+from holdfast.transport.cluster.view import ClusterView, OffsetAt, Place, TopicState
 
 __all__ = ["CHANGELOG", "RATE_WINDOW_MS", "Ground", "ground_of"]
 

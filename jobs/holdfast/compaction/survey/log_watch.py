@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from holdfast.compaction.survey.cleaner import CleanerView, cleaner_state, views_of
 from holdfast.compaction.survey.facts import CleanerState
 from holdfast.errors import KafkaUnavailable, TopicMissing
-from holdfast.transport.admin import Admin
-from holdfast.transport.log_dirs import LogSizes, log_sizes
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.log_dirs import LogSizes, log_sizes
 
 __all__ = ["LogWatch", "Look"]
 

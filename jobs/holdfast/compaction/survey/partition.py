@@ -12,7 +12,7 @@ from holdfast.compaction.survey.facts import Estimate, How, PartitionFacts
 from holdfast.compaction.survey.ground import Ground
 from holdfast.compaction.survey.records import Expiry, RecordReader
 from holdfast.compaction.survey.sampling import Counts, OffsetSpan, sample, total
-from holdfast.transport.cluster_view import PartitionState, Place
+from holdfast.transport.cluster.view import PartitionState, Place
 
 __all__ = ["Sampled", "partition_facts", "without_leader"]
 

@@ -19,8 +19,8 @@ from holdfast.compaction.survey.ground import CHANGELOG, Ground, ground_of
 from holdfast.compaction.survey.jobs import JobSeen
 from holdfast.compaction.survey.topic import TopicSurvey
 from holdfast.errors import DataLoss, Refused, TopicMissing
-from holdfast.transport.cluster_view import ClusterView
-from holdfast.transport.topic_settings import SettingValue, TopicSettings
+from holdfast.transport.cluster.topic_settings import SettingValue, TopicSettings
+from holdfast.transport.cluster.view import ClusterView
 from holdfast.types.ids import consumer_group
 
 __all__ = ["SurveyOptions", "take_survey"]

@@ -15,7 +15,7 @@ from holdfast.compaction.survey.restore_rate import restore_facts
 from holdfast.compaction.survey.sampling import OffsetSpan
 from holdfast.errors import DataLoss, Refused, TopicMissing
 from holdfast.state.changelog import CommitMarker
-from holdfast.transport.cluster_view import Place
+from holdfast.transport.cluster.view import Place
 
 __all__ = ["TopicSurvey"]
 

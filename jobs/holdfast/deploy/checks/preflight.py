@@ -18,10 +18,10 @@ from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
 from holdfast.state.changelog import CommitMarker
-from holdfast.state.sink_owners import SinkOwners, claims_sink
-from holdfast.state.source_progress import Of, SourceProgress, progress_of
+from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
+from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_marker, check_progress
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import Place, consumer_group
 from holdfast.types.topology import Query, Topology
 

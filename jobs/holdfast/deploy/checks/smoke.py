@@ -16,7 +16,7 @@ from holdfast.judge.read.decode import SinkDecoder
 from holdfast.judge.read.observe import Observer
 from holdfast.judge.values import Untranslatable
 from holdfast.state.changelog import CommitMarker
-from holdfast.state.progress_counts import (
+from holdfast.state.topics.progress_counts import (
     Counted,
     ProgressCounts,
     left_out_with_state,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.judge.read.incarnations import Incarnations
 from holdfast.judge.values import OpenTransaction
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
 from holdfast.types.topology import Query

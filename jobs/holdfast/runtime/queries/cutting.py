@@ -11,7 +11,7 @@ from typing import Protocol
 from holdfast.config.settings import Settings
 from holdfast.errors import Retriable
 from holdfast.ingest.cuts import CutBook
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import Place
 from holdfast.types.times import FOREVER, NO_TIME
 from holdfast.types.topology import Query

@@ -11,7 +11,7 @@ from holdfast.runtime.jvm.functions import register_functions
 from holdfast.runtime.queries.exploded import exploded
 from holdfast.runtime.queries.row_frames import row_frame, side_frame
 from holdfast.tasks.evaluate.keys import state_key_sql
-from holdfast.tasks.processors.aggregate_state import (
+from holdfast.tasks.processors.aggregates.state import (
     HAS_NEW,
     HAS_OLD,
     RECORD_COLUMNS,

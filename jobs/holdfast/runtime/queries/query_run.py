@@ -38,11 +38,11 @@ from holdfast.runtime.queries.start import Level, SourceState, StartPoint, start
 from holdfast.runtime.queries.streams import PlannedStream, SparkStream, Stream
 from holdfast.runtime.topics import QueryTopics
 from holdfast.runtime.watching.health import Health
-from holdfast.state.sink_owners import SinkOwners, claims_sink
-from holdfast.state.source_progress import Of, SourceProgress, progress_of
+from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
+from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
 from holdfast.tasks.compatibility import check_progress
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, Place, consumer_group, stream_transactional_id
 from holdfast.types.ingest import DATA_SOURCE, Planned

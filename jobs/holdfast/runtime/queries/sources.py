@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from holdfast.config.settings import Settings
 from holdfast.runtime.queries.start import SourceState
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 
 __all__ = ["source_state"]
 

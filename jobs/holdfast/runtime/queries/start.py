@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from holdfast.errors import ChangelogLost, DataLoss
 from holdfast.state.changelog import CommitMarker
-from holdfast.state.source_progress import SourceProgress
+from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.types.ids import OffsetRange, Place
 
 __all__ = ["Level", "SourceState", "StartPoint", "start_point", "stream_start"]

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
-from holdfast.state.progress_counts import Counted, ProgressCounts
+from holdfast.state.topics.progress_counts import Counted, ProgressCounts
 from holdfast.types.ids import progress_topic
 from holdfast.types.topology import Query
 

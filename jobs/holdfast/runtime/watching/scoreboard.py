@@ -15,7 +15,7 @@ import psutil
 
 from holdfast.runtime.cluster import Cluster
 from holdfast.runtime.watching.metrics import Metrics
-from holdfast.state.progress_counts import Counted
+from holdfast.state.topics.progress_counts import Counted
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.types.ids import changelog_topic

@@ -12,7 +12,7 @@ from holdfast.runtime.queries.query_run import QueryRun
 from holdfast.runtime.topics import dead_letters
 from holdfast.runtime.watching.health import Health
 from holdfast.runtime.watching.metrics import Metrics
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.record_count import RecordCount
 from holdfast.types.ids import Place
 

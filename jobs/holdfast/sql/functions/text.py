@@ -17,7 +17,7 @@ from holdfast.sql.functions.signatures import (
     py,
     too_large,
 )
-from holdfast.tasks.functions.java_regex import PatternError, UnsupportedPatternError, java_regex
+from holdfast.tasks.functions.java.regex import PatternError, UnsupportedPatternError, java_regex
 
 __all__ = ["TEXT"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import InvalidStatement, UndecodableRecord
-from holdfast.tasks.functions.java_parse import timestamp_parser
+from holdfast.tasks.functions.java.parse import timestamp_parser
 from holdfast.types.schema import Base, Column
 from holdfast.types.topology import TimestampSpec
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from holdfast.tasks.pack.folds import first_rows, grouped, of_record
 from holdfast.tasks.pack.key_columns import KEY_TYPES, state_keys
-from holdfast.tasks.processors.aggregate_state import (
+from holdfast.tasks.processors.aggregates.state import (
     HAS_NEW,
     HAS_OLD,
     RECORD_COLUMNS,

@@ -26,7 +26,7 @@ from holdfast.sql.read.asked import EVERYTHING, Read
 from holdfast.types.schema import BIGINT, Column
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn
-from tests.served import stored_json
+from tests.support.serve.served import stored_json
 from tests.unit.serve.query.shop import SCAN, Shop
 
 
