@@ -23,7 +23,7 @@ __all__ = [
     "simple_commands",
 ]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "jobs" / "docs").glob("*.md")))
 LANGUAGES = frozenset({"bash", "json", "python", "sql", "text", "yaml"})
 """What a fence may say; `bash` is commands, and a second word is a file that commands read."""

@@ -1,6 +1,6 @@
 """What Spark SQL makes of the partials of aggregates, without Spark: a row per batch of records.
 
-`tests/unit/tasks/test_spark_partials.py` shows on a real Spark that it does.
+`tests/unit/tasks/pack/test_spark_partials.py` shows on a real Spark that it does.
 """
 
 from __future__ import annotations

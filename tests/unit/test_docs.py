@@ -213,8 +213,9 @@ def test_a_command_that_is_not_there_is_found(
 
 
 def test_arguments_of_benchmarks_parse() -> None:
-    from tests.bench import profiling, serving
     from tests.bench.__main__ import main as bench
+    from tests.bench.measure import profiling
+    from tests.bench.serving import run as serving
 
     tools: dict[str, tuple[click.Command, str]] = {
         "bench": (bench, "BENCH_ARGS"),

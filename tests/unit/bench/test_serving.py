@@ -7,9 +7,9 @@ import pytest
 from holdfast.chaos.faults.words import Fault, Injection, Moment
 from holdfast.chaos.history.strikes import Strike
 from holdfast.chaos.reads.answers import Read
-from tests.bench.serving_kills import rows_of_kills
-from tests.bench.serving_live import Seen
-from tests.bench.serving_report import Answers, Found
+from tests.bench.serving.kills import rows_of_kills
+from tests.bench.serving.live import Seen
+from tests.bench.serving.report import Answers, Found
 
 
 def seen() -> Seen:
