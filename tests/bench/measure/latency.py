@@ -1,7 +1,7 @@
 """(e): a steady load, and how old a result's newest event is when a reader may see it.
 
-The load is a process of its own (`python -m tests.bench.measure.latency BROKERS TOPIC RATE`), which runs
-until it is told to stop.  A result carries the time of the newest event in it, for every peer.
+The load is a process of its own, `python -m tests.bench.measure.latency BROKERS TOPIC RATE`: it
+runs until it is told to stop.  A result carries the time of the newest event in it, for every peer.
 """
 
 from __future__ import annotations

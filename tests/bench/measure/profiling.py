@@ -1,4 +1,4 @@
-"""`python -m tests.bench.measure.profiling`: where Holdfast's time goes, stage by stage (make profile)."""
+"""`make profile` (`python -m tests.bench.measure.profiling`): where time goes, stage by stage."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A load of look-ups over HTTP: many connections, one request at a time on each.
 
-A process of its own: `python -m tests.bench.serving.lookups PORT ENGINE CONNECTIONS SECONDS`, which prints
-one JSON object.  Keys are those of the first input records, so every one is in the table.
+A process of its own, `python -m tests.bench.serving.lookups PORT ENGINE CONNECTIONS SECONDS`: it
+prints one JSON object.  Keys are those of the first input records, so every one is in the table.
 """
 
 from __future__ import annotations

@@ -181,9 +181,15 @@ def _verify(topic: str, client: _Client) -> None:
 
 
 def _steps(world: _World) -> dict[tuple[Part, Of, Operation], Callable[[_Client], object]]:
-    """What takes the right; those that make topics come first."""
-    commit, order, survey = world.commit, world.order, world.survey
-    job: dict[tuple[Of, Operation], Callable[[_Client], object]] = {
+    """An action that needs the right, for every right; those that make topics come first."""
+    return {(Part.JOB, *key): step for key, step in _steps_of_a_job(world).items()} | (
+        _steps_beside_a_job(world)
+    )
+
+
+def _steps_of_a_job(world: _World) -> dict[tuple[Of, Operation], Callable[[_Client], object]]:
+    commit = world.commit
+    return {
         (Of.NEW_SOURCES, _O.CREATE): commit,
         (Of.SINKS, _O.CREATE): commit,
         (Of.DEAD_LETTERS, _O.CREATE): commit,
@@ -204,7 +210,13 @@ def _steps(world: _World) -> dict[tuple[Part, Of, Operation], Callable[[_Client]
         ),
         (Of.TRANSACTIONS, _O.WRITE): commit,
     }
-    rest: dict[tuple[Part, Of, Operation], Callable[[_Client], object]] = {
+
+
+def _steps_beside_a_job(
+    world: _World,
+) -> dict[tuple[Part, Of, Operation], Callable[[_Client], object]]:
+    order, survey = world.order, world.survey
+    return {
         (Part.SERVE, Of.SOURCES, _O.READ): partial(_follow, _TOPIC),
         (Part.SERVE, Of.SOURCES, _O.DESCRIBE_CONFIGS): partial(_configs, _TOPIC),
         (Part.SERVE, Of.SINKS, _O.READ): partial(_follow, _SINK),
@@ -241,7 +253,6 @@ def _steps(world: _World) -> dict[tuple[Part, Of, Operation], Callable[[_Client]
         (Part.APPLY, Of.OWN, _O.WRITE): partial(_send, compaction_topic(_APP)),
         (Part.APPLY, Of.COMPACTION, _O.WRITE): lambda c: roll(c, _APP, _CHANGELOG, [0]),
     }
-    return {(Part.JOB, *key): step for key, step in job.items()} | rest
 
 
 @pytest.fixture(scope="module")
