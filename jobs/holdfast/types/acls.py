@@ -120,9 +120,7 @@ NEEDS: tuple[Need, ...] = (
     Need(_SERVE, Of.SINKS, (_O.READ, _O.DESCRIBE_CONFIGS), "results that have no changelog"),
     Need(_SERVE, Of.OWN, (_O.READ, _O.DESCRIBE_CONFIGS), "changelogs"),
     Need(_VERIFY, Of.SOURCES, (_O.READ,), "input, to compute the results again"),
-    Need(
-        _VERIFY, Of.INPUT_TABLES, (_O.DESCRIBE_CONFIGS,), "whether looked up rows are kept"
-    ),
+    Need(_VERIFY, Of.INPUT_TABLES, (_O.DESCRIBE_CONFIGS,), "whether looked up rows are kept"),
     Need(_VERIFY, Of.SINKS, (_O.READ, _O.DESCRIBE_CONFIGS), "results, and whether all are kept"),
     Need(_VERIFY, Of.OWN, (_O.READ,), "commit markers, and what was set aside"),
     Need(_VERIFY, Of.GROUPS, (_O.DESCRIBE,), "whether the job has read all of its input"),
