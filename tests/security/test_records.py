@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from holdfast.types.status import JobStatus, QueryStatus, status_path
 from tests.integration.ingest import topics
 from tests.integration.transport.settling import await_settled
 from tests.security.odd_records import COLUMNS, Odd, odd_records
+from tests.support.run_command import run_command
 
 WAIT_S = 240.0  # a slow machine is slow, not wrong
 
@@ -52,11 +52,7 @@ class Job:
             "application.id": self.application_id,
             "state.partitions": "4",
         }
-        sets = [part for k, v in properties.items() for part in ("--set", f"{k}={v}")]
-        return [
-            sys.executable, "-m", "holdfast.cli.main", "run", str(self.home / "job.sql"),
-            "--home", str(self.home), *sets, *extra,
-        ]  # fmt: skip
+        return run_command(self.home, properties, *extra)
 
     def start(self) -> None:
         with (self.home / "driver.log").open("ab") as log:

@@ -20,9 +20,9 @@ from holdfast.config.secrets import is_secret, names_file, redacted
 from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.errors import InvalidConfig, KafkaUnavailable
 from holdfast.transport.cluster.admin import Admin
-from tests.security.guarded_kafka import USER, guarded_kafka
+from tests.support.secured_kafka import PASSWORD, SecuredKafka, Way
 
-CANARY = "canary-0d9f-hunter2"
+CANARY, USER = PASSWORD, "clerk"
 _SQL = """CREATE STREAM s (k STRING KEY, v INT)
   WITH (KAFKA_TOPIC='canary-in', VALUE_FORMAT='JSON', PARTITIONS=1);
 CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
@@ -30,20 +30,20 @@ CREATE TABLE t AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with guarded_kafka(tmp_path_factory.mktemp("guarded"), CANARY) as address:
-        yield address
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Of a user who shows the password and may do everything."""
+    everybody = {"super.users": f"User:ANONYMOUS;User:{USER}"}
+    with SecuredKafka(tmp_path_factory.mktemp("secured"), everybody) as kafka:
+        yield kafka.client(USER, Way.PLAIN)
 
 
 @pytest.fixture
-def config(servers: str, tmp_path: Path) -> Path:
+def config(client: dict[str, str], tmp_path: Path) -> Path:
     """Properties with the password in clear, as a user may write them."""
     file = tmp_path / "given.yaml"
-    file.write_text(
-        f"bootstrap.servers: {servers}\nstate.partitions: 1\nexecutors: 1\nkafka:\n"
-        f"  security.protocol: SASL_PLAINTEXT\n  sasl.mechanism: PLAIN\n"
-        f"  sasl.username: {USER}\n  sasl.password: {CANARY}\n"
-    )
+    servers, *kafka = (f"{name}: {value}" for name, value in client.items())
+    own = ["state.partitions: 1", "executors: 1", "kafka:", *(f"  {line}" for line in kafka)]
+    file.write_text("\n".join([servers, *own, ""]))
     return file
 
 
@@ -140,12 +140,9 @@ def test_settings_do_not_show_it(config: Path) -> None:
     assert redacted("kafka.sasl.username", USER) == USER
 
 
-def test_a_wrong_password_is_told_as_one(servers: str) -> None:
-    client = {"bootstrap.servers": servers, "security.protocol": "SASL_PLAINTEXT",
-              "sasl.mechanism": "PLAIN", "sasl.username": USER,
-              "sasl.password": f"not-{CANARY}"}  # fmt: skip
+def test_a_wrong_password_is_told_as_one(client: dict[str, str]) -> None:
     with pytest.raises(KafkaUnavailable) as refused:
-        Admin(client).wait_ready(3.0)
+        Admin(client | {"sasl.password": f"not-{CANARY}"}).wait_ready(3.0)
     assert "does not let this client in" in refused.value.cause
     assert "no broker is running" not in str(refused.value)
     assert "sasl.password" in refused.value.action

@@ -46,7 +46,7 @@ from tests.support.certificates import Authority
 
 __all__ = ["PASSWORD", "USERS", "SecuredKafka", "TokenEndpoint", "Way"]
 
-PASSWORD = "a secret of tests"
+PASSWORD = "canary-0d9f-hunter2"  # found wherever it must not be
 USERS = ("job", "server", "judge", "compactor", "tester", "clerk", "breaker")
 _WAIT_S = 30.0
 _VALIDATOR = (
@@ -114,10 +114,15 @@ def _token(user: str) -> str:
 
 
 class SecuredKafka:
-    """Owns the broker, its authority of certificates, and the endpoint that gives out tokens."""
+    """Owns the broker, its authority of certificates, and the endpoint that gives out tokens.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        settings: of the broker, over those that it has anyway.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
         """Starts all of it."""
+        self._settings = dict(settings or {})
         self._port, self.sasl_port, self.tls_port = free_ports(3)
         self.authority = Authority("brokers", _made(folder / "certificates"))
         self._certificates = {name: self.authority.issue(name) for name in ("broker", *USERS)}
@@ -233,6 +238,7 @@ class SecuredKafka:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
             **self._stores(data.parent),
+            **self._settings,
         }
         return server_properties(data, port, controller_port) + "".join(
             f"{key}={value}\n" for key, value in more.items()

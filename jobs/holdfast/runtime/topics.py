@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.config.settings import Settings
 from holdfast.errors import IncompatibleStatement, Refused, TopicMissing
+from holdfast.runtime.dated_ahead import any_time, warn_dated_ahead
 from holdfast.state.changelog import changelog_config
 from holdfast.state.topics.source_progress import PROGRESS_CONFIG
 from holdfast.transport.cluster.admin import Admin, TopicInfo
@@ -35,10 +35,6 @@ _TABLE_SINK = {"cleanup.policy": "compact"}
 _INTERNAL_SINK = {"cleanup.policy": "delete", "retention.ms": "-1"}
 _SEGMENT_BYTES = "segment.bytes"
 _HEADERS_BYTES = 4_096  # at most, of a dead letter
-# Brokers refuse records that are dated an hour ahead, and one of them would stop the query that
-# writes it: a sink has event times, and takes what its sources hold.
-_DATED_AHEAD = "message.timestamp.after.max.ms"
-_FOREVER_MS = str((1 << 63) - 1)
 
 
 class Role(StrEnum):
@@ -103,7 +99,7 @@ def plan_topics(
     sources = [_source(admin, source, made or {}) for source in read.values()]
     sink, source = query.sink, sources[0]
     largest = _largest(admin, sources)
-    ahead = {_DATED_AHEAD: _FOREVER_MS} if _knows(admin, sources, _DATED_AHEAD) else {}
+    ahead = any_time(admin, (plan.name for plan in sources if plan.existing is not None))
     plans = [
         *sources,
         TopicPlan(
@@ -128,11 +124,12 @@ def plan_topics(
 
 
 def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics:
-    """Creates what is missing.
+    """Creates what is missing; warns of a sink that may refuse a result.
 
     Raises:
         TopicMissing, IncompatibleStatement: see `plan_topics`.
     """
+    warn_dated_ahead(admin, query, settings.bootstrap_servers)
     found: dict[Role, TopicInfo] = {}
     for plan in plan_topics(admin, settings, query):
         found.setdefault(plan.role, _ensure(admin, plan))
@@ -191,15 +188,6 @@ def _largest(admin: Admin, sources: Iterable[TopicPlan]) -> int | None:
             raised = None
         limits += [] if raised is None else [raised]
     return max(limits, default=None)
-
-
-def _knows(admin: Admin, sources: Iterable[TopicPlan], setting: str) -> bool:
-    """Whether the brokers know a setting of topics: those before Kafka 3.6 lack some."""
-    for plan in sources:
-        if plan.existing is not None:
-            with suppress(Refused):
-                return setting in admin.config(plan.name)
-    return False
 
 
 def _taking(largest: int | None, config: Mapping[str, str]) -> Mapping[str, str]:

@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,6 +24,7 @@ from holdfast.transport.producer import Producer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
 from holdfast.types.status import JobState, JobStatus, QueryState, status_path
+from tests.support.run_command import run_command
 
 SQL = """
 CREATE STREAM events (customer STRING, amount BIGINT, ts BIGINT)
@@ -89,11 +89,7 @@ class Job:
             "state.partitions": "4",
             "max.offsets.per.trigger": "2000",
         }
-        sets = [part for k, v in properties.items() for part in ("--set", f"{k}={v}")]
-        return [
-            sys.executable, "-m", "holdfast.cli.main", "run", str(self.home / "job.sql"),
-            "--home", str(self.home), *sets, *extra,
-        ]  # fmt: skip
+        return run_command(self.home, properties, *extra)
 
     def start(self) -> None:
         with (self.home / "driver.log").open("ab") as log:

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.status import JobStatus, status_path
+from tests.support.run_command import run_command
 
 SQL = """
 CREATE STREAM orders (id VARCHAR KEY, customer VARCHAR, amount BIGINT)
@@ -151,11 +151,7 @@ class Job:
             "state.partitions": "3",
             "max.offsets.per.trigger": "1000",
         }
-        sets = [part for k, v in properties.items() for part in ("--set", f"{k}={v}")]
-        return [
-            sys.executable, "-m", "holdfast.cli.main", "run", str(self.home / "job.sql"),
-            "--home", str(self.home), *sets, *extra,
-        ]  # fmt: skip
+        return run_command(self.home, properties, *extra)
 
     def start(self) -> None:
         with (self.home / "driver.log").open("ab") as log:

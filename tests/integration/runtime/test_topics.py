@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.config.settings import Settings
+from holdfast.deploy.checks.preflight import check
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.topics import dead_letters, ensure_topics
 from holdfast.sql import compile_text
 from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.ids import changelog_topic, progress_topic
 from tests.support.table_job import settings_of
 
@@ -21,6 +24,13 @@ CREATE STREAM ab WITH (KAFKA_TOPIC='{topic}-ab') AS
   SELECT a.id AS id, a.v AS av, b.v AS bv FROM a JOIN b WITHIN 1 HOUR ON a.id = b.id;
 """
 DEFAULT = "1048588"
+HOUR, DAY, AHEAD = "3600000", "86400000", "message.timestamp.after.max.ms"
+ONE_SQL = """
+CREATE STREAM a (id STRING KEY, v STRING, ts BIGINT)
+  WITH (KAFKA_TOPIC='{topic}', VALUE_FORMAT='JSON'{more});
+CREATE STREAM kept WITH (KAFKA_TOPIC='{topic}-kept') AS SELECT id, v FROM a;
+"""
+BY_COLUMN, BY_BROKER = ", TIMESTAMP='ts'", {"message.timestamp.type": "LogAppendTime"}
 
 
 @pytest.mark.parametrize(
@@ -59,3 +69,56 @@ def test_topics_that_are_made_take_what_the_sources_take(
     letters = DEFAULT if ours is None else str(ours + 4_096)
     assert limit_of(dead_letters(settings)) == letters
     assert limit_of(progress_topic(settings.application_id, query.id)) == DEFAULT
+
+
+@pytest.fixture
+def place(
+    kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
+) -> tuple[str, Settings]:
+    """A topic that is not there yet, and a job for it."""
+    topic = kafka_topic_name("in")
+    return topic, settings_of(kafka.bootstrap_servers, f"{topic}-app", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "sink", "why"),
+    [
+        ({AHEAD: HOUR}, BY_COLUMN, {AHEAD: HOUR}, "A has its times from a column"),
+        ({AHEAD: DAY}, "", {AHEAD: HOUR}, f"takes them up to {DAY} ms"),
+        ({AHEAD: HOUR}, "", {AHEAD: HOUR}, None),
+        (BY_BROKER, "", {AHEAD: HOUR}, None),
+        ({AHEAD: HOUR}, BY_COLUMN, BY_BROKER, None),
+        ({AHEAD: HOUR}, BY_COLUMN, None, None),  # it is made
+    ],
+)
+def test_a_sink_that_may_refuse_a_result_is_told_of_with_the_remedy(
+    place: tuple[str, Settings],
+    caplog: pytest.LogCaptureFixture,
+    source: dict[str, str],
+    more: str,
+    sink: dict[str, str] | None,
+    why: str | None,
+) -> None:
+    topic, settings = place
+    admin = Admin(settings.client())
+    admin.ensure_topic(topic, 1, -1, source)
+    if sink is not None:
+        admin.ensure_topic(f"{topic}-kept", 1, -1, sink)
+    topology = compile_text(ONE_SQL.format(topic=topic, more=more))
+
+    def told() -> list[str]:
+        """By a job's check, then by its start."""
+        caplog.clear()
+        check(topology, settings)
+        ensure_topics(admin, settings, topology.queries[0])
+        return [r.getMessage() for r in caplog.records if AHEAD in r.getMessage()]
+
+    warnings = told()
+    assert len(warnings) == (0 if why is None else 2)
+    if why is not None:
+        assert len(set(warnings)) == 1
+        assert f"{topic}-kept refuses records dated more than {HOUR} ms" in warnings[0]
+        assert why in warnings[0]
+        name, _, value = warnings[0].partition("--add-config ")[2].rstrip("`.").partition("=")
+        TopicSettings(settings.client()).alter(f"{topic}-kept", {name: value})
+        assert told() == []

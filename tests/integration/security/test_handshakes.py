@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,27 @@ def test_a_refusal_is_told_even_when_the_client_has_lost_it(
     finally:
         producer.close()
         secured.revoke_all("clerk")
+
+
+def test_a_topic_that_the_client_knows_to_be_closed_is_told_with_its_acl(
+    secured: SecuredKafka,
+) -> None:
+    """A record that is not even taken, because an earlier one was refused."""
+    Admin(secured.master).ensure_topic(_TOPIC, 1)
+    producer = plain.Producer(secured.client("clerk"), 10_000)
+    try:
+        with pytest.raises(Refused, match=f"the ACL WRITE on topic {_TOPIC}"):
+            _send_until_refused(producer)
+    finally:
+        producer.close()
+
+
+def _send_until_refused(producer: plain.Producer) -> None:
+    """Reports are not asked for: it is the client that says no."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        producer.send(_TOPIC, b"key", b"value")
+        time.sleep(0.02)
 
 
 def _assert_untrusted(client: dict[str, str], why: str) -> None:

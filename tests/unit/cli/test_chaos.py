@@ -23,6 +23,7 @@ from holdfast.cli.chaos.own import going_on
 from holdfast.cli.main import main
 from holdfast.cli.statements.options import Sql
 from holdfast.deploy.local.revisions import JobFiles, Revisions
+from holdfast.errors import InvalidConfig
 from holdfast.local.probe import free_port
 from tests.support.serve.http_answers import answering
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job
@@ -163,6 +164,28 @@ def _named_by_its_table(job: LocalJob, capsys: pytest.CaptureFixture[str]) -> No
     deployed(job.home / "deploy" / "third", SQL)
     assert precheck("t") == 2
     assert "2 jobs make t: orders, third." in capsys.readouterr().err
+
+
+def test_properties_of_a_file_come_on_top_of_those_of_the_deployment(tmp_path: Path) -> None:
+    revisions = Revisions(tmp_path / "deploy" / "shop")
+    own = "kafka:\n  sasl.username: job\n  client.id: theirs\n"
+    files = JobFiles("shop", SQL, own, ("state.partitions=3",), "", "")
+    revisions.deployed(revisions.add(files))
+    (tmp_path / "deploy" / "shop" / "revision-1.yaml").write_text(own)  # as its start does
+    config, password = tmp_path / "breaker.yaml", tmp_path / "password"
+    password.write_text("hunter2")
+    config.write_text(f"kafka:\n  sasl.username: breaker\n  sasl.password.file: {password}\n")
+    options = JobOptions("shop", None, "local", "", config, ("state.partitions=4",), str(tmp_path))
+    job, _, kept, overrides = asked_job(options)
+    assert job.settings.kafka == {
+        "sasl.username": "breaker", "sasl.password": "hunter2", "client.id": "theirs",
+    }  # fmt: skip
+    assert job.settings.state.partitions == 4
+    assert kept == own
+    assert not any("hunter2" in text for text in overrides)
+    config.write_text("kafka.sasl.password: hunter2\n")
+    with pytest.raises(InvalidConfig, match=r"breaker\.yaml holds kafka\.sasl\.password"):
+        asked_job(options)
 
 
 def test_a_job_that_is_not_ready_or_not_there_is_refused(

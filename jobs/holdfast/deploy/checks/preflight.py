@@ -14,6 +14,7 @@ from holdfast.config.settings import Settings
 from holdfast.deploy.checks.markers import last_markers
 from holdfast.errors import InvalidStatement
 from holdfast.ingest.offsets import check_available
+from holdfast.runtime.dated_ahead import warn_dated_ahead
 from holdfast.runtime.queries.sources import source_state
 from holdfast.runtime.queries.start import start_point, stream_start
 from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
@@ -79,7 +80,7 @@ class Preflight:
 
 
 def check(topology: Topology, settings: Settings) -> Preflight:
-    """Compares a job with what is in Kafka.
+    """Compares a job with what is in Kafka; warns of a sink that may refuse a result.
 
     Raises:
         Refused: the job would be refused, or would stop, after its start.
@@ -92,6 +93,7 @@ def check(topology: Topology, settings: Settings) -> Preflight:
     for query in topology.queries:
         plans[query.id] = plan_topics(admin, settings, query, made)
         made |= {p.name: p.partitions for p in plans[query.id] if p.role is Role.SINK}
+        warn_dated_ahead(admin, query, settings.bootstrap_servers)
     found = tuple(_check_query(admin, settings, q, plans[q.id]) for q in topology.queries)
     topics = _distinct(plan for of_query in plans.values() for plan in of_query)
     return Preflight(settings.application_id, found, topics)
