@@ -165,6 +165,10 @@ class FakeKafka:
         known.transaction = None
         return known.epoch
 
+    def fenced(self, transactional_id: str, epoch: int) -> bool:
+        """Whether nothing that this producer asks for is done any more."""
+        return self._coordinated[transactional_id].epoch > epoch
+
     def append(
         self, place: tuple[str, int], record: tuple[bytes | None, bytes | None, int | None],
         producer: tuple[str, int], timeout_s: float,

@@ -58,12 +58,17 @@ class Entry:
 
 
 class Log:
-    """Owns the entries of one topic partition, in offset order; offsets may have gaps."""
+    """Owns the entries of one topic partition, in offset order; offsets may have gaps.
+
+    Attributes:
+        cleaned: the newest record of each key that the cleaner has seen: older ones are gone.
+    """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.start = 0
         self.end = 0
+        self.cleaned: dict[bytes, int] = {}
         self._open: dict[Transaction, int] = {}  # first offset of transactions without an end here
 
     @property
@@ -137,6 +142,7 @@ class Log:
         cut = self._at(min(upto, self.stable_end))
         dirty, rest = self.entries[:cut], self.entries[cut:]
         latest = {e.key: e.offset for e in dirty if e.visible and e.key is not None}
+        self.cleaned |= {k: max(at, self.cleaned.get(k, at)) for k, at in latest.items()}
         kept = [
             e for e in dirty if e.control or (e.visible and e.offset == latest.get(e.key or b""))
         ]

@@ -135,7 +135,9 @@ def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None
             self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
         ) -> Planned:
             if cut is not None:
-                target = cut(begin, planner.bounds_of(self._options))
+                limits = cut(begin, planner.bounds_of(self._options))
+                # What brings a state partition level has an end of its own: no batch is beyond it.
+                target = limits if target is None else _nearer(target, limits)
             return super().plan(begin, target)
 
     patch.setattr(query_run, "Planner", Cutting)
@@ -149,6 +151,10 @@ def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None
     patch.setattr(micro_batch, "project_frame", _project_frame)
     patch.setattr(micro_batch, "read_frame", _read_frame)
     patch.setattr(micro_batch, "payload", lambda rdd: rdd)
+
+
+def _nearer(target: Mapping[Place, int], limits: Mapping[Place, int]) -> dict[Place, int]:
+    return {place: min(at, limits.get(place, at)) for place, at in target.items()}
 
 
 def settings_of(rng: random.Random, partitions: int, executors: int) -> Settings:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from holdfast.errors import StoreLocked
+from holdfast.runtime.queries import query_run
+from holdfast.runtime.queries.inputs import Inputs
+from tests.simulation.bench import Bench
 from tests.simulation.clock import VirtualTime
 from tests.simulation.coroutine import Abandoned, Coroutine
 from tests.simulation.fake_disk import Disk
 from tests.simulation.fake_log import Fate, Log, Transaction
+from tests.simulation.job import install_frames
+from tests.simulation.statements import topology
 
 VOLUME = Path("0")
 STORE = VOLUME / "app" / "query" / "0"
@@ -126,6 +132,22 @@ def test_a_wall_clock_that_jumps_moves_no_other_clock() -> None:
     clock.jump(-3600)
     assert (clock.monotonic(), clock.now_ms()) == before
     assert clock.time() == before[0] - 3600
+
+
+@pytest.mark.parametrize(("target", "end"), [(None, 8), (3, 3), (9, 8)])
+def test_a_batch_is_cut_and_never_goes_beyond_its_target(
+    monkeypatch: pytest.MonkeyPatch, target: int | None, end: int
+) -> None:
+    """Or else what levels one state partition would take in what the others have not begun."""
+    bench, place = Bench(monkeypatch), ("s", 0)
+    log = bench.kafka.make_topic("s", 1, {}).logs[0]
+    for _ in range(10):
+        log.append(b"k", b"{}", 0)
+    install_frames(monkeypatch, bench.kafka, lambda begin, bounds: {place: 8})
+    query = topology("totals").queries[0]
+    planner = cast("Any", query_run).Planner(Inputs(query, bench.settings, "").options({}))
+    wanted = None if target is None else {place: target}
+    assert planner.plan({place: 0}, wanted).end == {place: end}
 
 
 def test_a_coroutine_that_is_abandoned_unwinds() -> None:

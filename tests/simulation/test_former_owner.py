@@ -10,6 +10,7 @@ from holdfast.tasks import worker
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.types.ids import OffsetRange, changelog_topic, progress_topic
 from tests.simulation.bench import Bench
+from tests.simulation.judge import opened_wrong
 from tests.simulation.statements import Record, partials, projected, topology
 
 Apply = Callable[[int], worker.Answer]
@@ -69,6 +70,31 @@ def test_asked_where_it_stands_it_does_not_answer_from_memory(
     assert isinstance(answer, TaskReport), answer
     assert answer.marker is not None
     assert answer.marker.records == 2
+
+
+def test_its_rows_are_held_against_what_the_cleaner_has_left(
+    bench: Bench, stateful: tuple[QueryPlan, Apply]
+) -> None:
+    """Another owner has written a key again, and the cleaner has taken what it was before."""
+    plan, apply = stateful
+    bench.on(0)
+    assert isinstance(apply(0), TaskReport)
+    (task,) = worker._state_tasks.values()
+    assert opened_wrong(bench.kafka, plan.query, task, 0) == ""
+    bench.on(1)
+    for batch in (1, 2):
+        assert isinstance(apply(batch), TaskReport)
+    bench.kafka.settle()
+    log = bench.kafka.log(plan.changelog, 0)
+    log.compact(log.end, 0.0, 60.0)
+    assert opened_wrong(bench.kafka, plan.query, task, 0) == ""
+    store = task._opened()[1]
+    position = store.position
+    assert position is not None
+    store.replay([b"other"], [b"row"], position=position, marker=None)
+    assert opened_wrong(bench.kafka, plan.query, task, 0) == (
+        "store 0: 1 rows, its changelog 0, or they differ"
+    )
 
 
 def test_a_topic_partition_of_a_stateless_query_is_opened_anew_too(bench: Bench) -> None:

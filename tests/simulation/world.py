@@ -355,10 +355,9 @@ class World:
                 return
 
     def _observe(self, step: Step, query_id: str, partition: int) -> None:
-        # What a zombie opens may be compacted by then; it cannot commit anything from it.
         opened = self._current.spark.running.state_tasks
         task = opened.get((self._settings.application_id, query_id, partition))
-        if step is Step.OPENED and self._injector.armed and task is not None:
+        if step is Step.OPENED and task is not None:
             query = next(q for q in self._topology.queries if q.id == query_id)
             wrong = opened_wrong(self._kafka, query, task, partition)
             self._wrong += [f"after step 0: {wrong}"] if wrong else []
