@@ -5,6 +5,7 @@
 | marker-replaced             | a commit marker keeps the places that its batch does not have     |
 | emptied-partition-accepted  | a changelog partition without its markers is refused              |
 | grace-unchecked             | another GRACE PERIOD than the rows were told by is refused        |
+| headless-changelog-accepted | a changelog whose first records were deleted is refused           |
 | topic-ids-ignored           | offsets belong to a topic id                                      |
 | chain-without-cuts          | a reader of another query's topic ends its batches at cuts        |
 | jump-tells-nothing          | every window that closes is told, however far stream time jumps   |
@@ -23,6 +24,7 @@ import pytest
 
 from holdfast.runtime import cutting, query_run, sources
 from holdfast.runtime.start import _Found
+from holdfast.state import restore
 from holdfast.tasks import compatibility, state_task
 from holdfast.tasks.processors.aggregate_records import _Closing
 from holdfast.types.ids import OffsetRange
@@ -51,6 +53,11 @@ def _emptied_partition_accepted(patch: Patch) -> None:
     patch.setattr(_Found, "refuse_losses", lambda self, group: None)
 
 
+def _headless_changelog_accepted(patch: Patch) -> None:
+    real = restore._plan
+    patch.setattr(restore, "_plan", lambda *args, whole: real(*args, whole=False))
+
+
 def _grace_unchecked(patch: Patch) -> None:
     parts = {part: what for part, what in compatibility._PARTS.items() if part != "windows"}
     patch.setattr(compatibility, "_PARTS", parts)
@@ -77,6 +84,7 @@ def _jump_tells_nothing(patch: Patch) -> None:
 UNDONE: dict[str, Callable[[Patch], None]] = {
     "marker-replaced": _marker_replaced,
     "emptied-partition-accepted": _emptied_partition_accepted,
+    "headless-changelog-accepted": _headless_changelog_accepted,
     "grace-unchecked": _grace_unchecked,
     "topic-ids-ignored": _topic_ids_ignored,
     "chain-without-cuts": _chain_without_cuts,
