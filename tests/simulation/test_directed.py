@@ -163,6 +163,19 @@ def test_a_changelog_that_lost_records_is_rebuilt_once_it_is_deleted() -> None:
     assert follow("totals", script).failure == ""
 
 
+def test_a_row_that_leaves_the_table_after_a_rebuild_leaves_the_sink() -> None:
+    """A lost state partition is brought as far as the others, and no further: there it has the row
+    that its sink has, and the next batch takes both away."""
+
+    def script(stage: Stage) -> None:
+        _rebuilt(stage)
+        _emptied(stage)
+        for n in range(3):
+            stage.write_at(0, f"k{n}", 0, v=-100)
+
+    assert follow("extremes", script).failure == ""
+
+
 # -- source topics -----------------------------------------------------------------------------
 
 
