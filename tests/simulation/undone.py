@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 
 from holdfast.ingest.planner import Planner
-from holdfast.runtime import cutting, levelling, query_run, sources
-from holdfast.runtime.start import _Found
+from holdfast.runtime.queries import cutting, levelling, query_run, sources
+from holdfast.runtime.queries.start import _Found
 from holdfast.state import restore
 from holdfast.tasks import compatibility, state_task
-from holdfast.tasks.processors.aggregate_records import _Closing
+from holdfast.tasks.processors.aggregates.records import _Closing
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned
 
