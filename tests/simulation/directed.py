@@ -85,10 +85,10 @@ class Stage(World):
             value = json.dumps({"v": 1, "ts": TIME_MS}).encode()
             log.append(b"k%d" % (n % keys), value, TIME_MS)
 
-    def write_at(self, partition: int, key: str, time_ms: int) -> None:
+    def write_at(self, partition: int, key: str, time_ms: int, v: int = 1) -> None:
         """One record of that event time, after `TIME_MS`."""
         at = TIME_MS + time_ms
-        value = json.dumps({"v": 1, "ts": at}).encode()
+        value = json.dumps({"v": v, "ts": at}).encode()
         self._kafka.log("s", partition).append(key.encode(), value, at)
 
     def lose_stores(self) -> None:
@@ -109,6 +109,7 @@ class Stage(World):
 
     def drive(self) -> None:
         """One driver takes in what there is, and everything dies."""
+        self._current.spark = self._spark
         self._spark.start_driver()
         try:
             self._drive()

@@ -92,6 +92,15 @@ class Moves:
         """One changelog partition is as if it had just been made."""
         self.kafka.topics[self.changelog].logs[partition] = Log()
 
+    def delete_records(self, partition: int) -> None:
+        """One changelog partition loses all it has, and its offsets go on."""
+        self._behead(self.kafka.log(self.changelog, partition))
+
+    def delete_changelog(self) -> None:
+        """An operator deletes it, while the job does not run."""
+        self.kafka.delete_topic(self.changelog)
+        self.headless = False
+
     @property
     def changelog(self) -> str:
         """The topic of its commit markers."""
@@ -135,9 +144,12 @@ class Moves:
     def _empty(self, log: Log) -> Log | None:
         if self.rng.random() < 0.7:
             return Log()
+        self._behead(log)
+        return None
+
+    def _behead(self, log: Log) -> None:
         log.delete_before(log.end)
         self.headless = True
-        return None
 
     def _cut(self, log: Log) -> Log | None:
         *kept, last = log.transactions()

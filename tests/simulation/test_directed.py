@@ -117,6 +117,65 @@ def test_an_emptied_changelog_partition_whose_store_is_there_is_refused() -> Non
     assert follow("totals", script).failure == ""
 
 
+def test_a_changelog_whose_records_were_deleted_is_refused_though_the_store_has_them() -> None:
+    """The store was restored to the end of the changelog: nothing that it lacks is gone."""
+
+    def script(stage: Stage) -> None:
+        stage.write(0, 10)
+        stage.drive()
+        stage.drive()
+        stage.moves.delete_records(0)
+        stage.refuse(ChangelogLost)
+
+    assert follow("totals", script).failure == ""
+
+
+def test_a_changelog_whose_records_were_deleted_under_the_job_is_refused_at_its_next_start() -> (
+    None
+):
+    """The state task went on: the last commit marker is there, and so is its store's position."""
+
+    def script(stage: Stage) -> None:
+        a, _ = stage.sides.all
+        stage.write(0, 10, keys=8)
+        stage.batch(a)
+        stage.moves.delete_records(0)
+        stage.write(0, 1)
+        stage.batch(a)
+        stage.sides.stop()
+        stage.refuse(ChangelogLost)
+
+    assert follow("totals", script, drivers=2).failure == ""
+
+
+def test_a_changelog_that_lost_records_is_rebuilt_once_it_is_deleted() -> None:
+    """That is what its refusal says is to be done."""
+
+    def script(stage: Stage) -> None:
+        stage.write(0, 10)
+        stage.drive()
+        stage.moves.delete_records(0)
+        with pytest.raises(ChangelogLost):
+            stage.drive()
+        stage.moves.delete_changelog()
+        _rebuilt(stage)
+
+    assert follow("totals", script).failure == ""
+
+
+def test_a_row_that_leaves_the_table_after_a_rebuild_leaves_the_sink() -> None:
+    """A lost state partition is brought as far as the others, and no further: there it has the row
+    that its sink has, and the next batch takes both away."""
+
+    def script(stage: Stage) -> None:
+        _rebuilt(stage)
+        _emptied(stage)
+        for n in range(3):
+            stage.write_at(0, f"k{n}", 0, v=-100)
+
+    assert follow("extremes", script).failure == ""
+
+
 # -- source topics -----------------------------------------------------------------------------
 
 

@@ -20,6 +20,10 @@ SHOWN_BY: dict[str, Callable[[], None]] = {
     "emptied-partition-accepted": lambda: (
         directed.test_one_emptied_partition_of_the_markers_is_refused("totals")
     ),
+    "headless-changelog-accepted": (
+        directed.test_a_changelog_whose_records_were_deleted_is_refused_though_the_store_has_them
+    ),
+    "levelled-too-far": (directed.test_a_row_that_leaves_the_table_after_a_rebuild_leaves_the_sink),
     "grace-unchecked": lambda: compatibility.test_when_results_are_told_stays(
         (", GRACE PERIOD 60 SECONDS", "FINAL"), (", GRACE PERIOD 0 SECONDS", "FINAL"), "grace_ms"
     ),

@@ -5,6 +5,8 @@
 | marker-replaced             | a commit marker keeps the places that its batch does not have     |
 | emptied-partition-accepted  | a changelog partition without its markers is refused              |
 | grace-unchecked             | another GRACE PERIOD than the rows were told by is refused        |
+| headless-changelog-accepted | a changelog whose first records were deleted is refused           |
+| levelled-too-far            | a state partition is brought as far as the others and no further  |
 | topic-ids-ignored           | offsets belong to a topic id                                      |
 | chain-without-cuts          | a reader of another query's topic ends its batches at cuts        |
 | jump-tells-nothing          | every window that closes is told, however far stream time jumps   |
@@ -15,17 +17,20 @@ real processes show in `tests/chaos/mutants.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from holdfast.runtime.queries import cutting, query_run, sources
+from holdfast.ingest.planner import Planner
+from holdfast.runtime.queries import cutting, levelling, query_run, sources
 from holdfast.runtime.queries.start import _Found
+from holdfast.state import restore
 from holdfast.tasks import compatibility, state_task
 from holdfast.tasks.processors.aggregates.records import _Closing
-from holdfast.types.ids import OffsetRange
+from holdfast.types.ids import OffsetRange, Place
+from holdfast.types.ingest import Planned
 
 __all__ = ["UNDONE"]
 
@@ -49,6 +54,25 @@ def _marker_replaced(patch: Patch) -> None:
 
 def _emptied_partition_accepted(patch: Patch) -> None:
     patch.setattr(_Found, "refuse_losses", lambda self, group: None)
+
+
+def _headless_changelog_accepted(patch: Patch) -> None:
+    real = restore._plan
+    patch.setattr(restore, "_plan", lambda *args, whole: real(*args, whole=False))
+
+
+def _levelled_too_far(patch: Patch) -> None:
+    class Beyond:
+        def __init__(self, planner: Planner) -> None:
+            self._planner = planner
+
+        def plan(
+            self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
+        ) -> Planned:
+            return self._planner.plan(begin)
+
+    real = levelling.pieces
+    patch.setattr(query_run, "pieces", lambda level, plans: real(level, Beyond(plans)))
 
 
 def _grace_unchecked(patch: Patch) -> None:
@@ -77,6 +101,8 @@ def _jump_tells_nothing(patch: Patch) -> None:
 UNDONE: dict[str, Callable[[Patch], None]] = {
     "marker-replaced": _marker_replaced,
     "emptied-partition-accepted": _emptied_partition_accepted,
+    "headless-changelog-accepted": _headless_changelog_accepted,
+    "levelled-too-far": _levelled_too_far,
     "grace-unchecked": _grace_unchecked,
     "topic-ids-ignored": _topic_ids_ignored,
     "chain-without-cuts": _chain_without_cuts,

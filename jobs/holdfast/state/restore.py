@@ -2,13 +2,17 @@
 
     store                                                   restore
     ------------------------------------------------------  -------------------------------------
+    any, of a changelog that does not start at offset 0     `ChangelogLost`
     empty                                                   everything, from the log start
     same topic, position <= end                             the tail
     same topic, behind, away longer than the tombstones     wipe, then everything
-    same topic, position before the log start               `ChangelogLost`; everything that is
-                                                            left, of a topic that is no changelog
+    same topic, position before the log start               wipe, then everything that is left
     other topic, position beyond the end, or another past   `StoreAhead` (see `state.past`)
     level, but with rows that the table has not             wipe, then everything
+
+Compaction leaves the log start where it is.  A changelog whose start has moved has lost records
+that no later one replaces, and the next full restore would lack their rows.  So that is told while
+a store still has them, also to a store that stands behind what was deleted.
 
 The changelog holds absolute values and every applied chunk moves the position with it, so an
 interrupted restore goes on where it was and a repeated record does no harm.
@@ -150,7 +154,7 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
 
     Raises:
         StoreAhead: the topic was replaced; wipe the store and restore again.
-        ChangelogLost: records the store still needs are gone.
+        ChangelogLost: its first records, or some during the restore, were deleted.
         IncompatibleStatement: the rows belong to another statement.
         Refused: the changelog holds records that are not Holdfast's.
         KafkaUnavailable: no broker answered; what was applied stays.
@@ -164,8 +168,7 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
     if wrong := _wrong_count(store):
         _LOG.error("A store of changelog topic id %s %s", topic_id, wrong)
         if not plan.full:
-            start, end = reader.bounds()
-            again = _Plan(start, end, True, f"the store {wrong}", now_ms)
+            again = _Plan(plan.log_start, plan.end, True, f"the store {wrong}", now_ms)
             done = _replayed(store, reader, topic_id, again, told, now_ms)
     _check_fingerprint(store, fingerprint)
     return done
@@ -231,21 +234,18 @@ def _plan(
 ) -> _Plan:
     """`times`: now, and how long tombstones are kept; `whole`: it must have all it ever had."""
     (now_ms, delete_retention_ms), position = times, store.position
-    start, end = reader.bounds()
+    comparable = position is not None and position.topic_id == topic_id
+    start, end = _settled(reader, position.offset if position is not None and comparable else 0)
+    if start > 0 and whole:
+        raise _lost(f"it starts at offset {start}, not 0: its first records were deleted")
     if position is None:
-        if start > 0 and whole:
-            raise _lost(f"it starts at offset {start}, not 0: its first records were deleted")
         return _Plan(start, end, True, "the store is empty", now_ms)
-    if position.topic_id != topic_id:
+    if not comparable:
         raise _ahead(f"follows topic id {position.topic_id}, the topic now has id {topic_id}")
-    if position.offset > end:
-        start, end = _settled(reader, position.offset)
     if position.offset > end:
         raise _ahead(f"is at offset {position.offset}, the changelog ends at {end}")
     if position.offset < start:
         reason = f"it starts at offset {start}, the store is at {position.offset}"
-        if whole:
-            raise _lost(reason)
         return _Plan(start, end, True, reason, now_ms)
     away_ms = now_ms - position.written_ms
     if position.offset < end and away_ms < -_CLOCK_SLACK_MS and not _tells_rows(store):
@@ -413,5 +413,6 @@ def _lost(how: str) -> ChangelogLost:
     return ChangelogLost(
         f"The changelog lost records: {how}.",
         cause="records were deleted by hand, by a retention setting, or with the topic.",
-        action="restore the topic from a backup, or set on.changelog.loss=rebuild.",
+        action="restore the topic from a backup; or stop the job, delete the topic and set "
+        "on.changelog.loss=rebuild to compute the table again from the source's earliest records.",
     )

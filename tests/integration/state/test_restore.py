@@ -223,11 +223,10 @@ def test_a_retention_set_by_hand_that_deletes_records_is_noticed(
     log.restore(table)
     log.commit(rows(10))
     log.delete_records_before(15)
-    with pytest.raises(ChangelogLost, match="starts at offset 15, the store is at 12"):
-        log.restore(table)
-    table.wipe()
-    with pytest.raises(ChangelogLost, match="starts at offset 15, not 0"):
-        log.restore(table)
+    for _ in range(2):
+        with pytest.raises(ChangelogLost, match="starts at offset 15, not 0"):
+            log.restore(table)
+        table.wipe()
 
 
 RESTORER = """
