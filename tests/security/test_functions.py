@@ -101,6 +101,17 @@ _GROWING = [
     "REDUCE(GENERATE_SERIES(1, 60), TO_BYTES(t, 'utf8'), (s, x) => CONCAT(s, s))",
     "GENERATE_SERIES(1, 20000000)",
     "LPAD(t, 2000000, 'x')",
+    "TRANSFORM(GENERATE_SERIES(1, 1000000), x => LPAD(t, 100000, 'b'))",
+    "TRANSFORM(GENERATE_SERIES(1, 1000000), x => LPAD('a', 100000, 'b'))",
+    "TRANSFORM(GENERATE_SERIES(1, 1000), x => GENERATE_SERIES(1, 1000000))",
+    "TRANSFORM(GENERATE_SERIES(1, 1000), x => STRUCT(a := LPAD(t, 1000000, 'b')))",
+    "TRANSFORM(GENERATE_SERIES(1, 1000), x => TO_BYTES(LPAD(t, 1000000, 'b'), 'utf8'))",
+]
+# Of a column of a megabyte.
+_REPEATING = [
+    "TRANSFORM(GENERATE_SERIES(1, 1000000), x => t)",
+    "TRANSFORM(GENERATE_SERIES(1, 1000), x => TRANSFORM(GENERATE_SERIES(1, 1000), y => t))",
+    "TRANSFORM(AS_MAP(SPLIT('abcdefghijklmnopq', ''), SPLIT(t, '')), (k, v) => k, (k, v) => t)",
 ]
 
 
@@ -118,6 +129,52 @@ def test_what_grows_in_duckdb_is_null_in_a_job() -> None:
         """
     )
     assert made == "done"
+
+
+def test_a_large_column_is_not_repeated_in_a_job() -> None:
+    made = limited(
+        f"""
+        import pyarrow as pa
+        from holdfast.tasks.functions.limits import noted
+        from holdfast.tasks.evaluate.outputs import evaluate_text
+        from tests.security.test_functions import duckdb_of
+        rows = {{"T": pa.array(["a" * {_MIB}])}}
+        for expression in {_REPEATING!r}:
+            assert evaluate_text(duckdb_of(expression), rows).to_pylist() == [None], expression
+            assert "TRANSFORM makes" in noted()
+        print("done")
+        """
+    )
+    assert made == "done"
+
+
+@pytest.mark.parametrize("expression", _REPEATING)
+def test_spark_is_given_the_limit_of_transform_as_well(expression: str) -> None:
+    text = f"{_SOURCE}CREATE STREAM o AS SELECT {expression} AS c FROM s;"
+    step = compile_text(text).queries[0].step
+    assert isinstance(step, ProjectStep)
+    assert "hf_too_large__" in step.outputs[0].spark
+
+
+@pytest.mark.parametrize(
+    ("expression", "made"),
+    [
+        ("TRANSFORM(GENERATE_SERIES(1, 3), x => CONCAT(t, CAST(x AS STRING)))", ["b1", "b2", "b3"]),
+        ("TRANSFORM(ARRAY[t, NULL], x => UCASE(x))", ["B", None]),
+        ("TRANSFORM(SPLIT('', t), x => UCASE(x))", [""]),
+        ("TRANSFORM(SLICE(ARRAY[t], 1, 0), x => UCASE(x))", []),
+        ("TRANSFORM(CAST(NULL AS ARRAY<STRING>), x => UCASE(x))", None),
+        ("TRANSFORM(AS_MAP(ARRAY[t], ARRAY[1]), (k, v) => UCASE(k), (k, v) => k)", [("B", "b")]),
+        ("TRANSFORM(ARRAY[ARRAY[t]], x => TRANSFORM(x, y => y + t))", [["bb"]]),
+        ("LEN(TRANSFORM(GENERATE_SERIES(1, 16), x => LPAD(t, 1000000, t))[16])", 1_000_000),
+        ("LEN(TRANSFORM(GENERATE_SERIES(1, 17), x => LPAD(t, 1000000, t))[16])", None),
+    ],
+)
+def test_what_is_small_enough_is_transformed(expression: str, made: Any) -> None:
+    from holdfast.tasks.evaluate.outputs import evaluate_text
+
+    column = pa.array(["b"])
+    assert evaluate_text(duckdb_of(expression), {"T": column}).to_pylist() == [made]
 
 
 def duckdb_of(expression: str) -> str:

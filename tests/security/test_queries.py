@@ -78,6 +78,7 @@ def shop(loop: asyncio.Runner) -> Iterator[Shop]:
         "LPAD(TO_BYTES('aa', 'hex'), 2000000000, TO_BYTES('aa', 'hex'))",
         "LPAD(tag, 2000000000, 'x')",
         "ARRAY_LENGTH(TRANSFORM(GENERATE_SERIES(1, 1000000), x => LPAD(tag, 1000000, 'b')))",
+        "ARRAY_LENGTH(TRANSFORM(GENERATE_SERIES(1, 1000000), x => tag + LPAD('a', 999, tag)))",
         "ARRAY_JOIN(GENERATE_SERIES(1, 1000000), LPAD('!', 1000000, 'a'))",
     ],
 )

@@ -22,7 +22,7 @@ from holdfast.sql.parse.script import Script, resolve_identifier, start_of
 from holdfast.sql.released import released
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX
 from holdfast.tasks.functions.names import sql_name
-from holdfast.types.schema import BOOLEAN, STRING, Base, Column, SqlType
+from holdfast.types.schema import BIGINT, BOOLEAN, STRING, Base, Column, SqlType
 
 if TYPE_CHECKING:
     from holdfast.sql.expressions.translator import Translator
@@ -218,12 +218,33 @@ class _Call:
     def transform(self, collection: Typed) -> Typed:
         values = self._element(collection)
         bodies = [self._body(n, values) for n in self._nodes[1:]]
-        entries = self._entries(collection)
+        entries = self._small(self._entries(collection), bodies)
         if len(bodies) == 2:
             made = SqlType(Base.MAP, element=bodies[1].type, key=bodies[0].type)
             return self._map(entries, bodies[0].sql, bodies[1].sql, made)
         text = f"list_transform({entries}, lambda {self._one}: {bodies[0].sql})"
         return Typed(SqlType(Base.ARRAY, element=bodies[0].type), text)
+
+    def _small(self, entries: str, bodies: Sequence[Typed]) -> str:
+        """The entries; an error, which makes the whole call NULL, if their results are too large.
+
+        Before they are made their sizes are added up, one after the other: the lambda may give the
+        same large text for each.
+        """
+        grown = [b for b in bodies if b.type is not None and _grows(b.type)]
+        if released() or not grown:
+            return entries
+        state, all_, size = self._state, f"{self._one}a", f"{self._one}n"
+        step = " + ".join([self._checked(state), *(f"coalesce({_bytes(b)}, 0)" for b in grown)])
+        total = f"list_reduce({all_}, lambda {state}, {self._one}: {step}, CAST(0 AS BIGINT))"
+        kept = f"CASE WHEN coalesce({self._checked(size)}, 0) >= 0 THEN {all_} END"
+        return _bound(all_, entries, _bound(size, total, kept))
+
+    def _checked(self, size: str) -> str:
+        """A number of bytes that one value may have, or an error."""
+        call = Call(DUCKDB, (), BIGINT, self._name)
+        refused = _or_fail(too_large(call, size, VALUE_MAX), DUCKDB.type_name(BIGINT))
+        return f"CASE WHEN {size} > {VALUE_MAX} THEN {refused} ELSE {size} END"
 
     def filter(self, collection: Typed) -> Typed:
         values = self._element(collection)
@@ -287,6 +308,26 @@ def _bounded(state: str, of: SqlType, step: str) -> str:
         for size, most in _sizes(state, of)
     )
     return f"CASE {cases}ELSE {step} END" if cases else step
+
+
+def _bound(name: str, sql: str, inside: str) -> str:
+    """`inside`, in which a name stands for a value that is evaluated once."""
+    return f"list_transform([{sql}], lambda {name}: {inside})[1]"
+
+
+def _grows(of: SqlType) -> bool:
+    """Whether values of a type may be large."""
+    return of.base in (Base.STRING, Base.BYTES, Base.ARRAY, Base.MAP) or any(
+        _grows(field.type) for field in of.fields
+    )
+
+
+def _bytes(value: Typed) -> str:
+    """How large a value is, in DuckDB; what has parts counts as its text."""
+    if value.type is not None and value.type.base is Base.BYTES:
+        return f"octet_length({value.sql})"
+    text = value.sql if value.type == STRING else f"CAST({value.sql} AS VARCHAR)"
+    return f"strlen({text})"
 
 
 def _sizes(state: str, of: SqlType) -> list[tuple[str, int]]:

@@ -37,6 +37,7 @@ def _connect() -> duckdb.DuckDBPyConnection:
 
     made = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
     made.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
+    made.execute("SET enable_progress_bar = false")  # it would be in the log
     # It would take what occurs twice out of its TRY(...), and an error would not become NULL.
     made.execute("SET disabled_optimizers = 'common_subexpressions'")
     return made
