@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from holdfast.errors import StoreLocked
-from holdfast.runtime import query_run
-from holdfast.runtime.inputs import Inputs
+from holdfast.runtime.queries import query_run
+from holdfast.runtime.queries.inputs import Inputs
 from tests.simulation.bench import Bench
 from tests.simulation.clock import VirtualTime
 from tests.simulation.coroutine import Abandoned, Coroutine
