@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from holdfast.chaos.faults import TOPIC, Injection
+from holdfast.chaos.faults.words import Injection
 from holdfast.config.settings import Settings
 from holdfast.errors import Refused
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.acls import Names, Of, Operation, Part, Resource, bindings, needs_of
+from holdfast.types.components import TOPIC
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
 from holdfast.types.topology import Topology
 

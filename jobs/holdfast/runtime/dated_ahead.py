@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from holdfast.errors import HoldfastError, Refused
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.topology import Query
 
 __all__ = ["any_time", "warn_dated_ahead"]

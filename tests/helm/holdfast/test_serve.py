@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.selftest import command as selftest
-from holdfast.cli.serve import command
-from holdfast.deploy.release_secrets import PEER_KEY
+from holdfast.cli.cluster.selftest import command as selftest
+from holdfast.cli.servers.serve import command
+from holdfast.deploy.kubernetes.release_secrets import PEER_KEY
 from holdfast.serve.cluster.members import Plan
 from tests.helm.conftest import Manifest, Refused, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.facts import CleanerState, Survey
-from holdfast.compaction.ledger import Ledger
-from holdfast.compaction.plan import Change, TopicPlan
-from holdfast.compaction.survey import SurveyOptions, take_survey
+from holdfast.compaction.apply.ledger import Ledger
+from holdfast.compaction.plan.plan import Change, TopicPlan
+from holdfast.compaction.survey.facts import CleanerState, Survey
+from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.errors import CleanerIdle, Refused
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.acls import Binding, Operation, Resource
 from tests.integration.compaction.applying import (
     QUICK,
@@ -25,7 +25,7 @@ from tests.integration.compaction.applying import (
     planned,
 )
 from tests.integration.compaction.changelogs import make_changelog
-from tests.secured_kafka import SecuredKafka, Way
+from tests.support.secured_kafka import SecuredKafka, Way
 
 _APP = "guarded"
 _TOPIC = f"{_APP}-ctas_t-changelog"

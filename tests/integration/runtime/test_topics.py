@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.settings import Settings
-from holdfast.deploy.preflight import check
+from holdfast.deploy.checks.preflight import check
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.topics import dead_letters, ensure_topics
 from holdfast.sql import compile_text
-from holdfast.transport.admin import Admin
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.ids import changelog_topic, progress_topic
-from tests.table_job import settings_of
+from tests.support.table_job import settings_of
 
 SQL = """
 CREATE STREAM a (id STRING KEY, v STRING) WITH (KAFKA_TOPIC='{topic}-a', VALUE_FORMAT='JSON');

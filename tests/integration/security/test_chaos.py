@@ -8,16 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.chaos.faults import TOPIC, Fault, Injection, Moment
-from holdfast.chaos.history import Kind, read_history
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.events import Kind, read_history
 from holdfast.chaos.rights import refuse_unallowed
-from holdfast.cli.options import Job, Sql, load_job
+from holdfast.cli.statements.options import Job, Sql, load_job
 from holdfast.errors import Refused
 from holdfast.local.probe import HOST, free_port
 from holdfast.types.acls import Operation, Part, Resource, bindings, needs_of
+from holdfast.types.components import TOPIC
 from holdfast.types.ids import consumer_group
 from tests.integration.security.secured_job import SecuredJob
-from tests.secured_kafka import SecuredKafka, Way
+from tests.support.secured_kafka import SecuredKafka, Way
 
 pytestmark = pytest.mark.timeout(600)
 

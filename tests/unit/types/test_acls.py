@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.chaos.topic_faults import topics_of
-from holdfast.chaos.workload import input_sources
+from holdfast.chaos.faults.topic_faults import topics_of
+from holdfast.chaos.load.workload import input_sources
 from holdfast.sql import compile_text
 from holdfast.types.acls import (
     NEEDS,

@@ -1,0 +1,1 @@
+"""Where a job runs, as a nemesis sees it."""

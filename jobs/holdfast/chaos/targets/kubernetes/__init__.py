@@ -1,0 +1,1 @@
+"""Pods of a cluster, and what can be done to them."""

@@ -1,0 +1,1 @@
+"""Processes of this machine, and what can be done to them."""

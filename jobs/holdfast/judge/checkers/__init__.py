@@ -1,0 +1,1 @@
+"""Checkers: each looks at the evidence for one kind of anomaly."""

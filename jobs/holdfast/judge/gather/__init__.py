@@ -1,0 +1,1 @@
+"""Evidence about one table or stream: what its input, sink, changelog and stores say."""

@@ -1,0 +1,1 @@
+"""Results computed again, from all of the input at once."""

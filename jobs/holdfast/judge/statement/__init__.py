@@ -1,0 +1,1 @@
+"""Statements as the judge understands them: their text, translated to plain SQL."""
