@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import repeat
 from operator import length_hint
 from typing import Any
@@ -193,8 +194,12 @@ class Producer:
                 return
 
     def delivered(self) -> int:
-        """How many records have arrived so far."""
-        self._client.poll(0)
+        """How many records have arrived so far.
+
+        Raises:
+            Refused: the broker has refused this client.
+        """
+        self._served(lambda: self._client.poll(0))
         return self._delivered
 
     def failed(self) -> int:
@@ -214,12 +219,13 @@ class Producer:
             raise silent(f"delivering {left} records", self._properties, self._timeout_s)
 
     def close(self) -> None:
-        """Drop what is not delivered and leave the broker; call `flush` first.
+        """Drop what is not delivered and leave the broker; call `flush` first.  Never raises.
 
         The producer must not be used again.
         """
         self._client.purge()
-        self._client.poll(0)
+        with suppress(KafkaException, SystemError):  # see `_served`
+            self._client.poll(0)
 
     def _served(self, call: Callable[[], int]) -> int:
         """Let the client call back; it raises a fatal error from inside, as it is or hidden.

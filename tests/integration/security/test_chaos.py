@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.chaos.faults.words import Fault, Injection, Moment
 from holdfast.chaos.history.events import Kind, read_history
-from holdfast.chaos.rights import refuse_unallowed
+from holdfast.chaos.run.rights import refuse_unallowed
 from holdfast.cli.statements.options import Job, Sql, load_job
 from holdfast.errors import Refused
 from holdfast.local.probe import HOST, free_port

@@ -182,9 +182,8 @@ def _verify(topic: str, client: _Client) -> None:
 
 def _steps(world: _World) -> dict[tuple[Part, Of, Operation], Callable[[_Client], object]]:
     """An action that needs the right, for every right; those that make topics come first."""
-    return {(Part.JOB, *key): step for key, step in _steps_of_a_job(world).items()} | (
-        _steps_beside_a_job(world)
-    )
+    job = {(Part.JOB, *key): step for key, step in _steps_of_a_job(world).items()}
+    return job | _steps_beside_a_job(world) | _judging()
 
 
 def _steps_of_a_job(world: _World) -> dict[tuple[Of, Operation], Callable[[_Client], object]]:
@@ -223,19 +222,6 @@ def _steps_beside_a_job(
         (Part.SERVE, Of.SINKS, _O.DESCRIBE_CONFIGS): partial(_configs, _SINK),
         (Part.SERVE, Of.OWN, _O.READ): partial(_follow, _CHANGELOG),
         (Part.SERVE, Of.OWN, _O.DESCRIBE_CONFIGS): partial(_configs, _CHANGELOG),
-        (Part.VERIFY, Of.SOURCES, _O.READ): partial(_verify, _TOPIC),
-        (Part.VERIFY, Of.INPUT_TABLES, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(
-            _TOPIC
-        ),
-        (Part.VERIFY, Of.SINKS, _O.READ): partial(_verify, _SINK),
-        (Part.VERIFY, Of.SINKS, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(_SINK),
-        (Part.VERIFY, Of.OWN, _O.READ): partial(_verify, _CHANGELOG),
-        (Part.VERIFY, Of.GROUPS, _O.DESCRIBE): lambda c: Observer(c, _APP).lag(_query()),
-        (Part.CHAOS, Of.OWN, _O.DESCRIBE_CONFIGS): lambda c: Observer(c, _APP).compacted(
-            _CHANGELOG
-        ),
-        (Part.CHAOS, Of.INPUTS, _O.WRITE): partial(_send, _TOPIC),
-        (Part.CHAOS, Of.INPUT_STREAMS, _O.ALTER): lambda c: Admin(c).add_partitions(_TOPIC, 2),
         (Part.ORDERS, Of.CONTROL, _O.READ): order,
         (Part.ORDERS, Of.CONTROL, _O.WRITE): order,
         (Part.ORDERS, Of.SINK_OWNERS, _O.READ): world.release,
@@ -252,6 +238,25 @@ def _steps_beside_a_job(
         (Part.APPLY, Of.OWN, _O.CREATE): lambda c: Admin(c).ensure_topic(compaction_topic(_APP), 1),
         (Part.APPLY, Of.OWN, _O.WRITE): partial(_send, compaction_topic(_APP)),
         (Part.APPLY, Of.COMPACTION, _O.WRITE): lambda c: roll(c, _APP, _CHANGELOG, [0]),
+    }
+
+
+def _judging() -> dict[tuple[Part, Of, Operation], Callable[[_Client], object]]:
+    """The same of the judge and of chaos."""
+
+    def compacted(topic: str) -> Callable[[_Client], object]:
+        return lambda client: Observer(client, _APP).compacted(topic)
+
+    return {
+        (Part.VERIFY, Of.SOURCES, _O.READ): partial(_verify, _TOPIC),
+        (Part.VERIFY, Of.INPUT_TABLES, _O.DESCRIBE_CONFIGS): compacted(_TOPIC),
+        (Part.VERIFY, Of.SINKS, _O.READ): partial(_verify, _SINK),
+        (Part.VERIFY, Of.SINKS, _O.DESCRIBE_CONFIGS): compacted(_SINK),
+        (Part.VERIFY, Of.OWN, _O.READ): partial(_verify, _CHANGELOG),
+        (Part.VERIFY, Of.GROUPS, _O.DESCRIBE): lambda c: Observer(c, _APP).lag(_query()),
+        (Part.CHAOS, Of.OWN, _O.DESCRIBE_CONFIGS): compacted(_CHANGELOG),
+        (Part.CHAOS, Of.INPUTS, _O.WRITE): partial(_send, _TOPIC),
+        (Part.CHAOS, Of.INPUT_STREAMS, _O.ALTER): lambda c: Admin(c).add_partitions(_TOPIC, 2),
     }
 
 

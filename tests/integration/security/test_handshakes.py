@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -139,16 +140,24 @@ def test_a_topic_that_the_client_knows_to_be_closed_is_told_with_its_acl(
     producer = plain.Producer(secured.client("clerk"), 10_000)
     try:
         with pytest.raises(Refused, match=f"the ACL WRITE on topic {_TOPIC}"):
-            _send_until_refused(producer)
+            _until_refused(lambda: producer.send(_TOPIC, b"key", b"value"))
     finally:
         producer.close()
 
 
-def _send_until_refused(producer: plain.Producer) -> None:
-    """Reports are not asked for: it is the client that says no."""
+def test_a_refusal_is_told_to_who_asks_what_has_arrived(secured: SecuredKafka) -> None:
+    Admin(secured.master).ensure_topic(_TOPIC, 1)
+    producer = plain.Producer(secured.client("clerk"), 10_000)
+    producer.send(_TOPIC, b"key", b"value")
+    with pytest.raises(Refused, match=f"the ACL WRITE on topic {_TOPIC}"):
+        _until_refused(producer.delivered)
+    producer.close()
+
+
+def _until_refused(call: Callable[[], object]) -> None:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        producer.send(_TOPIC, b"key", b"value")
+        call()
         time.sleep(0.02)
 
 

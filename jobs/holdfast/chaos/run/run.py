@@ -31,7 +31,7 @@ from holdfast.chaos.history.sampler import Sampler
 from holdfast.chaos.load.load_gate import LoadGate
 from holdfast.chaos.load.workload import Load, Workload, input_sources, sent_before
 from holdfast.chaos.reads.sessions import Access, reading
-from holdfast.chaos.rights import refuse_unallowed
+from holdfast.chaos.run.rights import refuse_unallowed
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, told_parts
 from holdfast.judge.read.observe import Observer, marker_topic

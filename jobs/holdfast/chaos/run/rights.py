@@ -58,10 +58,12 @@ def _wanted(
 
 
 def _own_topics(application_id: str, topology: Topology) -> set[str]:
-    """What the job may keep under its own name, whether it is there or not."""
-    names = (changelog_topic, progress_topic)
-    kept = {name(application_id, q.id) for q in topology.queries for name in names}
-    return kept | {q.sink.topic for q in topology.queries if q.sink.internal}
+    """What the run reads of the job's own topics, whether they are there or not."""
+    kept = {progress_topic(application_id, query.id) for query in topology.queries}
+    kept |= {
+        changelog_topic(application_id, query.id) for query in topology.queries if query.stateful
+    }
+    return kept | {query.sink.topic for query in topology.queries if query.sink.internal}
 
 
 def _denied(admin: Admin, wanted: Mapping[str, set[str]]) -> Iterator[str]:
