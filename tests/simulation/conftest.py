@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.summary import SUMMARY
+from tests.simulation.histories.summary import SUMMARY
 
 
 def pytest_terminal_summary(

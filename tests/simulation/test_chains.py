@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.types.steps import Step
-from tests.simulation.directed import Stage, follow, windows
+from tests.simulation.histories.directed import Stage, follow, windows
 
 _KEYS = ("k0", "k1", "k2", "k3", "k4")
 _DAY_MS = 86_400_000

@@ -18,14 +18,14 @@ import pytest
 from holdfast.errors import Fenced
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.steps import Step
-from tests.simulation import history
-from tests.simulation.checks import check_exact
+from tests.simulation.histories.checks import check_exact
+from tests.simulation.jobs import one_table as history
 
 SEED = 11
 
 
 def _crash(told: dict[str, object]) -> None:
-    command = [sys.executable, "-m", "tests.simulation.history", json.dumps(told)]
+    command = [sys.executable, "-m", "tests.simulation.jobs.one_table", json.dumps(told)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == -signal.SIGKILL, f"the kill did not land: {ended.stderr}"
 

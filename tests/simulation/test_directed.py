@@ -12,9 +12,9 @@ import pytest
 
 from holdfast.errors import ChangelogLost, DataLoss
 from holdfast.types.steps import Step
-from tests.simulation.directed import Stage, follow
-from tests.simulation.job import DELETE_RETENTION_MS
-from tests.simulation.world import RENUMBERED, REPEATED
+from tests.simulation.histories.directed import Stage, follow
+from tests.simulation.histories.job import DELETE_RETENTION_MS
+from tests.simulation.histories.world import RENUMBERED, REPEATED
 
 
 def test_drivers_that_take_turns_in_a_batch_do_no_harm() -> None:

@@ -16,9 +16,9 @@ from holdfast.types.ids import (
     state_transactional_id,
     stream_transactional_id,
 )
-from tests.simulation.bench import Bench
-from tests.simulation.fake_clients import FakeProducer, clients
-from tests.simulation.statements import Record, partials, projected, topology
+from tests.simulation.fakes.clients import FakeProducer, clients
+from tests.simulation.fakes.executors import Bench
+from tests.simulation.jobs.statements import Record, partials, projected, topology
 
 
 @pytest.fixture

@@ -12,13 +12,13 @@ import pytest
 from holdfast.errors import StoreLocked
 from holdfast.runtime.queries import query_run
 from holdfast.runtime.queries.inputs import Inputs
-from tests.simulation.bench import Bench
-from tests.simulation.clock import VirtualTime
-from tests.simulation.coroutine import Abandoned, Coroutine
-from tests.simulation.fake_disk import Disk
-from tests.simulation.fake_log import Fate, Log, Transaction
-from tests.simulation.job import install_frames
-from tests.simulation.statements import topology
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.coroutine import Abandoned, Coroutine
+from tests.simulation.fakes.disk import Disk
+from tests.simulation.fakes.executors import Bench
+from tests.simulation.fakes.log import Fate, Log, Transaction
+from tests.simulation.histories.job import install_frames
+from tests.simulation.jobs.statements import topology
 
 VOLUME = Path("0")
 STORE = VOLUME / "app" / "query" / "0"

@@ -9,9 +9,9 @@ import pytest
 from holdfast.tasks import worker
 from holdfast.tasks.plan import Batch, QueryPlan, StreamPlan, TaskReport
 from holdfast.types.ids import OffsetRange, changelog_topic, progress_topic
-from tests.simulation.bench import Bench
-from tests.simulation.judge import opened_wrong
-from tests.simulation.statements import Record, partials, projected, topology
+from tests.simulation.fakes.executors import Bench
+from tests.simulation.histories.judge import opened_wrong
+from tests.simulation.jobs.statements import Record, partials, projected, topology
 
 Apply = Callable[[int], worker.Answer]
 

@@ -22,9 +22,9 @@ from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.steps import Step, observe
 from holdfast.types.topology import AggregateStep, JoinKind, JoinStep, Query
 from tests.chaos.mutants import patches
-from tests.simulation.fake_spark import Crash
-from tests.simulation.judged_kinds import Inputs, JudgedJob
-from tests.simulation.kinds import Sent
+from tests.simulation.fakes.spark import Crash
+from tests.simulation.jobs.judged_kinds import Inputs, JudgedJob
+from tests.simulation.jobs.kinds import Sent
 
 BATCHES, RECORDS = 3, 24
 STEPS = [step for step in Step if step is not Step.RESTORING]

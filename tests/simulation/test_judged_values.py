@@ -15,8 +15,8 @@ from holdfast.judge.verdict import TableVerdict, Verdict
 from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks.aggregates import extremes, lists, numeric
 from holdfast.tasks.processors.tables import changes
-from tests.simulation.judged_kinds import Inputs, JudgedJob
-from tests.simulation.kinds import Sent
+from tests.simulation.jobs.judged_kinds import Inputs, JudgedJob
+from tests.simulation.jobs.kinds import Sent
 
 SOURCES = """
 CREATE STREAM a (k VARCHAR KEY, x DOUBLE, m DECIMAL(38, 2))

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from holdfast.sql.plan.topology import compile_text
 from holdfast.types.ids import OffsetRange
 from holdfast.types.topology import Query
-from tests.simulation.kinds import BATCHES, payload_of, range_of, sent
+from tests.simulation.jobs.kinds import BATCHES, payload_of, range_of, sent
 from tests.simulation.test_kinds import Run
 from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
 

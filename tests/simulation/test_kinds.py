@@ -19,9 +19,9 @@ from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
 from holdfast.tasks.steps import Step, observe
 from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.topology import Query
-from tests.simulation.bench import Bench
-from tests.simulation.fake_spark import Crash
-from tests.simulation.kinds import (
+from tests.simulation.fakes.executors import Bench
+from tests.simulation.fakes.spark import Crash
+from tests.simulation.jobs.kinds import (
     BATCHES,
     KINDS,
     Sent,

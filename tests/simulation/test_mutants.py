@@ -8,10 +8,10 @@ import pytest
 
 from holdfast.judge.verdict import Verdict
 from tests.chaos.mutants import SIMULATED, patches
-from tests.simulation.finer_mutants import FINER
-from tests.simulation.pairs import PAIRS
-from tests.simulation.shrink import Failure, part_of, shrunk
-from tests.simulation.world import Mutate, history_of, simulate
+from tests.simulation.broken.finer_mutants import FINER
+from tests.simulation.histories.shrink import Failure, part_of, shrunk
+from tests.simulation.histories.world import Mutate, history_of, simulate
+from tests.simulation.jobs.pairs import PAIRS
 
 _SEEDS = 120
 _SEEDS_RARE = 600

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from holdfast.runtime.queries import packed_batch
-from tests.simulation.faults import FAMILIES, GENERAL
-from tests.simulation.job import pack
-from tests.simulation.pairs import PAIRS
-from tests.simulation.shrink import part_of, shrunk
-from tests.simulation.summary import Tally, show
-from tests.simulation.world import History, history_of, simulate
+from tests.simulation.histories.faults import FAMILIES, GENERAL
+from tests.simulation.histories.job import pack
+from tests.simulation.histories.shrink import part_of, shrunk
+from tests.simulation.histories.summary import Tally, show
+from tests.simulation.histories.world import History, history_of, simulate
+from tests.simulation.jobs.pairs import PAIRS
 
 _SEEDS = 250
 _MOVED = (75, 587)  # histories of a join where a record without value or key moves time on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.world import History, World, history_of
+from tests.simulation.histories.world import History, World, history_of
 
 _SEEDS = 12
 

@@ -18,7 +18,7 @@ from holdfast.tasks.steps import Step
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled
-from tests.simulation import stream
+from tests.simulation.jobs import one_stream as stream
 
 STEPS = [s for s in Step if s not in {Step.RESTORING, Step.WRITTEN}]  # there is no store
 
@@ -43,7 +43,7 @@ def test_a_kill_after_this_step_changes_nothing(
     told = {
         "bootstrap": kafka.bootstrap_servers, "application_id": application_id, "step": step.value,
     }  # fmt: skip
-    command = [sys.executable, "-m", "tests.simulation.stream", json.dumps(told)]
+    command = [sys.executable, "-m", "tests.simulation.jobs.one_stream", json.dumps(told)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == -signal.SIGKILL, f"the kill did not land: {ended.stderr}"
     done = 0 if step is Step.OPENED else 2 if step is Step.COMMITTED else 1

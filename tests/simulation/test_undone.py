@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation import test_chains as chains
 from tests.simulation import test_directed as directed
-from tests.simulation.undone import UNDONE
+from tests.simulation.broken.undone import UNDONE
 from tests.unit.tasks import test_compatibility as compatibility
 
 _FOUND = (AssertionError, pytest.fail.Exception)

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.steps import Step, observe
-from tests.simulation.fake_spark import Crash
-from tests.simulation.kinds import Sent, payload_of, range_of
+from tests.simulation.fakes.spark import Crash
+from tests.simulation.jobs.kinds import Sent, payload_of, range_of
 from tests.simulation.test_kinds import Run
 
 _TABLE = """

@@ -12,7 +12,7 @@ from holdfast.config.settings import RocksDbSettings
 from holdfast.state.memory import MemoryStore
 from holdfast.state.rocksdb import RocksDbStore
 from holdfast.state.store import KeyValueStore
-from tests.simulation.fake_disk import Disk
+from tests.simulation.fakes.disk import Disk
 
 _DISK = Disk(random.Random(0))  # what the simulation has in the place of RocksDB
 BACKENDS: dict[str, Callable[[Path], KeyValueStore]] = {

@@ -19,9 +19,9 @@ from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from tests.integration.ingest.topics import add_partitions, delete_records
 from tests.integration.transport.settling import await_settled
-from tests.simulation.clock import VirtualTime
-from tests.simulation.fake_clients import FakeProducer, clients
-from tests.simulation.fake_kafka import FakeKafka, Op, Trouble
+from tests.simulation.fakes.clients import FakeProducer, clients
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.kafka import FakeKafka, Op, Trouble
 
 __all__ = ["Broker", "FakeBroker", "RealBroker"]
 

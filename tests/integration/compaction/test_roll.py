@@ -17,8 +17,8 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled
-from tests.simulation import history
-from tests.simulation.checks import check_exact
+from tests.simulation.histories.checks import check_exact
+from tests.simulation.jobs import one_table as history
 
 SEED = 11
 KEYS = len(history.expected(SEED))

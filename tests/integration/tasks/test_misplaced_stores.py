@@ -13,7 +13,7 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.state.volume import claim
 from holdfast.tasks.plan import QueryPlan, Whereabouts
 from holdfast.tasks.state_task import StateTask
-from tests.simulation import history
+from tests.simulation.jobs import one_table as history
 
 SEEDS = (5, 6)
 

@@ -21,8 +21,8 @@ from holdfast.tasks.steps import Step, observe
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.topology import AggregateStep
-from tests.simulation import history
-from tests.simulation.checks import check_exact
+from tests.simulation.histories.checks import check_exact
+from tests.simulation.jobs import one_table as history
 
 SEED = 5
 KEYS = len(history.expected(SEED))

@@ -17,7 +17,7 @@ from holdfast.tasks.plan import StreamPlan, TaskReport
 from holdfast.tasks.stream_task import StreamTask
 from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ingest import IngestOptions
-from tests.simulation import stream
+from tests.simulation.jobs import one_stream as stream
 
 
 def test_a_query_without_state_does_not_skip_the_records_of_the_new_topic(

@@ -22,7 +22,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned
-from tests.simulation import history
+from tests.simulation.jobs import one_table as history
 
 STATE_PARTITIONS = 2
 P0, P1 = ("s", 0), ("s", 1)

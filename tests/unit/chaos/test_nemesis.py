@@ -16,7 +16,7 @@ from holdfast.chaos.history.events import Event, HistoryWriter, Kind, read_histo
 from holdfast.errors import HoldfastError, Retriable
 from holdfast.types.components import BROKER, DRIVER, EXECUTOR
 from holdfast.types.steps import Step
-from tests.simulation.clock import VirtualTime
+from tests.simulation.fakes.clock import VirtualTime
 
 CLOCK = VirtualTime()
 QUICK = Patience(held=0.5, landed=0.3, recovered=2.0)

@@ -22,7 +22,7 @@ from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.retrying_admin import PatientClient
 from holdfast.transport.errors import SETTLING
 from holdfast.transport.reader import PartitionReader
-from tests.simulation.clock import VirtualTime
+from tests.simulation.fakes.clock import VirtualTime
 
 CODES = st.sampled_from(sorted(SETTLING))
 STALE = KafkaError.FENCED_LEADER_EPOCH

@@ -8,7 +8,7 @@ from holdfast.runtime.watching.endpoint import serve
 from holdfast.runtime.watching.metrics import Metrics
 from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
 from holdfast.types.ids import OffsetRange
-from tests.simulation.history import query
+from tests.simulation.jobs.one_table import query
 
 WHERE = Whereabouts("1", 0, 10, 11)
 BATCH = Batch(7, OffsetRange.of("s", {0: 0}, {0: 10}))

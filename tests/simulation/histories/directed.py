@@ -19,11 +19,11 @@ from holdfast.runtime.queries.cutting import Cutting
 from holdfast.types.ids import Place
 from holdfast.types.steps import Step
 from holdfast.types.topology import Query
-from tests.simulation.clock import VirtualTime
-from tests.simulation.job import Job
-from tests.simulation.moves import Moves
-from tests.simulation.sides import Side, Sides
-from tests.simulation.world import History, Outcome, Refused, World
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.histories.drivers import Side, Sides
+from tests.simulation.histories.job import Job
+from tests.simulation.histories.moves import Moves
+from tests.simulation.histories.world import History, Outcome, Refused, World
 
 __all__ = ["Stage", "follow", "windows"]
 

@@ -17,20 +17,20 @@ from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.judge.verdict import JobVerdict, Verdict
 from holdfast.types.ids import Place
 from holdfast.types.steps import Step
-from tests.simulation import statements
-from tests.simulation.clock import VirtualTime
-from tests.simulation.fake_clients import clients
-from tests.simulation.fake_disk import Disk
-from tests.simulation.fake_kafka import FakeKafka, Op, Trouble
-from tests.simulation.fake_log import Fate, Transaction
-from tests.simulation.fake_spark import DriverDied, FakeSpark
-from tests.simulation.faults import FAMILIES, Fault, Injector, Kind, schedule, schedule_of
-from tests.simulation.install import install
-from tests.simulation.job import Job, install_frames, settings_of
-from tests.simulation.judge import judged, opened_wrong, store_faults
-from tests.simulation.moves import STOPPING, Moves
-from tests.simulation.pairs import PAIRS, pairs_topology
-from tests.simulation.sides import Current, Side, Sides
+from tests.simulation.fakes.clients import clients
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.disk import Disk
+from tests.simulation.fakes.install import install
+from tests.simulation.fakes.kafka import FakeKafka, Op, Trouble
+from tests.simulation.fakes.log import Fate, Transaction
+from tests.simulation.fakes.spark import DriverDied, FakeSpark
+from tests.simulation.histories.drivers import Current, Side, Sides
+from tests.simulation.histories.faults import FAMILIES, Fault, Injector, Kind, schedule, schedule_of
+from tests.simulation.histories.job import Job, install_frames, settings_of
+from tests.simulation.histories.judge import judged, opened_wrong, store_faults
+from tests.simulation.histories.moves import STOPPING, Moves
+from tests.simulation.jobs import statements
+from tests.simulation.jobs.pairs import PAIRS, pairs_topology
 
 __all__ = [
     "RENUMBERED",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from holdfast.types.ids import changelog_topic, progress_topic
 from holdfast.types.topology import Query
-from tests.simulation.clock import VirtualTime
-from tests.simulation.fake_disk import Disk
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.fake_log import Log
-from tests.simulation.faults import Fault, Kind
-from tests.simulation.job import APPLICATION
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.disk import Disk
+from tests.simulation.fakes.kafka import FakeKafka
+from tests.simulation.fakes.log import Log
+from tests.simulation.histories.faults import Fault, Kind
+from tests.simulation.histories.job import APPLICATION
 
 __all__ = ["STOPPING", "Moves"]
 

@@ -7,13 +7,13 @@ import random
 import pytest
 
 from holdfast.runtime.jvm.spark_internals import Executor as Known
-from tests.simulation.clock import VirtualTime
-from tests.simulation.fake_disk import Disk, FakeVolume
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.fake_spark import Executor, FakeSpark
-from tests.simulation.faults import Injector
-from tests.simulation.install import install
-from tests.simulation.job import settings_of
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.disk import Disk, FakeVolume
+from tests.simulation.fakes.install import install
+from tests.simulation.fakes.kafka import FakeKafka
+from tests.simulation.fakes.spark import Executor, FakeSpark
+from tests.simulation.histories.faults import Injector
+from tests.simulation.histories.job import settings_of
 
 __all__ = ["Bench"]
 

@@ -20,9 +20,9 @@ from holdfast.tasks.state_task import StateTask
 from holdfast.types.ids import changelog_topic
 from holdfast.types.stores import StoreDigest
 from holdfast.types.topology import Query, Topology
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.fake_spark import Executor
-from tests.simulation.job import APPLICATION
+from tests.simulation.fakes.kafka import FakeKafka
+from tests.simulation.fakes.spark import Executor
+from tests.simulation.histories.job import APPLICATION
 
 __all__ = ["judged", "opened_wrong", "store_faults"]
 

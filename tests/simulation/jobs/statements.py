@@ -25,7 +25,7 @@ from holdfast.types.topology import (
     Query,
     Topology,
 )
-from tests.simulation.fake_log import Entry
+from tests.simulation.fakes.log import Entry
 
 __all__ = ["HASH_OF_NULL", "STATEMENTS", "Record", "decode", "partials", "projected", "topology"]
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tests.simulation.world import History, Mutate, Outcome, history_of, simulate, unchanged
+from tests.simulation.histories.world import (
+    History,
+    Mutate,
+    Outcome,
+    history_of,
+    simulate,
+    unchanged,
+)
 
 __all__ = ["Failure", "part_of", "shrunk"]
 

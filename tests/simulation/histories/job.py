@@ -32,12 +32,12 @@ from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import IngestOptions, Planned
 from holdfast.types.topology import Query
-from tests.simulation.clock import VirtualTime
-from tests.simulation.fake_clients import FakeAdmin
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.fake_spark import Rdd
-from tests.simulation.pairs import pair_rows
-from tests.simulation.statements import decode, partials, projected
+from tests.simulation.fakes.clients import FakeAdmin
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.kafka import FakeKafka
+from tests.simulation.fakes.spark import Rdd
+from tests.simulation.jobs.pairs import pair_rows
+from tests.simulation.jobs.statements import decode, partials, projected
 
 __all__ = [
     "APPLICATION",

@@ -15,10 +15,10 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.tasks import worker
 from holdfast.types.steps import Step
-from tests.simulation.coroutine import Coroutine
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.fake_spark import Crash, DriverDied, FakeSpark, Rdd
-from tests.simulation.job import Job
+from tests.simulation.fakes.coroutine import Coroutine
+from tests.simulation.fakes.kafka import FakeKafka
+from tests.simulation.fakes.spark import Crash, DriverDied, FakeSpark, Rdd
+from tests.simulation.histories.job import Job
 
 __all__ = ["Current", "Side", "Sides"]
 

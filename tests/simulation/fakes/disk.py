@@ -14,7 +14,7 @@ from pathlib import Path
 
 from holdfast.errors import StoreCorrupted, StoreLocked
 from holdfast.state.store import Found, flat
-from tests.simulation.fake_kafka import Process
+from tests.simulation.fakes.kafka import Process
 
 __all__ = ["Disk", "FakeStore", "FakeVolume"]
 

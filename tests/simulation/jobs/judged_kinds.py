@@ -29,11 +29,11 @@ from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import PARTITION, JoinStep, Query, Topology
-from tests.simulation.bench import Bench
-from tests.simulation.fake_log import Entry
-from tests.simulation.fake_spark import Crash
-from tests.simulation.kinds import Sent
-from tests.simulation.statements import HASH_OF_NULL
+from tests.simulation.fakes.executors import Bench
+from tests.simulation.fakes.log import Entry
+from tests.simulation.fakes.spark import Crash
+from tests.simulation.jobs.kinds import Sent
+from tests.simulation.jobs.statements import HASH_OF_NULL
 
 __all__ = ["Inputs", "JudgedJob"]
 

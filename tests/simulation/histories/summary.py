@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from holdfast.types.steps import Step
-from tests.simulation.world import Outcome
+from tests.simulation.histories.world import Outcome
 
 __all__ = ["SUMMARY", "Tally", "show"]
 

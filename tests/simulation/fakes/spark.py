@@ -16,11 +16,11 @@ from typing import Any
 from holdfast.errors import HoldfastError
 from holdfast.runtime.jvm.spark_internals import Executor as Known
 from holdfast.tasks import worker
-from tests.simulation.clock import VirtualTime
-from tests.simulation.coroutine import Coroutine
-from tests.simulation.fake_disk import Disk, FakeVolume
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.faults import Fault, Injector, Kind
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.coroutine import Coroutine
+from tests.simulation.fakes.disk import Disk, FakeVolume
+from tests.simulation.fakes.kafka import FakeKafka
+from tests.simulation.histories.faults import Fault, Injector, Kind
 
 __all__ = ["Crash", "Driver", "DriverDied", "Executor", "FakeSpark", "Rdd"]
 

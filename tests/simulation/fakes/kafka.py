@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from holdfast.errors import Fenced, KafkaUnavailable, TopicMissing
-from tests.simulation.clock import VirtualTime
-from tests.simulation.fake_log import Fate, Log, Transaction
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.log import Fate, Log, Transaction
 
 __all__ = ["FakeKafka", "FakeTopic", "Op", "Process", "Trouble"]
 

@@ -13,8 +13,8 @@ from holdfast.runtime.queries import query_run
 from holdfast.runtime.queries.start import StartPoint, start_point
 from holdfast.state import restore
 from holdfast.tasks import state_task, stream_task
-from tests.simulation.faults import Kind
-from tests.simulation.world import History, Mutate
+from tests.simulation.histories.faults import Kind
+from tests.simulation.histories.world import History, Mutate
 
 __all__ = ["FINER", "Finer"]
 

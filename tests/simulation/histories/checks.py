@@ -11,7 +11,7 @@ from holdfast.tasks.plan import QueryPlan
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled
-from tests.simulation import history
+from tests.simulation.jobs import one_table as history
 
 __all__ = ["check_exact"]
 

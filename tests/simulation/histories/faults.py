@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from holdfast.tasks.steps import Step
-from tests.simulation.fake_kafka import Op, Trouble
+from tests.simulation.fakes.kafka import Op, Trouble
 
 __all__ = ["FAMILIES", "GENERAL", "Family", "Fault", "Injector", "Kind", "schedule", "schedule_of"]
 

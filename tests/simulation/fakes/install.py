@@ -21,12 +21,12 @@ from holdfast.tasks import state_task, steps, worker
 from holdfast.tasks.processors.kinds import processor_of
 from holdfast.transport.cluster import admin_cache as shared
 from holdfast.types.steps import Step
-from tests.simulation.clock import VirtualTime
-from tests.simulation.fake_clients import clients
-from tests.simulation.fake_disk import Disk, FakeStore
-from tests.simulation.fake_kafka import FakeKafka
-from tests.simulation.fake_spark import FakeSpark
-from tests.simulation.sides import Current
+from tests.simulation.fakes.clients import clients
+from tests.simulation.fakes.clock import VirtualTime
+from tests.simulation.fakes.disk import Disk, FakeStore
+from tests.simulation.fakes.kafka import FakeKafka
+from tests.simulation.fakes.spark import FakeSpark
+from tests.simulation.histories.drivers import Current
 
 __all__ = ["install"]
 

@@ -11,7 +11,7 @@ from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.processors.base import row_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import Query, Topology
-from tests.simulation.statements import HASH_OF_NULL, Record
+from tests.simulation.jobs.statements import HASH_OF_NULL, Record
 
 __all__ = ["PAIRS", "pair_rows", "pairs_topology"]
 

@@ -21,8 +21,8 @@ from holdfast.errors import (
 )
 from holdfast.transport.cluster.admin import TopicBounds, TopicInfo
 from holdfast.transport.reader import Chunk
-from tests.simulation.fake_kafka import FakeKafka, Op, Trouble
-from tests.simulation.fake_log import Fate
+from tests.simulation.fakes.kafka import FakeKafka, Op, Trouble
+from tests.simulation.fakes.log import Fate
 
 __all__ = ["Clients", "FakeAdmin", "FakeProducer", "FakeReader", "clients"]
 
