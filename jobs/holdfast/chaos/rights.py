@@ -1,7 +1,7 @@
-"""Whether a run's principal may do all that the run and its judge will do, asked before it begins.
+"""Checks before a run that its principal may do everything the run and its judge will do.
 
-What is denied later shows as something else: as a job that seems to commit nothing, as a verdict
-that stays unknown after everything was broken.
+A denied operation shows later as something else: a job that seems to commit nothing, or a
+verdict that stays unknown after all the faults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.types.topology import Topology
 
 __all__ = ["refuse_unallowed"]
 
-# Who may not even see a topic is told nothing of this one; the others would let it be seen.
+# Without DESCRIBE on a topic, Kafka does not report this operation; the others imply DESCRIBE.
 _UNSEEN = frozenset({Operation.DESCRIBE_CONFIGS})
 
 
@@ -58,7 +58,7 @@ def _wanted(
 
 
 def _own_topics(application_id: str, topology: Topology) -> set[str]:
-    """What the job may keep under its own name, whether it is there or not."""
+    """Topics that the job may own under its own name, whether they exist or not."""
     names = (changelog_topic, progress_topic)
     kept = {name(application_id, q.id) for q in topology.queries for name in names}
     return kept | {q.sink.topic for q in topology.queries if q.sink.internal}

@@ -1,8 +1,8 @@
 """The files that tell a hook in the job's own processes to hold a state task.
 
-        alive-<pid>              a process with the hook runs
+    alive-<pid>              a process with the hook runs
     order-<id>.json          {"id", "step", "hold_s"}
-        held-<id>-<pid>.json     {"id", "step", "query_id", "partition", "pid", "executor"}: claimed
+    held-<id>-<pid>.json     {"id", "step", "query_id", "partition", "pid", "executor"}: claimed
     release-<id>             go on
 
 The hook claims an order by renaming it, so that exactly one state task is held.  The target knows

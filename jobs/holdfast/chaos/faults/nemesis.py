@@ -2,8 +2,8 @@
 
     group of faults that follow each other closely
       for each: wait → (aimed: order a hold, wait until held) → choose victims → strike
-                            → check until it landed → release the held task
-        heal faults that last, each after its time
+                → check until it landed → release the held task
+      heal faults that last, each after its time
       wait until the victims have successors and every query commits again
 
 Every fault is written down before and after it happens; see `holdfast.chaos.history.events`.
@@ -72,7 +72,7 @@ class _Struck:
 
 @dataclass
 class _Group:
-    """The faults of a group so far, and the hold order that a later fault of the group waits for."""
+    """The faults of a group so far, and the hold order that a later fault of it waits for."""
 
     struck: list[_Struck] = field(default_factory=list)
     ordered: str | None = None
@@ -104,7 +104,7 @@ class Nemesis:
         """Carries out the schedule; False when the job did not recover, which ends the schedule.
 
         Args:
-            duration_s: no fault begins after it, except followers of an earlier one; 0 for no limit.
+            duration_s: no fault begins after it, except followers of an earlier one; 0: no limit.
 
         Raises:
             KeyboardInterrupt: after healing the faults that last.
@@ -208,7 +208,7 @@ class Nemesis:
             for victim in victims:
                 did.append(self._target.strike(victim, injection.fault))
             if injection.fault is Fault.DELETE and held is not None:
-                self._release(held.order)  # a victim ends in good order only when its batch can finish
+                self._release(held.order)  # a graceful end needs its batch to finish
             landing = self._landing(state, victims, injection)
         except HoldfastError as error:
             landing, again = Landing(False, error.fact), isinstance(error, Retriable) and not did
@@ -228,7 +228,7 @@ class Nemesis:
     def _victims(
         self, state: _Group, injection: Injection, held: Held | None, turn: int
     ) -> tuple[Victim, ...]:
-        """Chooses the victims, others at each try; waits while the job recovers from an earlier fault.
+        """Chooses the victims, others at each try; waits while the job recovers from a fault.
 
         A victim that an earlier fault hit without ending it comes first: a driver stopped and then
         killed leaves workers that continue long after it was replaced.

@@ -18,10 +18,10 @@ def longest_silence(
 
     Args:
         samples: (seconds, committed so far) in order of time; a number that falls (a new driver has
-                not reported yet) counts as no commit.
+            not reported yet) counts as no commit.
         after: when the fault struck; a silence that began earlier counts from here.
         before: when another fault struck before the job was known to have recovered; None: no other
-                fault did.
+            fault did.
 
     Returns:
         0.0 when the job had not recovered by `before`: no commit was seen until then, or the

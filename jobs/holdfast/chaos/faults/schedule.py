@@ -4,7 +4,7 @@ Every requested combination of component, fault and moment that makes sense come
 comes again, and even a short schedule covers all components, faults and moments.  Three moments
 need another fault just before theirs and follow it in one group: RECOVERY follows any fault, OPENED
 a fault after which stores are opened again, RESTORING a fault after which stores have records to
-replay (the loss of a volume where that is requested, else a killed executor, whose partitions move).
+replay (the loss of a volume if requested, else a killed executor, whose partitions move).
 """
 
 from __future__ import annotations

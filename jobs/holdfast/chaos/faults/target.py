@@ -56,7 +56,6 @@ class Held:
 class QueryServers:
     """The query servers to read from: their addresses, by number, and the number of servers that
     hold each state partition.
-    state partition lies.
     """
 
     addresses: tuple[str, ...] = ()
@@ -114,8 +113,8 @@ class Target(Protocol):
         """
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """Whether the fault happened, seen on the victim: its incarnation is gone, it is stopped, it
-        cannot write.  The absence of an error is no evidence.
+        """Whether the fault happened, seen on the victim: its incarnation is gone, it is stopped,
+        it cannot write.  The absence of an error is no evidence.
         """
 
     def heal(self, victim: Victim, fault: Fault) -> None:

@@ -144,7 +144,7 @@ class TopicTarget:
         return self._inner.heal_all()
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Whether the job is complete; the judge checks that it reads the new partition or topic."""
+        """Whether the job is complete; the judge checks that it reads what is new."""
         return self._inner.recovered([v for v in victims if v.component != TOPIC])
 
     def refusal(self) -> str:

@@ -5,7 +5,7 @@
 3. keep all of its records (`topic_archive`);
 4. delete the topic and recreate it with the same partitions and settings;
 5. let the load continue, and then the driver: the first time, and every second time after it, with
-      more records than there were before, so that the old topic's offsets exist in the new one.
+   more records than there were before, so that the old topic's offsets exist in the new one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TopicRemaker:
             gate.open()
 
     def landed(self, topic: str, before: str) -> Landing:
-        """Whether a query has committed offsets of a topic of that name with another id than `before`."""
+        """Whether a query has committed offsets of a topic of that name with another id."""
         info = self._admin.describe(topic)
         if info is None or info.topic_id == before:
             return Landing(False, f"{topic} is {'not there' if info is None else 'as it was'}")

@@ -79,7 +79,7 @@ _KILLING = frozenset(
 
 
 class Moment(StrEnum):
-    """The moment: at random, in another fault's recovery, or while held right after a commit step."""
+    """The moment: at random, in another fault's recovery, or held right after a commit step."""
 
     RANDOM = "random"
     RECOVERY = "recovery"
@@ -108,7 +108,7 @@ class Injection:
         count: victims at once.
         choice: 0 to 1, picks the first victim from the list.
         delay_s: wait before it, counted from the previous fault's recovery (RANDOM) or landing
-                (RECOVERY); an aimed moment is awaited after this wait.
+            (RECOVERY); an aimed moment is awaited after this wait.
         duration_s: how long a fault that lasts is kept up.
     """
 

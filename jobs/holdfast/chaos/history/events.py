@@ -1,6 +1,6 @@
 """The actions and observations of a run: append-only JSON lines, one file per writer.
 
-        <run folder>/run.json           the request, seed and versions
+    <run folder>/run.json           the request, seed and versions
     <run folder>/<source>.jsonl     one event per line
 
 An invocation is written before the action and its outcome after it.  A writer that was killed in

@@ -75,7 +75,7 @@ class Sampler:
 
     @property
     def lag(self) -> int | None:
-        """Source offsets not yet committed, by the groups' offsets; None before the first sample."""
+        """Source offsets not yet committed, by the groups' offsets; None before a first sample."""
         return self._lag
 
     def samples(self) -> list[tuple[float, int]]:

@@ -73,7 +73,7 @@ class Workload:
 
     Args:
         history: gets a "produce" state every second, with the run's counts so far and that second's
-                numbers, and "produced" at the end.
+            numbers, and "produced" at the end.
         before: the counts of an earlier workload of the same run.
         gate: may hold the load; None: nothing holds it.
     """
