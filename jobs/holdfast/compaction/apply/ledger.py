@@ -3,7 +3,7 @@
 One compacted topic per job (`types.ids.compaction_topic`), one record per changelog:
 
     key = changelog topic    value = the temporary settings and the ones to put back
-                                                      no value = nothing is open
+                             no value = nothing is open
 
 An apply that is killed at any moment leaves either no change or an entry that says how to undo
 it.  Anyone who finds the entry may undo it, any number of times.

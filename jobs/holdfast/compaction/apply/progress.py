@@ -57,7 +57,7 @@ class Goal:
 
     Attributes:
         to: the offset below which everything is to be cleaned; None where nobody knows how far the
-                cleaner may go, so that only sizes tell.
+            cleaner may go, so that only sizes tell.
         bytes: size of its log before the cleaning; `expected` is the size after it.
     """
 
@@ -94,7 +94,7 @@ def await_cleaned(
     Args:
         look: reads the state of the topic's logs; `LogWatch`.
         trouble: says what is known to be wrong with the cleaner, or nothing; called now and then
-                while nothing changes.
+            while nothing changes.
 
     Raises:
         CleanerIdle: nothing happened for `bounds.idle_s`, or the cleaner has given up.

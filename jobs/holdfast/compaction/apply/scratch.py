@@ -59,7 +59,7 @@ def sample_restore(
 
     Args:
         folder: where the store lies meanwhile; the measurement says most on the same kind of disk
-                as the real stores.
+            as the real stores.
 
     Raises:
         ChangelogLost, DataLoss, Refused: the changelog cannot be restored from.

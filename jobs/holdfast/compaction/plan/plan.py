@@ -81,7 +81,7 @@ class TopicPlan:
         order: topics are done one at a time, the lowest first.
         changes: settings that stay.
         temporary: settings that hold only until the cleaner is done, then return to the value in
-                `changes`, or else to their value before.
+            `changes`, or else to their value before.
         roll: whether the active segment has to be rolled for the cleaner to reach its records.
         partitions: predictions, in the order in which they are looked at.
         before, after: the topic now, and after one cleaning; `steady` is its worst moment between

@@ -2,7 +2,7 @@
 
     obstacles.py  why a changelog is left alone      limits.py    what each one may cost
     levers.py     settings that stay                 cleaning.py  whether and how it is cleaned
-        model.py      what all that costs                advice.py    further remarks
+    model.py      what all that costs                advice.py    further remarks
 
 No rule here reduces data safety: replicas and min.insync.replicas are never touched,
 cleanup.policy only ever becomes `compact`, delete.retention.ms never falls below the longest

@@ -226,7 +226,7 @@ class BrokerFacts:
         evidence: the evidence for `cleaner`, in words.
         free_bytes: free space of the volume of its log folder; -1 when unknown.
         given_up: topics with a partition that an otherwise working cleaner gave up; then only these
-                topics are not cleaned, although the cleaner is called dead.
+            topics are not cleaned, although the cleaner is called dead.
     """
 
     broker: int

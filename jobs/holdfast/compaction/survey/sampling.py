@@ -51,7 +51,7 @@ class Counts:
     Attributes:
         records: data records of any kind.
         tombstones, expired, markers: records without a value, records of windows past retention,
-                and commit markers.
+            and commit markers.
         bytes, marker_bytes: keys and values of all records, and of commit markers.
         holes: whether the range has a gap that only the cleaner or an aborted transaction leaves.
     """

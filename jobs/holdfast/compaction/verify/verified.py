@@ -23,7 +23,7 @@ class PartitionResult:
 
     Attributes:
         grown_records: records that the job has written since the apply began; an upper bound, since
-                offsets are counted and transaction markers take some.
+            offsets are counted and transaction markers take some.
         grown_bytes: the same in bytes, by the survey's size of a record.
     """
 
