@@ -1,7 +1,7 @@
 """The registry of properties: their names, kinds, defaults, meaning and place in `Settings`.
 
-A name is Kafka Streams' or ksqlDB's where they have one.  The defaults are those of the
-dataclasses in `holdfast.config.settings`; they are written nowhere else.
+A name is Kafka Streams' or ksqlDB's where one exists.  The defaults are those of the dataclasses
+in `holdfast.config.settings`; they are written nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 KAFKA_PREFIX = "kafka."
 KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
-# Exactly-once rests on these; each maps to what to do instead.
+# Exactly-once depends on these; each maps to what to do instead.
 KAFKA_RESERVED = {
     "acks": "Holdfast's producers need `all`",
     "auto.offset.reset": "set `auto.offset.reset`",
@@ -347,6 +347,6 @@ def default_text(prop: Property) -> str:
 
 
 def nearest(unknown: str, known: Iterable[str] = PROPERTIES) -> str | None:
-    """The known property a mistyped one was most likely meant to be."""
+    """The known property that a mistyped one most likely means."""
     found = difflib.get_close_matches(unknown.lower(), list(known), n=1, cutoff=0.6)
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""The properties of query servers: where they keep tables, and what queries may cost."""
+"""The properties of query servers: the folder of their tables, and limits for queries."""
 
 from __future__ import annotations
 

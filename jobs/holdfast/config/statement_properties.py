@@ -1,6 +1,6 @@
-"""Properties of statements: the planner reads them where SET gives them, for what follows it.
+"""Properties of statements: the planner reads them from SET, for the statements that follow.
 
-`Settings` has none of them.  ksqlDB's names and meanings.
+`Settings` has none of them.  Names and meanings are ksqlDB's.
 """
 
 from __future__ import annotations
