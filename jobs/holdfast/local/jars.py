@@ -130,8 +130,7 @@ def _check_sums(jars: Path) -> None:
     if wrong:
         shown = "\n".join(f"    {found.get(name, 'missing'):64}  {name}" for name in wrong[:6])
         raise Refused(
-            f"{len(wrong)} of the jars of Kafka {KAFKA_VERSION} are not the pinned ones:\n"
-            f"{shown}",
+            f"{len(wrong)} of the jars of Kafka {KAFKA_VERSION} are not the pinned ones:\n{shown}",
             cause="a mirror or a proxy gave other files, or versions.py was changed without "
             "jar_sums.py",
             action="do not run them; find out who changed them, or download from Maven Central",
