@@ -55,6 +55,6 @@ def refused_in_sql(key: str) -> str | None:
     if not ours or name in SQL_MAY_SET:
         return None
     return (
-        "not for SQL to set: it is for who starts the job; give it with --config or --set, or in "
-        "the environment"
+        "not for SQL to set: it belongs to the person who starts the job; give it with --config or "
+        "--set, or in the environment"
     )

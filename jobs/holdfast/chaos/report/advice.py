@@ -60,7 +60,7 @@ ADVICE = {
     "all_stores_agree": _OTHER_ROWS,
     "markers_agree": "A part of the job has not processed its input. See with `holdfast inspect` "
     "whether it runs; if it does, its next batch repairs it.",
-    "markers_go_on": "The next start reads records that are in the rows already, or another "
+    "markers_go_on": "The next start rereads records that are in the rows already, or another "
     "job writes to this changelog. Stop the job, keep its changelogs and report it.",
     "group_agrees": "Lag tools are misled by the group's offsets; the tables are not. Ahead: "
     "another consumer uses the group. Behind: they follow within seconds of the next batch.",

@@ -145,7 +145,8 @@ def with_temporary(hands: Hands, ledger: Ledger, entry: Entry) -> Iterator[None]
         HoldfastError: the settings could not be put back; the ledger keeps the open entry.
     """
     hands.patiently(lambda: ledger.write(entry))
-    hands.patiently(lambda: ledger.find(entry.topic))  # unreadable: no undo
+    # A principal that may not read the entry could not put the settings back.
+    hands.patiently(lambda: ledger.find(entry.topic))
     try:
         hands.alter(entry.topic, entry.owner, entry.temporary)
         yield

@@ -87,37 +87,37 @@ POLICY_KEYS: dict[str, PolicyKey] = {
         PolicyKey(
             "target.restore.s",
             values.number(0, 86_400),
-            "a full restore of any one table shall take no longer; 0: no such target",
+            "the longest time that a full restore of any one table may take; 0: no such target",
         ),
         PolicyKey(
             "disk.budget.bytes",
             values.whole(0, _BYTES_MAX),
-            "all changelogs together, one replica of each, shall take no more; 0: no such target",
+            "the most that all changelogs may take together, one replica each; 0: no such target",
         ),
         PolicyKey(
             "growth.max",
             values.number(1.1, 1_000),
-            "without a target: to how many times what it needs a changelog may grow, once it is "
+            "without a target: how many times its needed size a changelog may reach, once it is "
             "larger than min.gain.bytes",
         ),
         PolicyKey("topics", values.paths(), "patterns of the changelogs that may be changed"),
         PolicyKey(
             "min.gain",
             values.number(0, 1),
-            "a cleaning that wins a smaller share, and less than min.gain.bytes, is not worth its "
+            "a cleaning that gains a smaller share, and less than min.gain.bytes, is not worth its "
             "I/O",
         ),
         PolicyKey("min.gain.bytes", values.whole(0, _BYTES_MAX), "see min.gain and growth.max"),
         PolicyKey(
             "max.store.absence.ms",
             values.whole(0, 365 * _DAY_MS),
-            "how long a volume may be away and need its tombstones: delete.retention.ms is never "
-            "lowered below it",
+            "how long a volume may be away and still find its tombstones: delete.retention.ms is "
+            "never lowered below it",
         ),
         PolicyKey(
             "cleaner.bytes.per.s",
             values.whole(1 << 10, 1 << 40),
-            "what one thread of a log cleaner reads and writes per second, where brokers do not "
+            "bytes that one log cleaner thread reads and writes per second, where brokers do not "
             "throttle it",
         ),
         PolicyKey(

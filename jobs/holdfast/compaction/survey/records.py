@@ -24,8 +24,8 @@ _STEP_MAX = 2  # offsets between two records: one transaction marker may lie bet
 class Expiry:
     """Windows that start before `before_ms` are past retention; None: no windows, or unknown.
 
-    known: whether expiry can be told; a table without windows has no expired records.
-        known: whether it can be told; a table without windows has none past retention.
+    Attributes:
+        known: whether expiry is known; a table without windows has no expired records.
     """
 
     before_ms: int | None = None
@@ -41,9 +41,9 @@ class Tail:
     """The end of a partition.
 
     Attributes:
+        marker: the last commit marker, None when the end holds none.
         foreign: whether the end holds records that are not Holdfast's.
         records: how many records were read to find it.
-        records: how many were read to find it.
     """
 
     marker: CommitMarker | None
