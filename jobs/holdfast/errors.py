@@ -1,4 +1,4 @@
-"""The one tree of errors, named by the reaction each asks for.
+"""The one tree of errors, named by the reaction that each asks for.
 
 Every message carries four things: the fact, its numbers, the likely cause and
 what to do.  `HoldfastError` composes them so that no caller forgets one.
@@ -79,7 +79,7 @@ class HoldfastError(Exception):
 
 
 def told_parts(text: str) -> tuple[str, str, str]:
-    """(fact, cause, action) of an error that another process has printed; empty where not told."""
+    """The (fact, cause, action) of an error printed by another process; empty where missing."""
     fact, _, action = text.partition(f"\n{_ACTION}")
     fact, _, cause = fact.partition(f"\n{_CAUSE}")
     return fact, cause, action
@@ -119,7 +119,7 @@ class StoreLocked(Retriable):
 
 
 class VolumeFull(Retriable):
-    """The state volume has no space left; it may be enlarged, and nothing committed is lost."""
+    """The state volume is full; enlarge it.  Nothing that was committed is lost."""
 
 
 class NotOwner(Retriable):
@@ -127,7 +127,7 @@ class NotOwner(Retriable):
 
 
 class NoHolder(Retriable):
-    """No query server that holds this part of a table answers: wait for one to come back."""
+    """No query server that holds this part of a table answers: wait for one to return."""
 
 
 class StoreBehind(Retriable):
@@ -135,7 +135,7 @@ class StoreBehind(Retriable):
 
 
 class Overloaded(Retriable):
-    """A client asks more than it may in this time: wait and ask again."""
+    """A client sends more requests than it may: wait, then ask again."""
 
 
 class QueryTimedOut(Retriable):
@@ -143,15 +143,15 @@ class QueryTimedOut(Retriable):
 
 
 class PlanAgain(HoldfastError):
-    """A batch does not fit what is committed: read the commit markers and plan it again."""
+    """A batch does not match the committed offsets: read the commit markers and plan it again."""
 
 
 class OffsetOverlap(PlanAgain):
-    """A batch overlaps a commit marker only in part, or does not know all that the marker has."""
+    """A batch overlaps a commit marker only in part, or does not cover all that the marker has."""
 
 
 class TopicReplaced(PlanAgain):
-    """A source topic was deleted and made again: its offsets are not those that are known."""
+    """A source topic was deleted and recreated: its offsets are not the known ones."""
 
 
 class StoreCorrupted(HoldfastError):
@@ -167,7 +167,7 @@ class CleanerIdle(HoldfastError):
 
 
 class InvalidTestCase(HoldfastError):
-    """A test case, or a file of them, is not as it must be."""
+    """A test case, or a file of them, is malformed."""
 
 
 class Refused(HoldfastError):
@@ -187,7 +187,7 @@ class InvalidStatement(Refused):
 
 
 class Unsupported(InvalidStatement):
-    """Valid ksqlDB that Holdfast does not do yet."""
+    """Valid ksqlDB that Holdfast does not support yet."""
 
 
 class InvalidConfig(Refused):
@@ -211,15 +211,15 @@ class ChangelogLost(Refused):
 
 
 class HangingTransaction(Refused):
-    """Records of an ended transaction have no commit or abort marker, and nobody will write it."""
+    """Records of an ended transaction have no commit or abort marker, and none will be written."""
 
 
 class NotAllowed(Refused):
-    """The caller has no permission for what it asks: ask who keeps the server's tokens."""
+    """The caller lacks a permission: ask the owner of the server's tokens."""
 
 
 class BadRequest(Refused):
-    """A request over HTTP is not one that the server takes: change it; `status` says more."""
+    """The server does not accept an HTTP request: change it; `status` says more."""
 
     def __init__(self, fact: str, *, status: int = 400, cause: str = "", action: str = "") -> None:
         super().__init__(fact, cause=cause, action=action)
@@ -227,7 +227,7 @@ class BadRequest(Refused):
 
 
 class PositionLost(Refused):
-    """The changelog no longer tells what came after a position: read the table anew."""
+    """The changelog no longer has the records after a position: read the table anew."""
 
 
 class QueryTooLarge(Refused):
@@ -235,7 +235,7 @@ class QueryTooLarge(Refused):
 
 
 class PreconditionsChanged(Refused):
-    """What a plan was made from no longer holds: survey and plan again."""
+    """The conditions that a plan was made under no longer hold: survey and plan again."""
 
 
 class TopicMissing(Refused):

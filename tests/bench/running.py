@@ -60,7 +60,7 @@ class Running:
 
     @property
     def pids(self) -> list[int]:
-        """Of the commands, in their order."""
+        """The pids of the commands, in order."""
         return [process.pid for process in self._processes]
 
     def check(self) -> None:

@@ -32,7 +32,7 @@ _SETTLE_S = 0.5  # what was committed before the kill has been told by then
 
 @dataclass(frozen=True)
 class Run:
-    """What a run is given: the peer, its case, the records of the input, a bar to move."""
+    """The parameters of a run: the peer, its case, the input records, a progress bar."""
 
     cluster: Cluster
     peer: Peer

@@ -1,4 +1,4 @@
-"""What is measured: the inputs, the queries over them, and how large each run is."""
+"""The workloads: the inputs, the queries over them, and the size of each run."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _SIMULATED = ("test_mutants.py", "test_undone.py", "test_judged_values.py")
 
 @dataclass(frozen=True)
 class MutantRun:
-    """What is asked of one mutant's run.
+    """The options of one mutant's run.
 
     Attributes:
         mutant: of `MUTANTS`; empty for the engine as it is.

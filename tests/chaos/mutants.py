@@ -47,7 +47,7 @@ from holdfast.types.ids import OffsetRange
 __all__ = ["IN_DRIVER", "MUTANTS", "SIMULATED", "Patch", "apply", "patches"]
 
 Patch = tuple[object, str, Any]
-"""Whose attribute, its name, its new value."""
+"""The patched object, the attribute's name, its new value."""
 
 _PRODUCER = "TransactionalProducer"
 _instances = itertools.count()
@@ -256,7 +256,7 @@ SIMULATED = tuple(
 
 
 def patches(name: str) -> list[Patch]:
-    """What a mutant changes in the engine as it is now.
+    """A mutant's changes to the present engine.
 
     Raises:
         KeyError: there is no such mutant.

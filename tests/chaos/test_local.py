@@ -79,7 +79,7 @@ def _judged_exactly(verdict: dict[str, Any]) -> None:
     assert len(facts) == 9
     for joined in ("PAID_ORDERS", "ORDERS_WITH_LEVEL"):
         told = facts[joined]["undetermined_records"]
-        assert told == "the input alone says which records there are"
+        assert told == "the input alone determines the records"
     for late in ("SPREES", "FINAL_TAKINGS"):
         dropped = re.match(
             r"(\d+) records were dropped as late, (\d+) must be", facts[late]["late_agrees"]

@@ -118,7 +118,7 @@ def _executor(folder: Path, environment: dict[str, str], secret: str) -> Iterato
 
 
 def _stranger(port: int) -> str:
-    """What a driver answers to Spark's own request for all of its settings, from nobody."""
+    """A driver's answer to an unauthenticated request, in Spark's protocol, for its settings."""
     body = b"\x00" * 64
     frame = struct.pack(">BqI", 3, 1, len(body)) + body  # RpcRequest, its id, its body
     with socket.create_connection(("127.0.0.1", port), timeout=10) as peer:

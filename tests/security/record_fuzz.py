@@ -185,7 +185,7 @@ def _chunk(records: Sequence[tuple[bytes | None, bytes | None, int]]) -> Chunk:
 
 
 def _read(decoder: RecordDecoder, chunk: Chunk) -> tuple[pa.RecordBatch, list[BadRecord]]:
-    """What was decoded; every record is a row or has a reason."""
+    """Decodes the chunk; every record becomes a row or has a reason."""
     batch, bad = decoder.decode(chunk, 0)
     batch.validate(full=True)
     good = batch[OFFSET].to_pylist()

@@ -47,7 +47,7 @@ class ServerProcess:
         return int(line.split()[1]) << 10
 
     def complaints(self) -> list[str]:
-        """What only bugs write into the log."""
+        """Log lines that only bugs cause."""
         signs = ("Traceback", "a request failed", "panicked", "ASGI")
         return [one for one in self.log.read_text().splitlines() if any(s in one for s in signs)]
 

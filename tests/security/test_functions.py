@@ -44,7 +44,7 @@ def test_a_call_that_would_make_too_much_is_null_and_noted(index: int) -> None:
 
 
 def test_they_take_no_memory() -> None:
-    """What the calls would make does not fit into what this process may have."""
+    """The calls' results would not fit into the memory that this process may have."""
     printed = limited(
         """
         from holdfast.tasks.functions.base import _row

@@ -119,7 +119,7 @@ def _requests(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def _broken(draw: st.DrawFn) -> bytes:
-    """What is hardly HTTP: headers that contradict each other, lengths that are wrong, cuts."""
+    """Almost HTTP: contradictory headers, wrong lengths, cuts."""
     body = draw(_bodies)
     lines = [f"{draw(st.sampled_from(_METHODS))} {draw(st.sampled_from(_PATHS))} HTTP/1.1"]
     lines += ["host: localhost", "authorization: Bearer t-city"] * draw(st.integers(0, 1))
@@ -142,7 +142,7 @@ def _is_well(process: ServerProcess) -> bool:
 
 
 def _answer(process: ServerProcess, data: bytes, *, whole: bool = True) -> bytes:
-    """What comes back for the bytes.
+    """The server's answer to the bytes.
 
     A whole request is answered; of one without end some is read.  What is not whole would be waited
     for: it ends with the half of the connection that it came over.

@@ -1,4 +1,4 @@
-"""What a web page, a stranger or another client may not do over HTTP."""
+"""The limits of web pages, strangers and other clients over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a WebSocket may cost, and who may have one."""
+"""The limits of WebSockets, and who may open one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where a compaction run keeps its files: `<home>/compaction/<run>/`.
 
-survey.json, survey.png    what was found            verified.json    predicted against real
-plan.json                  what shall be done        report.html, .png   the same for people
+survey.json, survey.png    the facts found           verified.json    predicted against real
+plan.json                  the planned changes       report.html, .png   the same for people
 applied.json               what was done             ../history.jsonl    of all runs
 """
 
@@ -48,12 +48,12 @@ _T = TypeVar("_T")
 
 
 def new_run() -> str:
-    """The name of a run that nobody named: the local time, `20261121-114500`."""
+    """The name of a run without a given name: the local time, `20261121-114500`."""
     return time.strftime("%Y%m%d-%H%M%S")
 
 
 def run_folder(home: str | Path, run: str) -> Path:
-    """Where a run's files are; the folder need not be there yet.
+    """The folder of a run's files; it may not exist yet.
 
     Raises:
         Refused: the name is not fit for a folder.
@@ -62,7 +62,7 @@ def run_folder(home: str | Path, run: str) -> Path:
 
 
 def history_file(home: str | Path) -> Path:
-    """Predictions and what became of them, of all runs."""
+    """The file with the predictions and outcomes of all runs."""
     return Path(home).absolute() / _KIND / HISTORY
 
 
@@ -82,11 +82,11 @@ def newest_run(home: str | Path) -> str:
 
 
 def read_file(path: Path, adapter: TypeAdapter[_T], what: str, action: str) -> _T:
-    """A run's file.
+    """Reads a run's file.
 
     Args:
-        what: the file holds, in words.
-        action: what to do where it cannot be read.
+        what: the kind of file, in words.
+        action: the advice if it cannot be read.
 
     Raises:
         FileNotFoundError: there is none.

@@ -1,1 +1,1 @@
-"""config."""
+"""Configuration: the registry of properties, their sources, and the typed settings."""

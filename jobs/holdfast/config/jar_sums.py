@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - a checksum and the name of its file are one line
 """SHA-256 of every jar of the local Kafka, as `sha256sum` writes them.
 
-`holdfast kafka start` and the image (k8s/images/kafka/fetch-jars.sh, which reads these lines) hold
-what they download to them.  After a change of versions.py either prints the new ones.
+`holdfast kafka start` and the image (k8s/images/kafka/fetch-jars.sh, which reads these lines) check
+their downloads against them.  After a change of versions.py either one prints the new sums.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ b6c3237e24b8252a5a9c3a0e1ae30ef8f323412e74bd358548b7a9e527d676df  zstd-jni-1.5.6
 
 
 def jar_sums() -> dict[str, str]:
-    """By the jar's file name."""
+    """The sums by the jar's file name."""
     return {
         name: checksum for checksum, name in (line.split() for line in _SUMS.split("\n") if line)
     }

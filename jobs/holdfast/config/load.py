@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 ENVIRONMENT_PREFIX = "HOLDFAST_"
-# Read elsewhere: by the local Kafka and Spark, by the command line itself, the tests, the DAGs.
+# Read elsewhere: by the local Kafka and Spark, the command line itself, the tests, the DAGs.
 _OTHERS = (
     "LOCAL_", "CLASS_ARCHIVE", "CLI_", "TEST_", "COMMAND", "IMAGE", "NAMESPACE", "SQL_FOLDER",
     "STATUS_URL",
@@ -47,9 +47,9 @@ _NOT_PROPERTIES = tuple(f"{ENVIRONMENT_PREFIX}{name}" for name in _OTHERS)
 
 @dataclass(frozen=True)
 class Origin:
-    """Properties of one source; `name` is how messages call it ("the file x.yaml").
+    """The properties of one source; `name` is its name in messages ("the file x.yaml").
 
-    `of_statements`: SET gives them.  `public`: others can read them, as they can a command line.
+    `of_statements`: they come from SET.  `public`: others can read them, as on a command line.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Origin:
 
 @dataclass
 class _Collected:
-    """What the sources add up to; owns the list of problems."""
+    """The merged sources; owns the list of problems."""
 
     fields: dict[tuple[str, ...], object] = field(default_factory=dict)
     kafka: dict[str, str] = field(default_factory=dict, repr=False)
@@ -68,7 +68,7 @@ class _Collected:
 
 
 def application_id_of(sql_file: Path) -> str:
-    """The default `application.id`: the file's name without its end, in legal characters."""
+    """The default `application.id`: the file's name without its suffix, in legal characters."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", sql_file.stem).strip("-.") or "holdfast"
 
 
@@ -101,7 +101,7 @@ def from_yaml(path: Path) -> Origin:
 
 
 def _without_content(error: Exception) -> str:
-    """What is wrong and where; the line itself, which the error quotes, may hold a password."""
+    """The problem and its position; the line itself, quoted by the error, may hold a password."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else "see its syntax"
@@ -128,7 +128,7 @@ def from_environment(environment: Mapping[str, str]) -> Origin:
 
 
 def from_overrides(overrides: Sequence[str], example: str = "--set state.partitions=4") -> Origin:
-    """The properties of `--set key=value` arguments, or of another option: that of `example`.
+    """The properties of `--set key=value` arguments, or of another option, as `example` shows it.
 
     Raises:
         InvalidConfig: an argument has no `=`.
@@ -152,7 +152,7 @@ def build_settings(origins: Sequence[Origin], application_id: str) -> Settings:
         application_id: the default of `application.id`.
 
     Raises:
-        InvalidConfig: naming every unknown property and every value that does not fit.
+        InvalidConfig: the message names every unknown property and every value that does not fit.
     """
     collected = _Collected()
     for origin in origins:
@@ -176,7 +176,7 @@ def _take(collected: _Collected, source: Origin, key: str, value: object) -> Non
         return
     prop = PROPERTIES.get(key)
     if (LIMIT.fullmatch(key) or (prop is not None and prop.only_set)) and not source.of_statements:
-        collected.problems.append(f"{key} ({origin}): of statements; SET it in the SQL file")
+        collected.problems.append(f"{key} ({origin}): for statements only; SET it in the SQL file")
         return
     if LIMIT.fullmatch(key):
         return
@@ -213,7 +213,7 @@ def _take_kafka(collected: _Collected, source: Origin, key: str, value: object) 
 
 
 def _elsewhere(key: str) -> str:
-    """How a secret is given that was given where others can read it."""
+    """How to give a secret that was given where others can read it."""
     variable = ENVIRONMENT_PREFIX + key.upper().replace(".", "_")
     return (
         "it is a secret, and every user of this machine can read a command line; give "

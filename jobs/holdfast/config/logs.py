@@ -15,8 +15,8 @@ from typing import TextIO
 __all__ = ["LogFormat", "configure_logging"]
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-# py4j logs every callback at INFO, and again, as an error, what the callback already raised.
-# httpx has a line for every request.
+# py4j logs every callback at INFO, and logs as an error what the callback has already raised.
+# httpx logs a line for every request.
 _QUIET = {
     "py4j": logging.WARNING,
     "py4j.clientserver": logging.CRITICAL,
@@ -25,7 +25,7 @@ _QUIET = {
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines."""
 
     TEXT = "text"
     JSON = "json"
@@ -72,7 +72,7 @@ def configure_logging(
 ) -> None:
     """Send all logs of this process to one stream (standard error) in one format.
 
-    Calling it again replaces what an earlier call set up; handlers of others stay.
+    Calling it again replaces the earlier setup; other handlers stay.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonFormatter() if form is LogFormat.JSON else _TextFormatter())

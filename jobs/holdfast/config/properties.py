@@ -1,7 +1,7 @@
 """The registry of properties: their names, kinds, defaults, meaning and place in `Settings`.
 
-A name is Kafka Streams' or ksqlDB's where they have one.  The defaults are those of the
-dataclasses in `holdfast.config.settings`; they are written nowhere else.
+A name is Kafka Streams' or ksqlDB's where one exists.  The defaults are those of the dataclasses
+in `holdfast.config.settings`; they are written nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 KAFKA_PREFIX = "kafka."
 KSQL_PREFIX = "ksql.streams."  # ksqlDB's own spelling of Streams properties in SET
-# Exactly-once rests on these; each maps to what to do instead.
+# Exactly-once depends on these; each maps to what to do instead.
 KAFKA_RESERVED = {
     "acks": "Holdfast's producers need `all`",
     "auto.offset.reset": "set `auto.offset.reset`",
@@ -92,7 +92,7 @@ def _job() -> tuple[Property, ...]:
             "task.timeout.ms",
             ("retry_timeout_ms",),
             values.whole(0, 86_400_000),
-            "how long a failing micro-batch is tried again before the job gives up",
+            "how long a failing micro-batch is retried before the job gives up",
         ),
     )
 
@@ -115,8 +115,8 @@ def _ingest() -> tuple[Property, ...]:
             "batch.target.ms",
             ("ingest", "batch_target_ms"),
             values.whole(0, 3_600_000),
-            "how long a micro-batch of a query that is behind shall take: its size follows from "
-            "the rate measured; 0, or with trigger.interval.ms: as large as the limit allows",
+            "target duration of a micro-batch of a query that is behind: its size follows from the "
+            "measured rate; 0, or with trigger.interval.ms: as large as the limit allows",
         ),
         Property(
             "trigger.interval.ms",
@@ -128,7 +128,7 @@ def _ingest() -> tuple[Property, ...]:
             "fail.on.data.loss",
             ("ingest", "fail_on_data_loss"),
             values.flag(),
-            "stop when offsets to read are gone, rather than go on from the earliest left",
+            "stop when offsets to read were deleted, rather than skip to the earliest one left",
         ),
         Property(
             "deserialization.error",
@@ -140,7 +140,7 @@ def _ingest() -> tuple[Property, ...]:
             "dead.letter.topic",
             ("ingest", "dead_letter_topic"),
             values.name(249),
-            "where records that cannot be decoded go",
+            "topic for records that cannot be decoded",
             default="<application.id>-dead-letter",
         ),
     )
@@ -201,7 +201,7 @@ def _state() -> tuple[Property, ...]:
             "on.changelog.loss",
             ("state", "on_changelog_loss"),
             values.choice("fail", "rebuild"),
-            "when a changelog is gone: stop, or compute the table anew from its source",
+            "when a changelog is gone: stop, or recompute the table from its source",
         ),
         Property(
             "acceptable.recovery.lag",
@@ -281,8 +281,8 @@ def _placement() -> tuple[Property, ...]:
             "spark.secret.file",
             ("spark_secret_file",),
             values.text("a path"),
-            "file with the secret by which Spark's driver and executors know each other, the same "
-            "path for both",
+            "file with the secret that authenticates Spark's driver and executors to each other; "
+            "the same path for both",
             default="a secret of each start's own",
         ),
         Property(
@@ -347,6 +347,6 @@ def default_text(prop: Property) -> str:
 
 
 def nearest(unknown: str, known: Iterable[str] = PROPERTIES) -> str | None:
-    """The known property a mistyped one was most likely meant to be."""
+    """The known property that a mistyped one most likely means."""
     found = difflib.get_close_matches(unknown.lower(), list(known), n=1, cutoff=0.6)
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""What is known of one property."""
+"""The description of one property."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Property:
 
     Attributes:
         name: dotted name.
-        path: field names from `Settings` down; empty for one that `Settings` does not hold.
-        kind: what values it takes.
+        path: field names from `Settings` down; empty for a property outside `Settings`.
+        kind: the values it takes.
         doc: its meaning in one line.
         default: default of a property without a path, or words for a derived default.
-        only_set: it is about the statements that follow it, and SET alone may give it.
+        only_set: only SET may give it; it applies to the statements that follow.
     """
 
     name: str

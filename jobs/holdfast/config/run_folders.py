@@ -1,4 +1,4 @@
-"""Runs of chaos and of compaction keep their files in `<home>/<kind>/<run>`."""
+"""The folders of chaos and compaction runs: `<home>/<kind>/<run>`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BYTES_MAX = 255  # of a file's name
 
 
 def folder_of_run(home: str | Path, kind: str, run: str) -> Path:
-    """Where the files of a run are; the folder need not be there yet.
+    """The folder of a run's files; it may not exist yet.
 
     Args:
         kind: the folder of all runs of one kind, below `home`.

@@ -1,4 +1,4 @@
-"""The properties of query servers: where they keep tables, and what queries may cost."""
+"""The properties of query servers: the folder of their tables, and limits for queries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SERVE_PROPERTIES = (
         "query.max.bytes",
         "bytes_max",
         values.whole(1 << 10, 1_024 * _GIB),
-        "what an aggregation over a scan may hold at a time",
+        "memory that an aggregation over a scan may use at a time",
     ),
     _property(
         "query.threads",
@@ -63,32 +63,32 @@ SERVE_PROPERTIES = (
         "query.planning.timeout.ms",
         "planning_ms",
         values.whole(1, 3_600_000),
-        "a statement that takes longer to be planned is refused",
+        "a statement that takes longer to plan is refused",
     ),
     _property(
         "max.open.queries",
         "open_queries",
         values.whole(1, 1_000_000),
-        "answers under way at a time, those of subscribers (push queries) included",
+        "answers under way at a time, including push queries",
     ),
     _property(
         "tail.max.bytes",
         "tail_bytes_max",
         values.whole(1 << 10, 64 * _GIB),
-        "newest changes of a partition kept for its subscribers; who is further behind reads the "
-        "changelog",
+        "newest changes of a partition kept for its subscribers; a subscriber further behind reads "
+        "the changelog",
     ),
     _property(
         "slow.reader.timeout.ms",
         "send_ms",
         values.whole(1, 3_600_000),
-        "a reader who takes nothing for so long is cut off",
+        "a reader that takes nothing for this long is cut off",
     ),
     _property(
         "heartbeat.ms",
         "heartbeat_ms",
         values.whole(1, 3_600_000),
-        "a push query shows that it lives after so long without a row",
+        "a push query sends a heartbeat after this long without a row",
     ),
     _property(
         "request.max.bytes",

@@ -60,7 +60,7 @@ class IngestSettings:
 
 @dataclass(frozen=True)
 class PlacementSettings:
-    """Executors, and how long a state task waits for its owner."""
+    """Number of executors, and how long a state task waits for its owner."""
 
     executors: int = 2
     executor_memory_mb: int = 1024
@@ -71,23 +71,23 @@ class PlacementSettings:
 
 @dataclass(frozen=True)
 class ServeSettings:
-    """Where a query server has its copies, and what queries may cost it.
+    """The folder of a query server's copies, and the limits for queries.
 
     Attributes:
-        dir: folder of the copies, with one of each server in it; empty: <home>/serve.
-        timeout_ms: of a pull query.
+        dir: folder of the copies, with a subfolder for each server; empty: <home>/serve.
+        timeout_ms: time limit of a pull query.
         keys_max: keys that one statement may look up.
         rows_max: rows of one answer to a pull query.
-        bytes_max: what an aggregation over a scan may hold at a time, in bytes of Arrow.
-        threads: that decode and evaluate; they bound how many queries compute at a time.
-        memory_bytes: of a worker, which evaluates one query at a time or plans one statement.
-        planning_ms: for a worker to parse or to plan one statement.
-        open_queries: answers under way, all clients together; push queries are.
-        tail_bytes_max: recent changes kept for the subscribers of one partition, in bytes; who is
-            further behind reads the changelog again.
-        send_ms: for a client to take what was sent; a slower one is cut off.
-        heartbeat_ms: after so long without a row a push query shows that it lives.
-        request_bytes: of a request's body.
+        bytes_max: Arrow memory of an aggregation over a scan, in bytes.
+        threads: threads that decode and evaluate; they bound how many queries compute at a time.
+        memory_bytes: memory of a worker; it evaluates one query at a time or plans one statement.
+        planning_ms: time for a worker to parse or plan one statement.
+        open_queries: answers under way for all clients together; a push query counts as one.
+        tail_bytes_max: recent changes kept for the subscribers of one partition, in bytes; a
+            subscriber further behind reads the changelog again.
+        send_ms: time for a client to take what was sent; a slower client is cut off.
+        heartbeat_ms: after this time without a row, a push query sends a heartbeat.
+        request_bytes: limit of a request's body.
     """
 
     dir: str = ""
@@ -111,7 +111,7 @@ class Settings:
 
     application_id: str
     bootstrap_servers: str = "localhost:9092"
-    # Further librdkafka properties; some are secret.
+    # further librdkafka properties; some are secret
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     home: str = ".holdfast"  # folder of all local files: state, run files, logs
     transaction_timeout_ms: int = 60_000
@@ -127,5 +127,5 @@ class Settings:
     warn: WarnShares = field(default_factory=WarnShares)
 
     def client(self) -> dict[str, str]:
-        """librdkafka properties that every client of the job starts from."""
+        """The librdkafka properties common to every client of the job."""
         return {"bootstrap.servers": self.bootstrap_servers, **self.kafka}

@@ -1,7 +1,7 @@
-"""Which properties SQL may SET: those that say how its own statements are read and worked off.
+"""The properties that SQL may SET: those that decide how its own statements are read and processed.
 
-Statements come from more people than run a job.  What starts programs, opens files, names
-connections, or decides about processes and their memory is for who starts the job.
+Statements come from more people than run a job.  Properties that start programs, open files, name
+connections, or decide about processes and their memory belong to the person who starts the job.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ SQL_MAY_SET = frozenset(
         *(prop.name for prop in STATEMENT_PROPERTIES),
     }
 )
-"""A new property is not among them until somebody has thought about it."""
+"""A new property is not in the list until somebody has considered it."""
 
 
 def refused_in_sql(key: str) -> str | None:
-    """Why SQL may not SET a property, and what to do; None where it may, or there is none such."""
+    """Why SQL may not SET a property, and what to do; None where it may, or if unknown."""
     name = key.removeprefix(KSQL_PREFIX)
     ours = name in PROPERTIES or name.startswith(KAFKA_PREFIX)
     if not ours or name in SQL_MAY_SET:
         return None
     return (
-        "not for SQL to set: it is for who starts the job; give it with --config or --set, or in "
-        "the environment"
+        "not for SQL to set: it belongs to the person who starts the job; give it with --config or "
+        "--set, or in the environment"
     )

@@ -1,6 +1,6 @@
-"""Properties of statements: the planner reads them where SET gives them, for what follows it.
+"""Properties of statements: the planner reads them from SET, for the statements that follow.
 
-`Settings` has none of them.  ksqlDB's names and meanings.
+`Settings` has none of them.  Names and meanings are ksqlDB's.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ STATEMENT_PROPERTIES = (
     _of_set(
         "emit.final.after.jump",
         values.choice("every", "retained"),
-        "which windows EMIT FINAL tells when stream time jumps over their ends: every one, or as "
-        "ksqlDB those alone that start within RETENTION of the newest",
+        "windows that EMIT FINAL emits when stream time jumps over their ends: every one, or, as "
+        "in ksqlDB, only those that start within RETENTION of the newest",
         "every",
     ),
     _of_set(
@@ -56,19 +56,19 @@ STATEMENT_PROPERTIES = (
     _of_set(
         "ksql.output.topic.name.prefix",
         values.text("a prefix"),
-        "what names of sink topics begin with, where a statement gives no KAFKA_TOPIC",
+        "prefix of sink topics' names, where a statement gives no KAFKA_TOPIC",
         "none",
     ),
     _of_set(
         "ksql.timestamp.throw.on.invalid",
         values.flag(),
-        "a record without a valid TIMESTAMP stops the job, rather than be set aside",
+        "a record without a valid TIMESTAMP stops the job instead of being set aside",
         "false",
     ),
     _of_set(
         "ksql.create.or.replace.enabled",
         values.choice("true"),
-        "CREATE OR REPLACE is always there",
+        "CREATE OR REPLACE is always available",
         "true",
     ),
     _of_set(

@@ -1,4 +1,4 @@
-"""The table of properties, as `holdfast config` prints it and as the page tuning.md shows it."""
+"""The table of properties, printed by `holdfast config` and shown in tuning.md."""
 
 from __future__ import annotations
 

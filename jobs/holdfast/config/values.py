@@ -1,4 +1,4 @@
-"""What a property's value may be: each kind parses text or YAML and says what it takes."""
+"""The kinds of property values: each kind parses text or YAML and says what it takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Kind:
 
     Attributes:
         allowed: what it takes, in words, for tables and messages ("1 to 1024").
-        parse: from text or a YAML scalar or list to the value; ValueError when it does not fit.
+        parse: turns text, or a YAML scalar or list, into the value; ValueError if it does not fit.
     """
 
     allowed: str
@@ -74,7 +74,7 @@ def choice(*allowed: str) -> Kind:
     """One of a few words; case does not matter."""
 
     def parse(value: object) -> str:
-        # YAML reads an unquoted `none` as text but `off`, `no` and the like as false.
+        # YAML reads an unquoted `none` as text, but `off`, `no` and the like as false.
         lowered = str(value).strip().lower()
         if lowered not in allowed:
             raise ValueError(f"{value!r} is none of them")

@@ -1,4 +1,4 @@
-"""Versions of what Holdfast fetches by itself; Python packages are in the lock files."""
+"""Versions of Holdfast's own downloads; Python packages are in the lock files."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ __all__ = ["JAVA_VERSION_MIN", "KAFKA_VERSION", "LOG4J_VERSION", "SCALA_VERSION"
 
 KAFKA_VERSION = "4.3.1"
 SCALA_VERSION = "2.13"  # Kafka's server is published for this Scala only
-LOG4J_VERSION = "2.25.4"  # the one Kafka was built with; log4j-slf4j-impl must match it
-JAVA_VERSION_MIN = 17  # what Kafka's broker and Spark ask for
+LOG4J_VERSION = "2.25.4"  # the version Kafka was built with; log4j-slf4j-impl must match it
+JAVA_VERSION_MIN = 17  # required by Kafka's broker and by Spark

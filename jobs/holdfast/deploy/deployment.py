@@ -1,4 +1,4 @@
-"""What both targets tell of a deployment, and how one waits for it."""
+"""The state of a deployment, common to both targets, and the wait for it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class DeploymentState(StrEnum):
     ABSENT = "absent"  # never deployed, or undeployed
     STARTING = "starting"  # the driver starts, or restores its stores
     RUNNING = "running"
-    RESTARTING = "restarting"  # the driver died and is started again after a pause
+    RESTARTING = "restarting"  # the driver died and is restarted after a pause
     REFUSED = "refused"  # a person has to decide; see `reason`
-    STOPPED = "stopped"  # deployed, but nothing runs it
+    STOPPED = "stopped"  # deployed, but no process runs it
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """One deployment as it is now.
+    """The present state of one deployment.
 
     Attributes:
         revision: the current one, 0 when absent.
@@ -41,8 +41,8 @@ class Deployment:
         caught_up: every query has committed what its source held a moment ago.
         lag: source offsets not yet committed, None when unknown.
         reason: why it is not ready.
-        warnings: the tables that leave out too much of their input, and how much.
-        details: what only this target knows.
+        warnings: the tables that leave out too much of their input, with the amounts.
+        details: fields that only this target knows.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Deployment:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """As JSON values, the details beside the rest."""
+        """The fields as JSON values; the details are on the same level."""
         values = asdict(self)
         return {**values.pop("details"), **values}
 
     def as_line(self) -> str:
-        """For people."""
+        """One line for people."""
         lag = "" if self.lag is None else f", {self.lag:,} offsets behind"
         why = f": {self.reason}" if self.reason else ""
         told = f"{self.name} ({self.target}, revision {self.revision}) {self.state}{lag}{why}"
@@ -84,7 +84,7 @@ def _server_line(server: Mapping[str, Any]) -> str:
 
 
 def fetch_status(url: str, timeout_s: float = 3.0) -> dict[str, Any] | None:
-    """What a driver's /status says; None when nobody answers."""
+    """The driver's /status; None when it does not answer."""
     try:
         with urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 - our own http URL
             found = orjson.loads(answer.read())
@@ -94,11 +94,11 @@ def fetch_status(url: str, timeout_s: float = 3.0) -> dict[str, Any] | None:
 
 
 def driver_facts(told: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields of a `Deployment` that its driver knows."""
+    """The fields of a `Deployment` that come from its driver."""
     if told is None:
         return {"reason": "the driver does not answer yet"}
     ready = bool(told.get("ready"))
-    # One that has started may well not be ready: it commits late, and says what it waits for.
+    # A started driver may not be ready: it commits late, and reports what it waits for.
     started = ready or told.get("state") == JobState.RUNNING
     return {
         "state": DeploymentState.RUNNING if started else DeploymentState.STARTING,
@@ -121,10 +121,10 @@ def await_ready(
     tell: Callable[[str], None],
     failed: Callable[[Deployment], bool] = lambda _: False,
 ) -> Deployment:
-    """Looks until the deployment is ready.
+    """Polls the deployment until it is ready.
 
     Args:
-        failed: is there no hope any more?
+        failed: whether there is no point in waiting any longer.
 
     Raises:
         Refused: the job was refused.
@@ -149,7 +149,7 @@ def await_ready(
 
 
 def _refusal(refused: Deployment) -> Refused:
-    """The driver's own words, as the command line printed them."""
+    """The error in the driver's own words, as the command line printed them."""
     fact, cause, action = told_parts(refused.reason)
     told = f"{refused.name} revision {refused.revision} was refused: {fact}"
     return Refused(told, cause=cause, action=action)

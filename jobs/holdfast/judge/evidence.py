@@ -1,4 +1,4 @@
-"""The facts a judgement rests on, as plain data: no Kafka, no SQL, no engine."""
+"""The facts of a judgement as plain data: no Kafka, no SQL, no engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Regression:
-    """An update that a count which only grows cannot have made."""
+    """An update that a growing count cannot have made."""
 
     key: Key
     column: str
@@ -32,8 +32,8 @@ class Regression:
 
 
 class SinkHistory:
-    """Owns what a sink's history says: the last row of every key and its record's time, how often
-    it was written, the highest of each of its counts, and counts that did not grow.
+    """Owns the folded history of a sink: every key's last row and its time, its number of writes,
+    the highest value of each of its counts, and counts that did not grow.
 
     Feed it the sink's records, each key's in offset order.
 
@@ -51,7 +51,7 @@ class SinkHistory:
         self.regressions: list[Regression] = []
 
     def update(self, key: Key, row: Row | None, time_ms: int = -1) -> None:
-        """One record of the sink and its time; None is a tombstone."""
+        """Takes in one record of the sink and its time; None is a tombstone."""
         self.updates_of[key] += 1
         self.times[key] = time_ms
         if row is None:
@@ -63,12 +63,12 @@ class SinkHistory:
 
     @property
     def updates(self) -> int:
-        """Records of the sink, tombstones included."""
+        """The number of the sink's records, tombstones included."""
         return self.updates_of.total()
 
     @property
     def watched(self) -> bool:
-        """Is there any column whose growth can be judged?"""
+        """Whether there is any column whose growth can be judged."""
         return bool(self._limits)
 
     def _grow(self, key: Key, column: str, after: Any, least: int) -> None:
@@ -82,14 +82,14 @@ class SinkHistory:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far queries say they are, by topic partition of their input (`orders-0`).
+    """The progress that queries report, by topic partition of their input (`orders-0`).
 
     Attributes:
-        ends: the input's end; topic partitions that never held a record are left out.
-        taken_in: what the commit markers cover.
+        ends: the input's ends; topic partitions that never held a record are left out.
+        taken_in: the offsets that the commit markers cover.
         group: the consumer group's offsets.
         unlevel: markers that do not reach the input's end, in words.
-        contradictions: markers that go back, lack a place or are another's, in words.
+        contradictions: markers that go back, lack a partition or name another query, in words.
     """
 
     ends: Mapping[str, int] = field(default_factory=dict)
@@ -106,9 +106,9 @@ class ChangelogEvidence:
     Attributes:
         folded: by state partition.
         rows_min: least and most live rows that the input allows over all state partitions.
-        stores: by state partition; None: nobody could read them.
-        heads: what each row says; a row is None when its layout is another one, all of them are
-            when keys of these types are not read.
+        stores: by state partition; None: they could not be read.
+        heads: the head of each row; a row in another layout is None, and all of it is None when
+            keys of these types are not read.
     """
 
     folded: Mapping[int, FoldedPartition]
@@ -125,10 +125,10 @@ class ChangelogEvidence:
 
 @dataclass(frozen=True)
 class QueryState:
-    """What one query of a statement keeps: its changelog, folded, and its stores.
+    """The state of one query of a statement: its changelog, folded, and its stores.
 
     Attributes:
-        folded: by state partition; `stores` likewise, None: nobody could read them.
+        folded: by state partition; `stores` likewise, None: they could not be read.
     """
 
     query_id: str
@@ -138,31 +138,31 @@ class QueryState:
 
 @dataclass(frozen=True)
 class TableEvidence:
-    """One table seen from outside.
+    """The evidence about one table, gathered from outside.
 
     Attributes:
         expected: recomputed rows by key; None when they could not be recomputed (see `unjudged`).
-        matches: how each value column is compared; columns left out are exact.
+        matches: how each value column is compared; other columns are compared exactly.
         history: the sink, folded.
         counts: value columns that are a plain COUNT.
-        records: input records of each group; of groups that HAVING keeps out as well.
+        records: input records of each group, including groups that HAVING filters out.
         newest: the newest event time of each group, in ms.
         record_count: the value column that is COUNT(*), when every group is in the table; empty
             when there is none.
-        dropped_late: records the markers say were dropped as late, once per window; None when
+        dropped_late: records dropped as late according to the markers, once per window; None when
             they do not say.
-        first: for windows that lack records, rows recomputed from as many first records as the
-            table's row counts: what comes late is the end of a window.  One of them must be right.
-        doubtful: input records or deletions that let more than one answer be right, in words.
-        empty: the row of a group that all rows have left: such groups may be there although no
-            record that is left tells of them.
-        late: records that must have been dropped as late; None: nobody recomputed it.
-        states: of a statement that several queries may make, what each of them keeps.
-        undecodable: input records that cannot be decoded; None: nobody counted them.
-        dead_letters: records that the query says it has set aside; None: it sets none aside.
-        timed: do the sink's records carry the newest event time of their rows?
-        late_most: records that may have been dropped as late, by the input alone, once per window;
-            None: nobody asked, or it does not follow.
+        first: for windows that lack records, rows recomputed from only as many first records as the
+            table's row counts, as late records come at a window's end.  One row must be right.
+        doubtful: inputs or deletions that allow more than one right answer, in words.
+        empty: the row of a group that all rows have left: such groups may exist although no
+            remaining record shows them.
+        late: records that must have been dropped as late; None: not recomputed.
+        states: the states of a statement's queries, for statements that may have several queries.
+        undecodable: input records that cannot be decoded; None: not counted.
+        dead_letters: records that the query reports as dead letters; None: it writes none.
+        timed: whether the sink's records carry the newest event time of their rows.
+        late_most: most records that can be late by the input alone, once per window; None: not
+            computed, or it cannot be derived.
     """
 
     name: str
@@ -193,20 +193,20 @@ class TableEvidence:
 
 @dataclass(frozen=True)
 class StreamEvidence:
-    """A stream seen from outside: how often each output record is there.
+    """The evidence about one stream, gathered from outside: how often each output record occurs.
 
     Attributes:
-        expected: records that are there in whatever order the input came.
+        expected: records that every order of the input makes.
         possible: records that some order makes; None: no others.
-        undetermined: why there are others, in words.
-        count: how many records there are in whatever order; None: it depends on it.
-        written: the sink's records, each key's in their order.
-        order: `expected`, each behind the number of the record that made it; None: nobody knows.
-        keys: how many columns of a record are its key.
-        late: records that must have been dropped as late; None: nobody recomputed it.
-        states: what each query of the statement keeps.
+        undetermined: why some records depend on the order, in words.
+        count: the number of records in any order; None: it depends on the order.
+        written: the sink's records, each key's in offset order.
+        order: `expected`, each preceded by the number of the record that made it; None: unknown.
+        keys: the number of key columns in a record.
+        late: records that must have been dropped as late; None: not recomputed.
+        states: the state of each query of the statement.
         undecodable, dead_letters: see `TableEvidence`.
-        strange_times: records of the sink with a time that no input record has, in words.
+        strange_times: sink records whose time no input record has, in words.
     """
 
     name: str
@@ -232,5 +232,5 @@ class StreamEvidence:
 
     @property
     def allowed(self) -> Counter[Key] | None:
-        """Every record that may be there."""
+        """Every record that may be in the sink."""
         return self.expected if self.possible is None else self.possible

@@ -2,12 +2,12 @@
 
     wait until the job has read its input   group offsets reach the input's end
     wait until no transaction is open       last stable offset reaches the end of its topics
-    read sink, changelog, stores            then make sure that the input has not moved on
-    recompute from the input topics         the original statement, all of its input at once
+    read sink, changelog, stores            then check that the input has not grown
+    recompute from the input topics         the original statement over all of its input
     checkers                                one finding per anomaly; the worst wins
 
-None of this runs code of the engine: names of topics and columns come from the Topology, all
-meaning from the statement's text.
+No engine code takes part: names of topics and columns come from the Topology, all meaning from the
+statement's text.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from holdfast.types.topology import AggregateStep, Emit, Query, Source, Topology
 
 __all__ = ["Oracle", "OracleOptions"]
 
-_ROUNDS = 3  # of reading again when the input moved on meanwhile
+_ROUNDS = 3  # repeats of the reading when the input grew meanwhile
 
 
 @dataclass(frozen=True)
 class OracleOptions:
     """How long to wait, in seconds: for the job to catch up, then for open transactions.
 
-    Transactions of killed producers end by themselves after the job's transaction.timeout.ms.
-    `shares` of a query's input may be left out without a warning.
+    Kafka aborts transactions of killed producers after the job's transaction.timeout.ms.
+    `shares`: the share of a query's input that may be left out without a warning.
     """
 
     catch_up_s: float = 120.0
@@ -61,8 +61,8 @@ class Oracle:
     Args:
         application_id: names the job's groups and changelogs.
         observer: reads its topics.
-        stores: reads its stores, by (query id, state partition); None: nobody can here.
-        tell: gets a line now and then.
+        stores: reads its stores, by (query id, state partition); None: they cannot be read here.
+        tell: receives a line now and then.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Oracle:
             return _unknown(unit, "oracle", f"judging crashed: {type(error).__name__}: {error}")
 
     def _with_left_out(self, unit: Unit, verdict: TableVerdict) -> TableVerdict:
-        """The verdict with what the queries' own markers say of records that are in no result."""
+        """The verdict with the left-out records that the queries' own markers report."""
         found = {q.id: left_out(self._observer, self._application_id, q) for q in unit.queries}
         shares = self._options.shares
         of_several = len(unit.queries) > 1
@@ -133,7 +133,7 @@ class Oracle:
             self._tell(f"{query.sink.name}: {lag.committed} of {lag.end} input offsets committed")
 
     def _round(self, unit: Unit, query: Query) -> TableVerdict | None:
-        """One reading; None when the input moved on, which makes it worthless."""
+        """One reading; None when the input grew, which makes it worthless."""
         snapshot = self._gather.snapshot(query, time.monotonic() + self._options.quiet_s)
         self._tell(f"{query.sink.name}: recomputing from {query.source.topic}")
         if isinstance(query.step, AggregateStep):
@@ -145,7 +145,7 @@ class Oracle:
         return verdict if caught_up and not moved else None
 
     def _unit_round(self, unit: Unit) -> TableVerdict | None:
-        """The same of a statement that one query over one stream is not."""
+        """One reading of a unit that is more than one query over one stream; see `_round`."""
         gather = self._gather_units
         snapshot = gather.snapshot(unit, time.monotonic() + self._options.quiet_s)
         self._tell(f"{unit.sink.name}: recomputing from {', '.join(snapshot.inputs)}")

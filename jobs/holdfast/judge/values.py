@@ -1,4 +1,4 @@
-"""What all parts of the judge have in common: keys, rows, and when two values are the same."""
+"""Common types of the judge: keys, rows, and equality of values."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Row = Mapping[str, Any]  # value columns as their JSON form
 
 EXAMPLES_MAX = 5
 COLLECT_LIMIT = 1000  # ksqlDB keeps this many elements of COLLECT_LIST and COLLECT_SET
-_RELATIVE, _ABSOLUTE = 1e-9, 1e-9  # for doubles: the order of a sum is not fixed
+_RELATIVE, _ABSOLUTE = 1e-9, 1e-9  # for doubles: the order of a sum varies
 
 
 class Match(StrEnum):
     """How a recomputed value is compared with the table's."""
 
     EXACT = "exact"
-    ANY_OF = "any of"  # expected lists every value that some legal order of records gives
-    BAG = "bag"  # a list whose order is not fixed, cut off at COLLECT_LIMIT
+    ANY_OF = "any of"  # `expected` lists every value that some legal order of records gives
+    BAG = "bag"  # a list in any order, cut off at COLLECT_LIMIT
 
 
 class Untranslatable(Exception):
-    """The judge does not know this statement well enough to recompute it."""
+    """The judge does not support this statement well enough to recompute it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True)
 class RowHead:
-    """What every row of a changelog says.
+    """The head of a changelog row.
 
     Attributes:
         newest_ms: the newest event time of its records.
@@ -68,7 +68,7 @@ class RowHead:
 
 
 def same(expected: Any, actual: Any, match: Match = Match.EXACT) -> bool:
-    """Does a recomputed value agree with the one in the table?  Both in JSON form."""
+    """Whether a recomputed value agrees with the table's.  Both are in JSON form."""
     if match is Match.EXACT:
         return _equal(expected, actual)
     if match is Match.ANY_OF:
@@ -81,7 +81,7 @@ def same(expected: Any, actual: Any, match: Match = Match.EXACT) -> bool:
 
 
 def show_key(key: Key) -> str:
-    """A key as a person writes it."""
+    """A key in the form that a person writes."""
     return " | ".join("null" if part is None else str(part) for part in key)
 
 
@@ -92,7 +92,7 @@ def _bagged(value: Any) -> str:
 
 
 def no_number(value: float) -> str:
-    """What JSON has no number for, as Jackson writes it."""
+    """A double without a JSON number, as Jackson writes it."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 

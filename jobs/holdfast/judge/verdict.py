@@ -1,4 +1,4 @@
-"""What a judgement says: valid, invalid or unknown, and why."""
+"""The result of a judgement: valid, invalid or unknown, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Verdict(StrEnum):
-    """`unknown` is not good news: what could not be judged is not shown to be right."""
+    """`unknown` is not good news: a table that could not be judged was not shown to be right."""
 
     VALID = "valid"
     UNKNOWN = "unknown"
@@ -32,13 +32,13 @@ _BADNESS = {Verdict.VALID: 0, Verdict.UNKNOWN: 1, Verdict.INVALID: 2}
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The worst verdict wins; no verdict at all is unknown."""
+    """The worst of the verdicts; without any verdict, unknown."""
     return max(verdicts, key=_BADNESS.__getitem__, default=Verdict.UNKNOWN)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one checker found in one table or run.
+    """The result of one checker for one table or run.
 
     Attributes:
         checker: the checker's name.
@@ -57,8 +57,8 @@ class TableVerdict:
     """All findings about one table or stream, with how much was compared.
 
     Attributes:
-        left_out: by query, its input since its first batch, and what of it is in no result.
-        warnings: what is left out beyond the shares allowed; the verdict says nothing of it.
+        left_out: by query, its input since its first batch, and the part of it in no result.
+        warnings: left-out shares beyond the limits; they do not affect the verdict.
     """
 
     name: str
@@ -88,16 +88,16 @@ class JobVerdict:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Those of all tables, each with the table's name."""
+        """The warnings of all tables, each with the table's name."""
         return tuple(f"{table.name}: {text}" for table in self.tables for text in table.warnings)
 
 
 @dataclass(frozen=True)
 class ReadStats:
-    """Look-ups at query servers while one kind of fault lasted; `all` and `undisturbed`, too.
+    """Look-ups at query servers while one kind of fault lasted; also for `all` and `undisturbed`.
 
     Attributes:
-        p50_ms: of those that were answered, until their answer, tries at other servers included;
+        p50_ms: for answered reads, the time until the answer, including tries at other servers;
             0 without any.
     """
 
@@ -110,10 +110,10 @@ class ReadStats:
 
 @dataclass(frozen=True)
 class TableReads:
-    """How often query servers have told of one table.
+    """How often query servers have answered for one table.
 
     Attributes:
-        why: it was not asked for, or had nothing to tell; empty else.
+        why: it was not read, or has no rows; empty otherwise.
     """
 
     table: str
@@ -129,9 +129,9 @@ class RunVerdict:
         run: its name.
         job: the tables' judgement.
         findings: about faults, recovery and load.
-        recovery_s: seconds of each recovery by kind of fault, "executor kill" for one; a fault
-            after which nothing was committed before the next one has none.
-        reads: empty of a run without query servers; `tables_read` likewise.
+        recovery_s: seconds of each recovery by kind of fault, such as "executor kill"; a fault
+            without a commit before the next one has none.
+        reads: empty for a run without query servers; `tables_read` likewise.
     """
 
     run: str

@@ -1,1 +1,1 @@
-"""Parts that stand in for a cluster on one machine: a real Kafka broker."""
+"""A local substitute for a cluster: a real Kafka broker on one machine."""

@@ -38,11 +38,11 @@ _START_S = 120.0
 _STOP_S = 30.0
 _POLL_S = 0.1
 _HEAP = "512m"
-# A broker beside Spark on two cores: the optimizing compiler costs it half of its time.
+# Beside Spark on two cores, the optimizing compiler takes half of a broker's time.
 _QUICK = "-XX:TieredStopAtLevel=1"
 _LOG_LINES = 8
 
-# Brokers that this very process started: kept so that a dead one can be reaped.
+# Brokers that this process started: kept so that a dead one can be reaped.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -62,11 +62,11 @@ class BrokerStatus:
 class LocalKafka:
     """Owns one broker's folder, `<home>/kafka`: its data, logs, settings and pid file.
 
-    Every method may be called from any process; the folder is the only memory.
+    Any process may call any method; the folder holds all state.
     """
 
     def __init__(self, home: Path, report: Callable[[str], None] = lambda _: None) -> None:
-        """Nothing is touched before the first call; `report` is told what takes time."""
+        """Touches nothing before the first call; `report` receives lines about slow steps."""
         self.folder = home.absolute() / "kafka"
         self.log_file = self.folder / "kafka.log"
         self._data = self.folder / "data"
@@ -82,14 +82,14 @@ class LocalKafka:
         return found if _alive(found) else None
 
     def start(self, port: int = DEFAULT_PORT) -> BrokerStatus:
-        """Start the broker and wait until it serves clients; one that runs is left alone.
+        """Start the broker and wait until it serves clients; leaves a running one alone.
 
         Args:
             port: on the loopback interface; 0 takes a free one.
 
         Raises:
-            Refused: the port is taken, it runs on another port, or Java is missing.
-            KafkaUnavailable: its jars cannot be downloaded, or it did not come up.
+            Refused: the port is taken, the broker runs on another port, or Java is missing.
+            KafkaUnavailable: its jars cannot be downloaded, or it did not start.
         """
         jars = kafka_jars(self._report)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -106,15 +106,15 @@ class LocalKafka:
             return running
 
     def stop(self) -> bool:
-        """Stop the broker and wait for its end; its data stay.  False if none ran.
+        """Stop the broker and wait for its end; keeps its data.  False if none ran.
 
         Raises:
-            KafkaUnavailable: it does not even end when killed.
+            KafkaUnavailable: it does not end even on SIGKILL.
         """
         running = self.status()
         if running is None:
             return False
-        served = serves_producers(running.port)  # else nobody knows whose session there is
+        served = serves_producers(running.port)  # else its present session is unknown
         if _end(running, signal.SIGTERM):
             if served:
                 session_ended(self._data)
@@ -133,7 +133,7 @@ class LocalKafka:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """One start at a time in this folder."""
+        """Holds the folder's lock: one start at a time."""
         with (self.folder / "start.lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
@@ -150,7 +150,7 @@ class LocalKafka:
         if not (self._data / "meta.properties").is_file():
             self._format(java)
         elif was_killed(self._data):
-            self._report("ending the session of a broker that was killed")
+            self._report("ending the session of a killed broker")
             end_session_of_killed(java, self.folder, self._data)
         session_begins(self._data)
         self._report(f"starting Kafka {KAFKA_VERSION} on port {port}")
@@ -175,7 +175,7 @@ class LocalKafka:
         _write(self.folder / "log4j2.properties", log_config(self.log_file))
 
     def _format(self, java: list[str]) -> None:
-        """Write the new data folder's identity; a half-written one from a crash is replaced."""
+        """Write a new data folder's identity; replaces a half-written one from a crash."""
         shutil.rmtree(self._data, ignore_errors=True)
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}"]
@@ -216,7 +216,7 @@ def _tail(text: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a small file so that a reader sees the old or the new one, whole."""
+    """Replace a small file whole: a reader sees the old or the new one."""
     temporary = path.with_suffix(f"{path.suffix}.{os.getpid()}")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -233,7 +233,7 @@ def _alive(broker: BrokerStatus) -> bool:
     except psutil.NoSuchProcess:
         alive = False
     if not alive and broker.pid in _children:
-        _children.pop(broker.pid).wait()  # reaps it: it has ended
+        _children.pop(broker.pid).wait()  # reap it: it has ended
     return alive
 
 
@@ -242,7 +242,7 @@ def _end(broker: BrokerStatus, how: signal.Signals) -> bool:
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(broker.pid).send_signal(how)
     deadline = time.monotonic() + _STOP_S
-    # Not psutil's wait(): a dead child that another process has yet to reap would keep it waiting.
+    # Not psutil's wait(): it would hang on a dead child that another process has yet to reap.
     while _alive(broker):
         if time.monotonic() >= deadline:
             return False
@@ -251,7 +251,7 @@ def _end(broker: BrokerStatus, how: signal.Signals) -> bool:
 
 
 def _holder(port: int) -> str:
-    """` by pid 12 (java)` where the system tells."""
+    """` by pid 12 (java)` where the system knows it."""
     with contextlib.suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN

@@ -1,4 +1,4 @@
-"""The files a local broker is started with: server.properties and its log settings."""
+"""The files that a local broker starts with: server.properties and its log settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 __all__ = ["controller_properties", "log_config", "server_properties"]
 
-# Each line says what a single broker on a small machine needs otherwise than a cluster does.
+# The settings in which a single broker on a small machine differs from a cluster.
 _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -26,16 +26,16 @@ _SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # Event times of real data lie years back; only a topic's own setting may expire them.
+    # Event times of real data lie years back; only a topic's own retention may expire them.
     "log.retention.ms": "-1",
     "log.retention.check.interval.ms": "30000",
     "log.cleaner.threads": "1",
     "log.cleaner.dedupe.buffer.size": "16777216",
     "log.cleaner.backoff.ms": "5000",
-    # What a killed producer left open is aborted soon after its timeout.
+    # Transactions of a killed producer are aborted soon after their timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # Alone, it has nobody to hand its partitions to: without a leader they would only lose the
-    # markers of transactions (`broker_session`), when this process was stopped for a while, say.
+    # A single broker has no other to hand its partitions to: without a leader they would only lose
+    # transaction markers (`broker_session`), for example after this process was paused.
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3600000",
     "num.network.threads": "2",
@@ -55,7 +55,7 @@ def server_properties(data: Path, port: int, controller_port: int) -> str:
 
 
 def controller_properties(data: Path, controller_port: int, session_timeout_ms: int) -> str:
-    """The text for the same node as a controller alone, which ends a killed broker's session."""
+    """The text for the same node as a controller only, to end a killed broker's session."""
     ours = {
         "process.roles": "controller",
         "listeners": f"CONTROLLER://127.0.0.1:{controller_port}",

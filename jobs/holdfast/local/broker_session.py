@@ -1,15 +1,15 @@
-"""After a single broker was killed: its session must end before it starts again.
+"""Ends the session of a killed single broker before the broker starts again.
 
-Until its controller has noticed that a killed broker is gone, the broker that starts again finds
-itself leader of everything in the metadata.  Its transaction coordinator goes on with what it
+Until its controller notices that a killed broker is gone, a restarted broker finds itself the
+leader of everything in the metadata.  Its transaction coordinator continues with what it
 finds; then the old session ends, for a moment no partition has a leader, and Kafka drops the
 commit and abort markers that wait for one ("these partitions are likely deleted already and hence
 can be skipped", KAFKA-20734).  The next transaction of such a producer then commits what was
 aborted (ADR 9).
 
-So the node starts as a controller alone first, until the fencing of the old broker is on its disk.
-A broker that starts before that finds its own id taken, and shuts down as cleanly as if nothing had
-been killed: whether a session was ended is this module's own fact, and not Kafka's file.
+So the node first starts as a controller only, until it has persisted the fencing of the old broker.
+A broker that starts earlier finds its own id taken and shuts down as cleanly as if nothing had been
+killed: so this module, and not Kafka's files, keeps track of whether a session has ended.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ __all__ = [
 
 _SESSION_MS = 1_000
 _FENCING = re.compile(r"Fencing broker 1 at epoch (\d+) ")
-# The controller's own memory of it; what it has put there it writes to its log next.
+# The controller has this in memory; it writes it to its log next.
 _FENCED = "BrokerRegistrationChangeRecord(brokerId=1, brokerEpoch={epoch}, fenced=1,"
-_UNFENCED_BEFORE_S = 4 * _SESSION_MS / 1000  # an active controller would have begun by then
+_UNFENCED_BEFORE_S = 4 * _SESSION_MS / 1000  # a controller becomes active sooner
 _ACTIVE = "Becoming the active controller"
-_METADATA = "__cluster_metadata-0/*.log"  # grows twice a second, also when nothing happens
+_METADATA = "__cluster_metadata-0/*.log"  # grows twice a second, even when idle
 _QUIET_POLLS = 3
 _TIMEOUT_S = 60.0
 _POLL_S = 0.1
 
 
 def was_killed(data: Path) -> bool:
-    """Did the last broker on these data end without a shutdown, and its session with it?"""
+    """Whether the last broker on these data ended without a shutdown, its session open."""
     return _open_session(data).is_file() or not (data / ".kafka_cleanshutdown").is_file()
 
 
 def session_begins(data: Path) -> None:
-    """A broker is going to be started on these data."""
+    """Records that a broker is about to start on these data."""
     _open_session(data).touch()
 
 
 def session_ended(data: Path) -> None:
-    """It was told to shut down, and has."""
+    """Records that the broker has shut down in an orderly way."""
     _open_session(data).unlink(missing_ok=True)
 
 
@@ -68,10 +68,10 @@ def end_session_of_killed(java: Sequence[str], folder: Path, data: Path) -> None
 
     Args:
         java: command line up to the class.
-        folder: for its files.
+        folder: the folder for the controller's files.
 
     Raises:
-        KafkaUnavailable: it did not come so far.
+        KafkaUnavailable: the broker was not fenced in time.
     """
     properties, settings = folder / "controller.properties", folder / "controller-log4j2.properties"
     log = folder / "controller.log"
@@ -107,13 +107,13 @@ def _await_fencing(controller: subprocess.Popen[bytes], log: Path, data: Path) -
 
 
 def fencing_is_known(told: str) -> bool:
-    """Whether a controller's log says that it has fenced the broker, not only that it begins to."""
+    """Whether a controller's log says that the broker is fenced, not only that fencing begins."""
     found = _FENCING.search(told)
     return found is not None and _FENCED.format(epoch=found[1]) in told[found.end() :]
 
 
 def _await_written(controller: subprocess.Popen[bytes], data: Path, deadline: float) -> None:
-    """Until the controller's log has grown, and is quiet: what it had to write is in it."""
+    """Waits until the controller's log has grown and is at rest, so that everything is written."""
     before = size = _metadata_bytes(data)
     quiet = 0
     while size == before or quiet < _QUIET_POLLS:
@@ -130,7 +130,6 @@ def _metadata_bytes(data: Path) -> int:
 def _check(controller: subprocess.Popen[bytes], deadline: float, read: Path) -> None:
     if controller.poll() is not None or time.monotonic() >= deadline:
         raise KafkaUnavailable(
-            f"Kafka was killed, and the session it had could not be ended within "
-            f"{_TIMEOUT_S:.0f} s.",
+            f"Kafka was killed, and its session could not be ended within {_TIMEOUT_S:.0f} s.",
             action=f"read {read}; the next start tries again.",
         )

@@ -1,7 +1,7 @@
 """Kafka's jars: resolved once from Maven Central by the Ivy inside PySpark, kept in a cache.
 
-The cache is outside the checkout, so that clones share it.  A folder with its completed marker
-is whole; one without is an unfinished download and is begun anew.
+The cache is outside the checkout, so that clones share it.  A folder with a completion marker is
+whole; a folder without one is an unfinished download and is downloaded again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ JARS_VARIABLE = "HOLDFAST_LOCAL_KAFKA_JARS"
 REPOSITORY_VARIABLE = "HOLDFAST_LOCAL_MAVEN_REPOSITORY"
 
 _MARKER = ".completed"
-_BROKER = f"kafka_{SCALA_VERSION}-*.jar"  # the one that holds the broker's main class
+_BROKER = f"kafka_{SCALA_VERSION}-*.jar"  # the jar with the broker's main class
 _DOWNLOADED = "[SUCCESSFUL ]"  # Ivy's line for each finished download
 _IVY_XML = f"""<ivy-module version="2.0">
   <info organisation="holdfast" module="local-kafka"/>
@@ -59,14 +59,14 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 def kafka_jars(report: Callable[[str], None], environment: Mapping[str, str] | None = None) -> Path:
     """The folder of Kafka's jars; downloads them (42 MB) the first time.
 
-    Two processes may call it at once: the second waits for the first.
+    Two processes may call it at the same time: the second waits for the first.
 
     Args:
-        report: told in a few words how the download goes.
+        report: receives short lines about the download.
 
     Raises:
         KafkaUnavailable: Maven Central cannot be reached.
-        Refused: what came is not what was pinned, the folder given by the environment holds no
+        Refused: the downloaded jars are not the pinned ones, the environment's folder holds no
             Kafka, or Java is missing.
     """
     env = os.environ if environment is None else environment
@@ -98,7 +98,7 @@ def _locked(path: Path, report: Callable[[str], None]) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report("waiting for another process that downloads Kafka")
+            report("waiting for another process that is downloading Kafka")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -123,15 +123,14 @@ def _download(folder: Path, report: Callable[[str], None], env: Mapping[str, str
 
 
 def _check_sums(jars: Path) -> None:
-    """Raises `Refused` unless these are the pinned jars, all of them and no other."""
+    """Raises `Refused` unless these are exactly the pinned jars."""
     known = jar_sums()
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in jars.iterdir()}
     wrong = sorted(name for name in found | known if found.get(name) != known.get(name))
     if wrong:
         shown = "\n".join(f"    {found.get(name, 'missing'):64}  {name}" for name in wrong[:6])
         raise Refused(
-            f"{len(wrong)} of the jars of Kafka {KAFKA_VERSION} are not those that are pinned:\n"
-            f"{shown}",
+            f"{len(wrong)} of the jars of Kafka {KAFKA_VERSION} are not the pinned ones:\n{shown}",
             cause="a mirror or a proxy gave other files, or versions.py was changed without "
             "jar_sums.py",
             action="do not run them; find out who changed them, or download from Maven Central",
@@ -176,7 +175,7 @@ def _unreachable(said: list[str]) -> KafkaUnavailable:
 
 
 def _ivy_jar() -> Path:
-    """The Ivy that PySpark ships; found without importing PySpark."""
+    """PySpark's Ivy jar; found without importing PySpark."""
     spec = importlib.util.find_spec("pyspark")
     for place in (spec.submodule_search_locations or []) if spec else []:
         for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):

@@ -1,4 +1,4 @@
-"""The Java that runs the local Kafka: found, and checked before it is used."""
+"""Finds and checks the Java that runs the local Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> str:
     """The path of `java`: JAVA_HOME's if it is set, else the first on the PATH.
 
     Raises:
-        Refused: there is none, it does not run, or it is too old.
+        Refused: there is no Java, it does not run, or it is too old.
     """
     env = os.environ if environment is None else environment
     home = env.get("JAVA_HOME")

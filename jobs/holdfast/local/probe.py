@@ -1,4 +1,4 @@
-"""Small questions to the network of this machine: is a port free, does Kafka answer on it?"""
+"""Probes the network of this machine: is a port free, does Kafka answer on it?"""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _INIT_PRODUCER_ID = 22
 _RESPONSE_MAX = 1 << 20
 _CORRELATION = 0x486F6C64
 _CLIENT = b"holdfast-probe"
-# Below those that the kernel gives to outgoing connections, one of which could take a port between
-# the look at it and its use, or while a process that listens there is being started again.
+# Below the kernel's range for outgoing connections, one of which could take a port between its
+# probe and its use, or while a listening process restarts.
 _PORTS = range(20_000, 32_000)
 
 
 def free_port() -> int:
-    """A port that nobody has just now, and that no outgoing connection will be given."""
+    """A port that is free now and that no outgoing connection will get."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """So many of them, no two the same."""
+    """This many free ports, all different."""
     shuffled = SystemRandom().sample(_PORTS, len(_PORTS))
     return list(islice((port for port in shuffled if not taken(port)), count))
 
 
 def taken(port: int) -> bool:
-    """True if somebody holds the port."""
+    """True if a process holds the port."""
     with socket.socket() as sock:
-        # As Kafka does: connections of a broker that just ended do not hold the port.
+        # As Kafka does: connections of a broker that just ended do not block the port.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((HOST, port))
@@ -53,12 +53,12 @@ def serves_producers(port: int, timeout_s: float = 2.0) -> bool:
     """True if a broker hands out producer ids, the last thing it can do after a start."""
     body = struct.pack(">hi", -1, 60_000)  # no transactional id, timeout in ms
     response = _ask(port, _INIT_PRODUCER_ID, body, timeout_s)
-    # Before the error code stands the throttle time.
+    # The throttle time comes before the error code.
     return response is not None and struct.unpack_from(">ih", response)[1] == 0
 
 
 def _ask(port: int, api: int, body: bytes, timeout_s: float) -> bytes | None:
-    """One request in version 0 of an API; its response after the header, None if there is none."""
+    """Sends one request in version 0 of an API; the response after its header, None without one."""
     header = struct.pack(">hhih", api, 0, _CORRELATION, len(_CLIENT)) + _CLIENT
     request = header + body
     try:

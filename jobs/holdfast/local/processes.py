@@ -1,8 +1,8 @@
-"""Processes of this machine: whole sessions, and whether one that was written down still lives.
+"""Processes of this machine: whole sessions, and whether a recorded process is still alive.
 
-A command that leads a session of its own keeps in it whatever it starts (Spark's JVMs, their
-Python workers, which even make process groups of their own): all of it is found by the session
-after the command itself was killed.
+A command that leads a session keeps everything it starts in it (Spark's JVMs, and their Python
+workers, which even make process groups of their own): the session still finds all of it after the
+command itself was killed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def session_members(session: int) -> list[psutil.Process]:
 
 
 def end_session(session: int, grace_s: float) -> None:
-    """Give a session some time to end by itself, then SIGKILL what is left of it."""
+    """Give a session some time to end by itself, then SIGKILL the rest."""
     deadline = time.monotonic() + grace_s
     while (members := session_members(session)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
@@ -54,23 +54,23 @@ def end_session(session: int, grace_s: float) -> None:
 
 
 def kill_hard(pid: int, wait_s: float = _REAP_S) -> bool:
-    """SIGKILL one process by its pid; True when it was there and has ended."""
+    """SIGKILL one process by its pid; True when it existed and has ended."""
     try:
         process = psutil.Process(pid)
         process.kill()
     except psutil.NoSuchProcess:
         return False
     deadline = time.monotonic() + wait_s
-    # Not psutil's wait(): a zombie whose parent does not look has ended as well.
+    # Not psutil's wait(): a zombie that its parent does not reap has ended as well.
     while lives(pid, process.create_time()) and time.monotonic() < deadline:
         time.sleep(_POLL_S / 10)
     return not lives(pid, process.create_time())
 
 
 def lives(pid: int, created: float) -> bool:
-    """Is the process that had `pid` and began at `created` (seconds since the epoch) still there?
+    """Whether the process with `pid`, started at `created` (seconds since the epoch), is alive.
 
-    A pid taken over later does not count, nor does a zombie that only waits to be looked at.
+    A reused pid does not count, nor does a zombie that waits to be reaped.
     """
     try:
         process = psutil.Process(pid)
@@ -81,7 +81,7 @@ def lives(pid: int, created: float) -> bool:
 
 
 def taken_over(pid: int, created: float) -> bool:
-    """Does another process have the pid of the one that began at `created`?"""
+    """Whether another process has the pid of the one started at `created`."""
     try:
         return abs(psutil.Process(pid).create_time() - created) >= 1.0
     except psutil.Error:
@@ -89,7 +89,7 @@ def taken_over(pid: int, created: float) -> bool:
 
 
 def end_process(pid: int, created: float, timeout_s: float) -> bool:
-    """SIGTERM one process and wait; SIGKILL after `timeout_s`; False when it was not there."""
+    """SIGTERM one process and wait; SIGKILL after `timeout_s`; False when it did not exist."""
     if not lives(pid, created):
         return False
     with contextlib.suppress(ProcessLookupError):
@@ -103,7 +103,7 @@ def end_process(pid: int, created: float, timeout_s: float) -> bool:
 
 
 def is_running(status: JobStatus) -> bool:
-    """Does the driver that wrote this status run on this machine?"""
+    """Whether the driver that wrote this status runs on this machine."""
     if status.state is JobState.STOPPED or not status.pid:
         return False
     try:

@@ -1,8 +1,8 @@
-"""Lets Java trust what the rest of the machine trusts.
+"""Makes Java trust the certificates that the rest of the machine trusts.
 
-Behind a proxy with its own certificate authority Python, pip and curl follow SSL_CERT_FILE;
-Java looks only into its own trust store, and downloads nothing.  The library that writes such a
-store is loaded when one is to be written: every command imports this module.
+Behind a proxy with its own certificate authority, Python, pip and curl follow SSL_CERT_FILE; Java
+uses only its own trust store, and its downloads fail.  The library that writes such a store is
+imported only when needed, because every command imports this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def trust_options(environment: Mapping[str, str], work: Path) -> list[str]:
     """Java options for a trust store made of SSL_CERT_FILE; none when it is not set.
 
     Args:
-        work: a folder for the trust store, as long as Java runs.
+        work: a folder for the trust store; it must exist as long as Java runs.
     """
     bundle = environment.get(_VARIABLE, "")
     if not bundle or not Path(bundle).is_file():
@@ -59,7 +59,7 @@ def _certificates(bundle: str) -> list[Certificate]:
     context.load_verify_locations(bundle)
     found = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old authorities are odd, and trusted all the same
+        warnings.simplefilter("ignore")  # of old authorities, trusted all the same
         for der in context.get_ca_certs(binary_form=True):
             with suppress(ValueError):
                 found.append(load_der_x509_certificate(der))

@@ -1,1 +1,1 @@
-"""Reports for people: how a page and its plots look, whatever they tell."""
+"""Reports for people: the look of pages and plots, whatever their content."""

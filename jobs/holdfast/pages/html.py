@@ -1,4 +1,4 @@
-"""One HTML page that loads nothing from anywhere, so it can be mailed and kept."""
+"""HTML pages that load nothing, so that they can be mailed and kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def header(kind: str, badge: str, title: str, told: str, facts: Mapping[str, obj
     """The head of a page; facts without a value are left out.
 
     Args:
-        kind: valid, unknown or invalid: the color.
+        kind: valid, unknown or invalid; decides the color.
     """
     cells = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>"
                     for k, v in facts.items() if str(v).strip())  # fmt: skip
@@ -46,7 +46,7 @@ def section(title: str, content: str) -> str:
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[object]], numbers: int = 0) -> str:
-    """A table; its last `numbers` columns are set as numbers."""
+    """A table; its last `numbers` columns are formatted as numbers."""
     first = len(names) - numbers
     head = "".join(f"<th{_class(i, first)}>{escape(n)}</th>" for i, n in enumerate(names))
     body = "".join("<tr>" + "".join(_cells(row, names, first)) + "</tr>" for row in rows)

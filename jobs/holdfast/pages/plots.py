@@ -1,4 +1,4 @@
-"""How plots look: as SVG that takes a page's colors, and as PNG."""
+"""The look of plots: as SVG in a page's colors, and as PNG."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 __all__ = ["GRID", "INK", "STYLE", "svg"]
 
-# Stand-ins that the page replaces by its own colors, dark or light.
+# Placeholders that the page replaces with its own colors, dark or light.
 INK, GRID = "#1f2733", "#d5dae1"
 # For `matplotlib.rc_context`.
 STYLE: Any = {
@@ -38,7 +38,7 @@ STYLE: Any = {
 
 
 def svg(figure: Figure, name: str) -> str:
-    """Without a prolog, in the page's colors; ids are made unique by `name`."""
+    """The plot as SVG without a prolog, in the page's colors; `name` makes its ids unique."""
     file = io.BytesIO()
     FigureCanvasSVG(figure)
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

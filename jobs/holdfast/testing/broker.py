@@ -35,17 +35,17 @@ from holdfast.types.topology import Emit, Insertion, KeyExpression, Topology
 __all__ = ["BrokerEngine"]
 
 _READY_S = 30.0
-# To Kafka's clients 0 is "now": a record of that time is written, and read back, as this one.
+# Kafka's clients read 0 as "now": a record of time 0 is written, and read back, with this time.
 _FIRST_MS = 1
-# Records of 1970 fill a segment as soon as a commit of today follows them: of a compacted topic the
-# cleaner would soon have taken what a later record of the key replaces.
+# Records of 1970 fill a segment as soon as a commit of today follows them: in a compacted topic
+# the cleaner would soon remove records that a later record of the key replaces.
 _KEPT = {"cleanup.policy": "delete", "retention.ms": "-1"}
 
 
 class BrokerEngine:
-    """Every case is a job that starts, catches up and stops; its topics are deleted afterwards.
+    """Each case is a job that starts, catches up and stops; its topics are deleted afterwards.
 
-    Records of several topics are processed by their timestamps, as in any job.
+    Records of several topics are processed in timestamp order, as in any job.
     """
 
     def __init__(self, bootstrap: str, emit: Emit) -> None:
@@ -65,13 +65,13 @@ class BrokerEngine:
             return session.constants(values)
 
     def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
-        """Runs all queries until they have read everything; adds what they wrote to the topics.
+        """Runs all queries until they have read everything; adds their output to the topics.
 
-        A case of several phases is refused: its job would start anew for each of them.
+        Cases with several phases are refused: the job would restart for each of them.
 
         Raises:
             InvalidTestCase: one of the case's topics exists.
-            HoldfastError: the job cannot start or go on.
+            HoldfastError: the job cannot start or continue.
         """
         if life.there:
             raise InvalidTestCase(
@@ -89,7 +89,7 @@ class BrokerEngine:
                 _write(settings, topics)
                 run(job, settings, data_source=KafkaDataSource, stop_when_caught_up=True)
                 for sink in {q.sink.topic: None for q in queries if not q.sink.internal}:
-                    # A commit is there for readers a moment after the producer knows of it.
+                    # Readers see a commit a moment after the producer does.
                     admin.await_ended(sink, 0, _READY_S)
                     written = _read(settings, sink)[len(topics.records(sink)) :]
                     for cause, record in enumerate(written):
@@ -109,7 +109,7 @@ def _settings(bootstrap: str, home: str) -> Settings:
 
 @contextmanager
 def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator[None]:
-    """Makes the topics that are read, one partition each; deletes them and what the job made."""
+    """Creates the topics to read, one partition each; deletes them and the job's own at the end."""
     read = {s.topic for q in topology.queries for s in q.sources}
     written = {q.sink.topic for q in topology.queries}
     known = read | written
@@ -117,8 +117,8 @@ def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator
     if there:
         raise InvalidTestCase(
             f"The broker has the topic {', '.join(there)} already.",
-            cause="another case runs there, or somebody's data is in it",
-            action="use a broker that has none of the case's topics",
+            cause="another case runs there, or it holds somebody's data",
+            action="use a broker without the case's topics",
         )
     try:
         for topic in sorted(read - written):
@@ -133,7 +133,7 @@ def _topics_of(admin: Admin, settings: Settings, topology: Topology) -> Iterator
 
 
 def _own(application_id: str, topology: Topology) -> set[str]:
-    """The topics that a job makes for itself."""
+    """The topics that a job creates for itself."""
     ids = [query.id for query in topology.queries]
     changelogs = {changelog_topic(application_id, i) for i in ids}
     progress = {progress_topic(application_id, i) for i in ids}

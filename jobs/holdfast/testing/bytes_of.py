@@ -1,4 +1,4 @@
-"""Between JSON and the bytes of a record, by the formats of the topic's stream or table."""
+"""Converts between JSON and a record's bytes, by the formats of the topic's stream or table."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class TopicCodec:
         return RawRecord(key, value, spec.timestamp or 0, spec.headers or ())
 
     def decode(self, record: RawRecord) -> Spec:
-        """What a test file would say of a record.
+        """The form of a record in a test file.
 
         Raises:
-            InvalidTestCase: its bytes are not of the topic's formats.
+            InvalidTestCase: its bytes do not match the topic's formats.
         """
         of, key, window = self._of, record.key, None
         if of.window is not None and key is not None:
@@ -120,7 +120,7 @@ def _decoded(data: bytes | None, form: Format, columns: Sequence[Column]) -> Any
 
 
 def _window_bytes(window: SpecWindow) -> bytes:
-    """Kafka Streams' layouts: the start of a time window, end and start of a session."""
+    """Kafka Streams' layouts: the start of a time window; the end and start of a session."""
     start = _TIME.pack(window.start)
     return start if window.type is WindowType.TIME else _TIME.pack(window.end) + start
 

@@ -44,13 +44,13 @@ class SpecWindow:
 
 @dataclass(frozen=True)
 class Spec:
-    """A record as a test file says it, of inputs and of outputs.
+    """An input or output record as written in a test file.
 
     Attributes:
         key: JSON; text for a DELIMITED key.
         value: JSON; text for a DELIMITED value; None is a tombstone.
-        timestamp: ms; None: 0 of an input, any of an output.
-        headers: (name, bytes); None: none of an input, any of an output.
+        timestamp: ms; None: 0 for an input, any for an output.
+        headers: (name, bytes); None: none for an input, any for an output.
     """
 
     topic: str
@@ -63,7 +63,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Refusal:
-    """`expectedException`: statements or inputs are to be refused, maybe with these words."""
+    """`expectedException`: statements or inputs must be refused, perhaps with these words."""
 
     type: str = ""
     message: str = ""
@@ -71,7 +71,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class RestError:
-    """`expectedError`: what a server must refuse a statement with; what is empty is not looked at.
+    """`expectedError`: the error that a server must answer; empty fields match any.
 
     Attributes:
         type: the Java class of ksqlDB's message.
@@ -85,13 +85,13 @@ class RestError:
 
 @dataclass(frozen=True)
 class Rest:
-    """What a REST case sends to a server, and what it expects to be answered.
+    """The requests of a REST case to a server, and the expected answers.
 
     Attributes:
         statements: one by one, in the order they are sent.
         queries_from: the number of the first query; only queries follow it.
-        responses: what is expected of the first answers, each `{kind: content}`.
-        in_order: rows come in the order of the case; else in any.
+        responses: the expected first answers, each `{kind: content}`.
+        in_order: rows come in the order of the case; otherwise in any order.
         wait_for_query: inputs are written once its push query runs.
     """
 
@@ -109,12 +109,12 @@ class Case:
 
     Attributes:
         name: its name in the file, with the format it was made for.
-        origin: the file it is of.
-        statements: SQL text; of a REST case what is its job's.
-        properties: what the session was told by SET before.
-        refusal: what it must be refused with, None when it is to run.
-        sources: what is to be known of streams and tables afterwards (`post.sources`).
-        rest: what a query server is asked afterwards; None: nothing.
+        origin: the file of the case.
+        statements: SQL text; for a REST case, the statements of its job.
+        properties: properties that were SET for the session before.
+        refusal: the expected refusal, None when it is to run.
+        sources: expectations about streams and tables afterwards (`post.sources`).
+        rest: requests to a query server afterwards; None: none.
         formats: every serialization format it names, upper-case.
         disabled: not to be run.
         wrong: why it cannot be run; empty when it can.
@@ -140,7 +140,7 @@ def formats_in(statements: str) -> frozenset[str]:
 
 
 def record_of(node: Any, where: str) -> Spec:
-    """A record from its JSON object.
+    """Parses a record from its JSON object.
 
     Args:
         where: file and place, for the message.

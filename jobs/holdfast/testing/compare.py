@@ -1,4 +1,4 @@
-"""Expected and actual records, compared as ksqlDB's test runner compares them."""
+"""Compares expected and actual records as ksqlDB's test runner does."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from holdfast.testing.cases import Spec
 
 __all__ = ["Difference", "compare", "has_words", "same"]
 
-_TOLERANCE = Decimal("0.000001")  # of inexact comparison
-_PLAIN = (Decimal("0.001"), Decimal(10_000_000))  # what Java writes without an exponent
+_TOLERANCE = Decimal("0.000001")  # of an inexact comparison
+_PLAIN = (Decimal("0.001"), Decimal(10_000_000))  # the range that Java writes without an exponent
 _BESIDE = re.compile(
     r"\bline:? \d+(?:, col(?:umn)?:? |:)\d+:\s*|see https?://\S+ for more info\."
     r"|what to do:|likely cause:"
 )
-_DIGITS = 15  # beyond them Java may write a DOUBLE with more digits than it needs
+_DIGITS = 15  # with more digits, Java may write a DOUBLE with more of them than it needs
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One record that is not as expected.
+    """One record that differs from the expected one.
 
     Attributes:
         at: its place in the topic, from 0.
-        expected: None: none was.
-        actual: None: there is none.
+        expected: None: no record was expected.
+        actual: None: the record is missing.
         what: which of key, value, timestamp, window, headers differ.
     """
 
@@ -51,7 +51,7 @@ def compare(
     """The differences of one topic, record by record in order.
 
     Args:
-        exact: numbers must have the same scale, else they may differ by a millionth.
+        exact: numbers must have the same scale; otherwise they may differ by a millionth.
         now_is_zero: an expected timestamp of 0 stands for the time of an INSERT.
     """
     found = []
@@ -84,7 +84,7 @@ def _different(want: Spec, have: Spec, *, exact: bool, now_is_zero: bool) -> lis
 
 
 def same(actual: Any, expected: Any, *, exact: bool = True) -> bool:
-    """Is decoded JSON what was expected?  Field names match in upper case, too."""
+    """Whether decoded JSON is the expected one.  Field names match in upper case, too."""
     if expected is None or isinstance(expected, bool):
         return actual is expected
     if isinstance(expected, dict):
@@ -129,7 +129,7 @@ def _same_number(actual: int | Decimal, expected: int | Decimal, *, exact: bool)
 
 
 def _plain(number: Decimal) -> bool:
-    """Is there one spelling of it as a DOUBLE?  Of others there are 1.0E10, 1e+10 and more."""
+    """Whether it has only one spelling as a DOUBLE; others have 1.0E10, 1e+10 and more."""
     return not number or _PLAIN[0] <= abs(number) < _PLAIN[1]
 
 
@@ -139,9 +139,9 @@ def _scale(number: Decimal) -> int:
 
 
 def has_words(message: str, expected: str) -> bool:
-    """Has a message the expected words?
+    """Whether a message has the expected words.
 
-    Places in the text, breaks and capitals do not count, nor do ksqlDB's links and our labels.
+    Ignores positions in the text, line breaks and case, ksqlDB's links, and Holdfast's labels.
     """
     return _words(expected) in _words(message)
 

@@ -1,4 +1,4 @@
-"""When the queries of a test case emit."""
+"""Sets when the queries of a test case emit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["with_emit"]
 
 
 def with_emit(query: Query, emit: Emit) -> Query:
-    """The query as it is, but for when it emits; EMIT FINAL stays what it is."""
+    """The query with another emit mode; EMIT FINAL stays."""
     step = query.step
     if not isinstance(step, AggregateStep | JoinStep) or step.emit is Emit.FINAL:
         return query

@@ -1,7 +1,7 @@
-"""Runs a Topology over a case's records: the engine's own parts, without a broker.
+"""Runs a Topology over a case's records with the engine's own parts, without a broker.
 
-Decoder, Spark expressions, state task's processor and encoder are those of a job.  A query reads
-everything before the next one starts; its state is one state partition in memory.
+It uses a job's decoder, Spark expressions, state task processor and encoder.  Each query reads
+all its input before the next one starts; its state is one in-memory state partition.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class _Emitted:
 
 
 class Engine:
-    """Owns nothing but a way to Spark; may run several cases at a time."""
+    """Owns only a connection to Spark; may run several cases at a time."""
 
     def __init__(self, session: SmallSession, emit: Emit, batch_records: int | None = None) -> None:
-        """`batch_records`: how many a query processes at a time; None: all."""
+        """`batch_records`: how many records a query processes at a time; None: all."""
         self._session = session
         self._emit = emit
         self._batch_records = batch_records
@@ -66,10 +66,10 @@ class Engine:
         return self._session.constants(values)
 
     def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
-        """Runs query after query, each over all that has come to its topics in this phase.
+        """Runs the queries one by one, each over all new records of its topics in this phase.
 
         Returns:
-            Which records were left out because they cannot be decoded, and why.
+            The undecodable records that were left out, and why.
         """
         left_out: dict[str, None] = {}
         for queries in statements(topology.queries).values():
@@ -142,7 +142,7 @@ class Engine:
         return emitted
 
     def _batches(self, tables: Sequence[pa.Table]) -> Iterator[list[pa.Table]]:
-        """All records, or so many at a time, by their places."""
+        """All records, or batches of the given size, in the order of their places."""
         size = self._batch_records
         if size is None:
             yield list(tables)
@@ -167,12 +167,12 @@ def _headers(read: Iterable[Piped]) -> dict[int, Headers]:
 
 
 def _with_headers(emitted: _Emitted, headers: Headers) -> _Emitted:
-    """As Kafka Streams does: a result has the headers of the record that caused it."""
+    """Adds the headers of the record that caused the result, as Kafka Streams does."""
     return replace(emitted, record=replace(emitted.record, headers=headers))
 
 
 def _decoded(query: Query, side: int, piped: Piped) -> tuple[pa.Table, list[str]]:
-    """The records that can be decoded, in columns, with their places; and why others cannot."""
+    """The decodable records in columns, with their places; and why others cannot be decoded."""
     source = query.sources[side]
     options = IngestOptions(source=source, kafka={}, columns=used_columns(query, side))
     chunk = Chunk(

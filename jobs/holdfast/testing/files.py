@@ -1,4 +1,4 @@
-"""Reading test cases: three files of one case, a file of many, or a folder of all that."""
+"""Reads test cases: three files of one case, a file of many, or a folder of either."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def triple(sql: Path, inputs: Path | None, outputs: Path, name: str | None = Non
         inputs: None when the statements insert what they need.
 
     Raises:
-        InvalidTestCase: a file cannot be read, or is not as it must be.
+        InvalidTestCase: a file cannot be read, or is malformed.
     """
     statements = _text(sql)
     return Case(
@@ -40,7 +40,7 @@ def triple(sql: Path, inputs: Path | None, outputs: Path, name: str | None = Non
 
 
 def cases_at(path: Path) -> Iterator[Case]:
-    """All cases of a file, or of a folder and those below it, in the order of their names.
+    """All cases of a file, or of a folder and its subfolders, in the order of their names.
 
     Raises:
         InvalidTestCase: as `triple`; or there is no case at all.
@@ -85,7 +85,7 @@ def _cases_of_file(path: Path) -> Iterator[Case]:
             raise InvalidTestCase(f"{path}: test {number} has no name or no statements.")
         try:
             yield from _variants(node, path)
-        except InvalidTestCase as error:  # the others of the file can run
+        except InvalidTestCase as error:  # the file's other cases can still run
             yield Case(str(node["name"]), str(path), "", (), (), wrong=str(error))
 
 
@@ -100,7 +100,7 @@ def _cases_of_sql(path: Path) -> Iterator[Case]:
 
 
 def _variants(node: Mapping[str, Any], path: Path) -> Iterator[Case]:
-    """One case for each format and configuration that the test is made for."""
+    """One case for each format and configuration that the test names."""
     for format_ in node.get("format") or [""]:
         for config in node.get("config") or [""]:
             yield _case(node, path, format_, config)
@@ -138,7 +138,7 @@ def _refusal(node: Mapping[str, Any]) -> Refusal:
 
 
 def _plain(value: Any) -> str:
-    """A property's value as SET would be given it."""
+    """A property's value as SET would receive it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""What the statements of a case say with VALUES: records they insert, records they expect."""
+"""The VALUES statements of a case: records to insert, and records to expect."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def insertion_record(session: SmallSession, insertion: Insertion) -> tuple[str, 
 def unmet(expectations: Sequence[Expectation], topics: Topics, constants: Constants) -> list[str]:
     """ASSERT VALUES and ASSERT NULL VALUES that do not hold, one sentence each.
 
-    Each statement looks at the record of its topic after the one that the last such statement
-    looked at.
+    Each statement checks the record after the one that the previous such statement of its topic
+    checked.
     """
     read: Counter[str] = Counter()
     wrong = []

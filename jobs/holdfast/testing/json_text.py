@@ -1,4 +1,4 @@
-"""JSON as test files have it: comments are allowed, and numbers keep every digit they show."""
+"""JSON in test files: comments are allowed, and numbers keep every digit."""
 
 from __future__ import annotations
 

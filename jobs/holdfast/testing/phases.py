@@ -1,8 +1,8 @@
-"""What happens in which order in a case of SQL alone.
+"""The phases of a case in pure SQL.
 
-ksqlDB's test runner carries out statement after statement, and pipes each inserted record at once:
-through the queries that there are at that moment.  A phase is what comes up to such a moment:
-some statements that change what is there, then records.
+ksqlDB's test runner carries out one statement after the other, and pipes each inserted record at
+once through the queries that exist at that moment.  A phase is a group of statements that change
+the queries, followed by the records that are inserted then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ASSERTIONS = (AssertSource, AssertTombstone, AssertTopic, AssertValues)
 
 
 def phases(text: str, whole: Topology) -> Iterator[Topology]:
-    """What the statements mean up to the end of each phase; the last one is `whole`.
+    """The Topology at the end of each phase; the last one is `whole`.
 
     Raises:
         HoldfastError: a statement is refused.
@@ -40,7 +40,7 @@ def phases(text: str, whole: Topology) -> Iterator[Topology]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where phases end, but for the last one."""
+    """The positions where phases end, except the last one."""
     known = Definitions()
     inserted, last = False, 0
     for start, end in statement_places(text):
@@ -56,11 +56,11 @@ def _ends(text: str) -> Iterator[int]:
 
 @dataclass
 class Life:
-    """What the queries of one case keep from phase to phase.
+    """The state of one case's queries, kept from phase to phase.
 
     Attributes:
-        there: how many records each topic had when the phase began: no query reads them any more,
-            old ones have and new ones do not.
+        there: how many records each topic had when the phase began: old queries have read these,
+            and new queries do not read them.
     """
 
     there: dict[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Life:
     _partitions: dict[str, StatePartition] = field(default_factory=dict)
 
     def partition(self, query: Query) -> StatePartition:
-        """The state of a query: kept from the phase before when what was stored fits it still."""
+        """The state of a query: kept from the previous phase if the stored rows still fit."""
         before, found = self._queries.get(query.id), self._partitions.get(query.id)
         self._queries[query.id] = query
         same = before is not None and (before.statement == query.statement or query.replaces)
@@ -77,12 +77,12 @@ class Life:
         return found
 
     def rows(self, query_id: str) -> list[tuple[bytes, bytes]]:
-        """What a query's state holds; empty where it keeps none."""
+        """The rows in a query's state; empty where it keeps none."""
         found = self._partitions.get(query_id)
         return found.rows() if found is not None else []
 
     def begin(self, topology: Topology, there: Mapping[str, int]) -> None:
-        """Another phase: what was dropped is forgotten."""
+        """Begins another phase: forgets dropped queries."""
         self.there = dict(there)
         ids = {query.id for query in topology.queries}
         self._queries = {i: query for i, query in self._queries.items() if i in ids}

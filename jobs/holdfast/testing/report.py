@@ -38,7 +38,7 @@ def show(result: Result, console: Console) -> None:
 
 
 def as_text(result: Result, width: int = 120) -> str:
-    """What `show` prints, without colours."""
+    """The output of `show`, without colours."""
     console = Console(file=StringIO(), width=width)
     with console.capture() as captured:
         show(result, console)
@@ -58,7 +58,7 @@ def _table(differences: Sequence[Difference]) -> Table:
 
 
 def _said(spec: Spec | None) -> str:
-    """A record in a few lines, without what a test file may leave out."""
+    """A record in a few lines, without fields that a test file may leave out."""
     if spec is None:
         return "-"
     lines = [f"key {dumps(spec.key)}", f"value {dumps(spec.value)}"]

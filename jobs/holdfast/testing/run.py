@@ -35,11 +35,11 @@ _EXACT = "use.exact.numeric.comparison"
 
 
 class Outcome(StrEnum):
-    """What became of a case."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
-    ERROR = "error"  # something broke that should not
+    ERROR = "error"  # an unexpected failure
     SKIPPED = "skipped"
 
 
@@ -50,7 +50,7 @@ class Result:
     Attributes:
         reason: one line or a few; empty when it passed.
         differences: records that are not as expected.
-        words: of a case that is to be refused: whether our message has the expected words.
+        words: for a case that must be refused, whether our message has the expected words.
         trace: where an error came from, shortened.
     """
 
@@ -73,7 +73,7 @@ class _Engine(Protocol):
         """Constants of a statement, one row each."""
 
     def run(self, topology: Topology, topics: Topics, life: Life) -> list[str]:
-        """Adds what queries write; returns which records were left out, and why."""
+        """Adds the queries' output; returns the records that were left out, and why."""
 
 
 class Runner:
@@ -87,7 +87,7 @@ class Runner:
         batch_records: int | None = None,
         broker: str | None = None,
     ) -> None:
-        """Spark starts when a case needs it.
+        """Spark starts with the first case that needs it.
 
         Args:
             batch_records: how many records a query processes at a time; None: all of a case.
@@ -107,7 +107,7 @@ class Runner:
             return
         session = self._session = self._session or SmallSession(self._threads)
         if any(case.rest is not None for case in cases):
-            session.start()  # it forks, which must not happen beside the threads of a server
+            session.start()  # it forks, which must not happen beside a server's threads
         engine = Engine(session, self._emit, self._batch_records)
         with ThreadPoolExecutor(self._threads) as pool:
             try:
@@ -137,9 +137,9 @@ def _why_skipped(case: Case, *, on_broker: bool) -> str:
     if case.disabled:
         return "disabled in its file"
     if case.rest is not None and on_broker:
-        return "what a server answers is asked without --broker"
+        return "a query server is only asked without --broker"
     if case.rest is not None and case.rest.wait_for_query:
-        return "inputs that wait for a push query come later"
+        return "inputs that wait for a push query are not supported yet"
     later = sorted(case.formats & _LATER)
     return f"format {', '.join(later)} comes later" if later else ""
 
@@ -177,12 +177,12 @@ def _refused(case: Case, error: HoldfastError) -> Result:
 
 @dataclass(frozen=True)
 class _Verdict:
-    """What is not as expected of a case that ran.
+    """The mismatches of a case that ran.
 
     Attributes:
-        others: what is wrong with the streams and tables, and with a query server's answers.
+        others: mismatches of streams and tables, and of a query server's answers.
         left_out: records that could not be decoded, and why.
-        answers: what a REST case says of the server's answers.
+        answers: the judgement of a REST case's answers.
     """
 
     differences: tuple[Difference, ...]
@@ -225,7 +225,7 @@ def _verdict(case: Case, engine: _Engine) -> _Verdict:
 def _run_phases(
     text: str, topology: Topology, case: Case, engine: _Engine
 ) -> tuple[Topics, Life, list[str]]:
-    """Topics and state at the end; records of a case that names them come after all statements."""
+    """The final topics and state; records that a case lists come after all its statements."""
     in_order = not case.inputs and not case.outputs
     first, *later = phases(text, topology) if in_order else [topology]
     topics, life = Topics(first, case.inputs, engine.inserted(first.insertions)), Life()
@@ -241,7 +241,7 @@ def _run_phases(
 
 
 def with_properties(case: Case) -> str:
-    """The case's statements behind its properties, which are on the line of the first one."""
+    """The case's statements, preceded by its properties on the first line."""
     told = (f"SET '{k}'='{_quoted(v)}'; " for k, v in case.properties.items() if k != _EXACT)
     return "".join(told) + case.statements
 
@@ -251,6 +251,6 @@ def _quoted(text: str) -> str:
 
 
 def _short_trace(error: BaseException) -> str:
-    """The innermost calls."""
+    """The innermost calls of a traceback."""
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     return "\n".join(f"{f.filename}:{f.lineno} {f.name}: {f.line}" for f in frames)

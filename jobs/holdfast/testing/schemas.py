@@ -1,4 +1,4 @@
-"""What a case expects of its streams and tables (`post.sources`), compared with the Topology."""
+"""Compares a case's expectations of streams and tables (`post.sources`) with the Topology."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["wrong_sources"]
 
 
 def wrong_sources(topology: Topology, expected: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is wrong, one line per stream or table; empty when all are as expected."""
+    """The mismatches, one line per stream or table; empty when everything matches."""
     known: dict[str, Source | Sink] = {s.name: s for s in topology.sources}
     known |= {q.sink.name: q.sink for q in topology.queries if not q.sink.internal}
     wrong = (_wrong(known.get(str(node["name"])), node) for node in expected)
@@ -44,7 +44,7 @@ def _schema(of: Source | Sink) -> str:
 
 
 def _schema_of(node: Mapping[str, Any], found: Source | Sink) -> str:
-    """The expected schema in our own words: it is read as a statement's columns are."""
+    """The expected schema in Holdfast's notation: parsed like a statement's columns."""
     text = node.get("schema")
     if text is None:
         return ""
@@ -62,7 +62,7 @@ def _format_of(node: Any, default: str) -> str:
 
 
 def _window_of(node: Any) -> str:
-    """The expected window; empty: nothing is expected."""
+    """The expected window; empty when none is expected."""
     if not isinstance(node, dict) or not node.get("windowType"):
         return ""
     return f"{node['windowType']} {node.get('windowSize') or 0}"

@@ -1,8 +1,8 @@
-"""Files of cases in SQL alone: records by INSERT INTO … VALUES, expectations by ASSERT.
+"""Files of cases in pure SQL: records by INSERT INTO … VALUES, expectations by ASSERT.
 
 A line of dashes, `--@test:` and a name begins a case.  `--@expected.error:` and
-`--@expected.message:` say that its last statement is to be refused.  RUN SCRIPT 'file' stands for
-the statements of a file, beside the file of cases or in the folder above.
+`--@expected.message:` mean that its last statement must be refused.  RUN SCRIPT 'file' stands for
+the statements of a file beside the case's file or in the folder above.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SCRIPT = re.compile(r"^[ \t]*RUN\s+SCRIPT\s+'([^']+)'\s*;", re.MULTILINE | re.I
 
 
 def is_test_file(text: str) -> bool:
-    """Does it have cases, or only statements?"""
+    """Whether it has cases, not only statements."""
     return any(found.group(1) == "test" for found in _DIRECTIVE.finditer(text))
 
 
 def cases_in(text: str, origin: str) -> Iterator[Case]:
-    """The cases of a file, in its order; what comes before the first one belongs to none.
+    """The cases of a file, in order; text before the first one belongs to none.
 
     Raises:
         InvalidTestCase: a script that a case runs is not there.

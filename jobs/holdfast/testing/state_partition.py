@@ -1,4 +1,4 @@
-"""The one state partition of a query in a test: what a state task does, without its transaction."""
+"""The one state partition of a query in a test: a state task without its transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StatePartition:
         self._stream_time_ms = NO_TIME
 
     def takes(self, query: Query) -> bool:
-        """Goes on with a query that may read what is stored; False: it may not."""
+        """Continues with another query if it can read the stored rows; False if it cannot."""
         if not state_fits(self._canonical, query):
             return False
         self._canonical, self._processor = query.canonical(), processor_of(query)

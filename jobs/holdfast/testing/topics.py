@@ -1,4 +1,4 @@
-"""The topics of one case: what is in them, and in which order a statement's queries read them."""
+"""The topics of one case: their records, and the order in which a statement's queries read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Piped", "Topics"]
 
 @dataclass
 class Piped:
-    """What one statement's queries read from a topic, with each record's place over all topics."""
+    """A topic's records for one statement's queries, with their places over all topics."""
 
     records: list[RawRecord] = field(default_factory=list)
     order: list[int] = field(default_factory=list)  # rising
@@ -28,15 +28,15 @@ class Piped:
 @dataclass(frozen=True)
 class _Logged:
     record: RawRecord
-    cause: int  # the place of the input or insertion that it comes from
+    cause: int  # the place of the input or insertion that caused it
 
 
 class Topics:
     """The records of every topic, as bytes.
 
     Attributes:
-        given: the case's inputs, in their order.
-        written: what is inserted, and then these.
+        given: the case's inputs, in order.
+        written: the insertions, then the inputs.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Topics:
         inputs: Sequence[Spec],
         inserted: Sequence[tuple[str, RawRecord]] = (),
     ) -> None:
-        """Writes what INSERT INTO … VALUES inserts, then the input records.
+        """Writes the records of INSERT INTO … VALUES, then the input records.
 
         Raises:
             InvalidTestCase: no statement knows an input's topic, or its formats cannot hold it.
@@ -58,13 +58,13 @@ class Topics:
         self.write([*inserted, *self.given])
 
     def write(self, records: Sequence[tuple[str, RawRecord]]) -> None:
-        """Writes records to their topics, after all that was written before."""
+        """Appends records to their topics."""
         for cause, (topic, record) in enumerate(records, len(self.written)):
             self.append(topic, record, cause)
         self.written += records
 
     def become(self, topology: Topology) -> None:
-        """Topics are from now on what these statements say."""
+        """Replaces the topics' definitions by those of these statements."""
         self._codecs = _codecs(topology)
         self._one_by_one = bool(topology.expectations)
 
@@ -73,7 +73,7 @@ class Topics:
         return {topic: len(log) for topic, log in self._logs.items()}
 
     def codec(self, topic: str) -> TopicCodec:
-        """Raises `InvalidTestCase`: no statement reads or writes the topic."""
+        """The topic's codec; raises `InvalidTestCase` if no statement reads or writes it."""
         found = self._codecs.get(topic)
         if found is None:
             known = ", ".join(sorted(self._codecs)) or "none"
@@ -86,7 +86,7 @@ class Topics:
         """Adds a record at a topic's end.
 
         Args:
-            cause: the place of the input or insertion that it comes from.
+            cause: the place of the input or insertion that caused it.
         """
         self._logs.setdefault(topic, []).append(_Logged(record, cause))
 
@@ -106,14 +106,14 @@ class Topics:
     def piped(
         self, topics: Iterable[str], after: Mapping[str, int]
     ) -> tuple[dict[str, Piped], list[int]]:
-        """What a statement reads, as ksqlDB's test runner pipes it.
+        """The records that a statement reads, in the order of ksqlDB's test runner.
 
-        First the case's inputs, in their order over all topics; then every topic that has none
-        of them, one after the other.  With ASSERT VALUES what comes from one insertion is read
-        before the next one is made, in whatever topics.
+        First the case's inputs, in order over all topics; then every topic without inputs, one
+        after the other.  With ASSERT VALUES, everything that one insertion causes is read
+        before the next insertion, in all topics.
 
         Returns:
-            By topic what is read; and the cause of the record at each place.
+            By topic, the records to read; and the cause of the record at each place.
         """
         wanted = list(dict.fromkeys(topics))
         by_cause = self._one_by_one or bool(after)
@@ -142,7 +142,7 @@ class Topics:
 
 
 def _hash_order(topics: Iterable[str]) -> list[str]:
-    """The order of a small set of texts in ksqlDB's test runner: that of Java's HashSet."""
+    """The order of a small set of texts in ksqlDB's test runner, that of Java's HashSet."""
 
     def bucket(text: str) -> int:
         code = 0
@@ -154,7 +154,7 @@ def _hash_order(topics: Iterable[str]) -> list[str]:
 
 
 def _codecs(topology: Topology) -> dict[str, TopicCodec]:
-    """The first stream or table that declares a topic says what is in it."""
+    """The codec of each topic, from the first stream or table that declares it."""
     sinks: list[Source | Sink] = [q.sink for q in topology.queries if not q.sink.internal]
     found: dict[str, TopicCodec] = {}
     for each in [*topology.sources, *sinks]:

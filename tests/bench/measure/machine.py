@@ -21,7 +21,7 @@ _PACKAGES = ("pyspark", "confluent-kafka", "pyarrow", "rocksdict", "numpy")
 
 
 def describe() -> dict[str, str]:
-    """What a number needs to be compared with another one."""
+    """The facts needed to compare a number with another one."""
     return {
         "date": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         "commit": _commit(),

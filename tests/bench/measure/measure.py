@@ -1,4 +1,4 @@
-"""What is measured from the outside, the same way for every peer.
+"""Measurements from outside, the same for every peer.
 
 Progress is what the consumer group has committed of the input topic; CPU and memory are those of
 all processes of the sessions that were started for the peer.

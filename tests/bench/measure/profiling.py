@@ -201,7 +201,7 @@ def _py_spy(tools: Path, screen: Screen) -> str:
 
 
 def _roles(peer: Holdfast, case: Case, root: int) -> dict[int, str]:
-    """What each live process of the job does, by pid."""
+    """The role of each live process of the job, by pid."""
     status = peer.status(case)
     if status is None:
         raise RuntimeError("the job has no status file")

@@ -53,7 +53,7 @@ def parse_stat(text: str, ticks: int = _TICKS) -> Stat:
 
 
 def thread_group(name: str) -> str:
-    """What the threads of a name do; the name without its numbers where that is unknown."""
+    """The work of the threads of a name; the name without its numbers where that is unknown."""
     for pattern, group in _GROUPS:
         if re.search(pattern, name):
             return group

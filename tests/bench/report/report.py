@@ -1,4 +1,4 @@
-"""What a benchmark found: medians over rounds, ratios to Holdfast, as JSON and as Markdown."""
+"""The results of a benchmark: medians over rounds, ratios to Holdfast, as JSON and as Markdown."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def pair_row(key: bytes | None, value: bytes | None) -> tuple[int, int, int, int
 
 
 def wanted_totals(query: Query, sales: Rows) -> Rows:
-    """What the table must hold after these sales (customer, title, amount, event time)."""
+    """The table's expected rows after these sales (customer, title, amount, event time)."""
     customer, title, amount, time = sales.T
     none = np.zeros_like(time)
     if query is Query.TITLE:

@@ -1,4 +1,4 @@
-"""What a benchmark shows while it runs, on standard error: bars on a terminal, lines elsewhere."""
+"""A benchmark's progress on standard error: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 

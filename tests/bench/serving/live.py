@@ -1,4 +1,4 @@
-"""What readers of a query server see while a job runs: how late pushes are, how far it is behind.
+"""Readers of a query server while a job runs: delay of pushes, and lag of the server.
 
 A change counts as committed when a read_committed consumer of the sink gets it, whose records are
 committed with the changelog's.  It counts as pushed when a client of a push query has a row with
@@ -160,7 +160,7 @@ class _Watch:
             time.sleep(_LOOK_EVERY_S)
 
     def end(self) -> int:
-        """Of the changelog, all partitions together."""
+        """The end offsets of the changelog, all partitions summed."""
         return sum(self._admin.end_offsets(self._changelog).values())
 
     def until_level(self) -> None:

@@ -46,7 +46,7 @@ REQUESTS: dict[str, Callable[[bytes], bytes]] = {"holdfast": _pull_query, "kafka
 
 @dataclass
 class Load:
-    """What all connections have seen; `wrong` are answers without the key that was asked for."""
+    """The counts of all connections; `wrong`: answers without the requested key."""
 
     keys: list[bytes]
     request: Callable[[bytes], bytes]

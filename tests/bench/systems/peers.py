@@ -1,4 +1,4 @@
-"""What every peer gives: how it is built and started, and where its results and progress are."""
+"""The interface of a peer: how to build and start it, and where its results and progress are."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Peer(Protocol):
         """The consumer group whose offsets of the input topic are its progress."""
 
     def state_folders(self, case: Case) -> list[Path]:
-        """What a lost volume takes away."""
+        """The folders that a lost volume takes away."""
 
     def restored(self, case: Case) -> Restored | None:
         """The restore after the last start, once it is done."""

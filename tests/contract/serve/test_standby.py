@@ -1,4 +1,4 @@
-"""What a standby promises its readers, on RocksDB: rows and position of one moment."""
+"""A standby's promises to its readers, on RocksDB: rows and position of one moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every backend promises; `BACKENDS` is the only place that knows how many there are."""
+"""The contract of every backend; `BACKENDS` is the only place that lists them."""
 
 from __future__ import annotations
 

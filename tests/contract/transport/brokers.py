@@ -29,7 +29,7 @@ _DEADLINE_S = 90.0  # the one cleaner of the broker may have other logs to clean
 
 
 class Broker(Protocol):
-    """What the contract needs beside the clients: means to bring about what it looks at."""
+    """The broker operations that the contract needs besides the clients."""
 
     admin: Admin
 
@@ -49,7 +49,7 @@ class Broker(Protocol):
         """Waits until something holds that the broker does by itself."""
 
     def delete_before(self, topic: str, offset: int) -> None:
-        """What retention does."""
+        """Deletes records as retention does."""
 
     def add_partition(self, topic: str) -> None:
         """A topic gets one more partition."""

@@ -1,4 +1,4 @@
-"""What the engine relies on, held against the fake broker of the simulation and a real one."""
+"""The broker behaviour the engine relies on, checked on the simulation's fake and a real broker."""
 
 from __future__ import annotations
 

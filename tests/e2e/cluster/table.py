@@ -143,7 +143,7 @@ class Watch:
 
 
 def verdict() -> dict[str, Any]:
-    """What `holdfast verify` finds when it computes every table again from the source topic."""
+    """Runs `holdfast verify`, which recomputes every table from the source topic."""
     kubectl("exec", "-i", CLI_POD, "--", "sh", "-c", "cat > /tmp/e2e.sql", text=SQL)
     ran = in_cli_pod(
         *("holdfast", "verify", "/tmp/e2e.sql", "--json", "--home", "/tmp"),

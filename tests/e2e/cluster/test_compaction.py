@@ -92,7 +92,7 @@ def _resource() -> dict[str, Any]:
 
 
 def _operate() -> None:
-    """What the topic operator does once the resource was changed."""
+    """Stands in for the topic operator after a change of the resource."""
     until(lambda: _resource()["metadata"]["generation"] > 1, 60, "the resource is patched")
     ready = {"type": "Ready", "status": "True"}
     status = {"observedGeneration": _resource()["metadata"]["generation"], "conditions": [ready]}

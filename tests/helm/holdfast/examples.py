@@ -123,5 +123,5 @@ def pods(manifests: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
 
 
 def containers(pod: Manifest) -> list[dict[str, Any]]:
-    """Of a pod, those that initialise included."""
+    """A pod's containers, including its init containers."""
     return [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]

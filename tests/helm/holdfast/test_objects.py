@@ -1,4 +1,4 @@
-"""What the chart makes: valid, restricted, least rights, and kept where it must be kept."""
+"""The chart's objects: valid, restricted, with least rights, and kept where they must be kept."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def _container(manifests: list[Manifest], name: str) -> dict[str, Any]:
 
 
 def _options(arguments: list[str]) -> dict[str, Any]:
-    """What the command line makes of the container's arguments."""
+    """Parses the container's arguments as the command line does."""
     assert arguments[:2] == ["holdfast", "serve"]
     parsed = command.make_context("serve", list(arguments[2:]))
     return parsed.params

@@ -1,4 +1,4 @@
-"""What the chart takes, and what it refuses with which reason."""
+"""The values that the chart accepts, and those it refuses, with the reason."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_only_the_brokers_mount_their_key(render: Render) -> None:
 
 
 def test_pods_are_the_same_whatever_certificates_were_made(render: Render) -> None:
-    """What is made anew by each rendering must not restart a broker."""
+    """Objects that change with each rendering must not restart a broker."""
     first, second = (_secured(render)["StatefulSet/kafka"] for _ in range(2))
     assert first == second
 

@@ -74,7 +74,7 @@ def test_without_results_the_server_is_asked_all_the_same(server: Served, client
 
 
 def test_a_server_of_another_job_proves_nothing(server: Served, client: Client) -> None:
-    with pytest.raises(HoldfastError, match="which is not of the job other"):
+    with pytest.raises(HoldfastError, match="which does not belong to the job other"):
         read_back(client, _quiet, _query(server), "other", _newest("Oslo"))
     with pytest.raises(HoldfastError, match="do not serve PLACED"):
         read_back(client, _quiet, _query(server, "PLACED"), JOB, _newest("Oslo"))

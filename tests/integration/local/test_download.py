@@ -59,7 +59,7 @@ def test_a_second_download_waits_for_the_first(tmp_path: Path) -> None:
         two = threading.Thread(target=call, args=(second,))
         two.start()
         assert waiting.wait(30)
-        assert second == ["waiting for another process that downloads Kafka"]
+        assert second == ["waiting for another process that is downloading Kafka"]
         repository.close()
         one.join(60)
         two.join(60)
@@ -86,7 +86,7 @@ def test_a_mirror_that_gives_other_jars_is_found_out(tmp_path: Path) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         env = _environment(tmp_path, f"http://127.0.0.1:{server.server_port}/")
-        with pytest.raises(Refused, match="are not those that are pinned") as refused:
+        with pytest.raises(Refused, match="are not the pinned ones") as refused:
             kafka_jars(lambda _: None, env)
         server.shutdown()
     assert f"{len(jar_sums())} of the jars" in refused.value.fact

@@ -1,4 +1,4 @@
-"""What the report of `make bench-serving` counts: late pushes, missing ones, readers' gaps."""
+"""The counts in the report of `make bench-serving`: late pushes, missing ones, readers' gaps."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def states(tail: str = "", **edges: Any) -> States:
 def final_states(
     written: Sequence[tuple[int, str, int, int | None]], *, compacted: bool = True
 ) -> States:
-    """Of a table of final results, which is followed by its topic: two partitions.
+    """The states of a table of final results, which servers follow by its topic: two partitions.
 
     Args:
         written: (partition, title, start of the window, count or tombstone), in offset order.

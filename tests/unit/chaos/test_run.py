@@ -64,7 +64,7 @@ def test_healing_ends_at_once_when_the_job_has_ended_for_good(tmp_path: Path) ->
 def test_nothing_is_broken_before_the_run_s_own_load_flows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is committed may be the rest of the baseline's."""
+    """Commits may be left over from the baseline."""
     monkeypatch.setattr(run_module, "_BASELINE_LIMIT_S", 0.0)
     run, sampler = _run(tmp_path), cast("Any", Committing())
     with pytest.raises(HoldfastError, match="Nothing was sent by a workload of this run"):

@@ -309,7 +309,7 @@ def test_a_job_of_the_run_goes_on_where_its_topics_may_be_made_again(
 def test_a_job_that_stops_at_a_topic_made_again_is_not_given_one(
     tmp_path: Path, own_word: tuple[str, ...]
 ) -> None:
-    """What the job's own properties say goes before what the run wants."""
+    """The job's own properties take precedence over the run's."""
     asked = JobOptions("own", Sql(given=SQL), "local", "", None, own_word, str(tmp_path))
     found, *_ = asked_job(going_on(asked, _plan((), ())))
     remaker = remaker_of(found, tmp_path, own=True)

@@ -1,4 +1,4 @@
-"""What the demo says about the compaction of its changelogs."""
+"""The demo's output about the compaction of its changelogs."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def read_until(terminal: int, wanted: str) -> str:
-    """What a terminal shows up to `wanted`."""
+    """A terminal's output up to `wanted`."""
     seen = ""
     while wanted not in seen:
         assert select.select([terminal], [], [], 60)[0], f"no {wanted!r} after {seen!r}"

@@ -1,4 +1,4 @@
-"""What a cleaning leaves, and how a changelog grows between two."""
+"""The remains of a cleaning, and the growth of a changelog between two cleanings."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def test_properties_of_statements_are_given_by_set_alone() -> None:
     assert build_settings([Origin("SET", given, of_statements=True)], "app") == Settings("app")
     with pytest.raises(InvalidConfig) as caught:
         build_settings([Origin("--set", given)], "app")
-    assert str(caught.value).count("of statements; SET it in the SQL file") == len(given)
+    assert str(caught.value).count("for statements only; SET it in the SQL file") == len(given)
     with pytest.raises(InvalidConfig, match="it takes: batch, record"):
         build_settings([Origin("SET", {"emit": "now"}, of_statements=True)], "app")
 

@@ -61,7 +61,7 @@ class FakeKube(KubeClient):
             self.add(JOB, f"{NAME}-{name}", job_labels(component))
 
     def answer(self, script: str, status: int | None = 0, out: str = "") -> None:
-        """What a command that runs this script ends with."""
+        """Sets the result of a command that runs this script."""
         self.answers[sh(script)[2]] = lambda _pod, _command: Executed(status, out, "")
 
     def namespace_labels(self, namespace: str) -> dict[str, str]:

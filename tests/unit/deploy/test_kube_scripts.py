@@ -1,4 +1,4 @@
-"""What chaos runs inside containers, on real processes, each test in a PID namespace of its own."""
+"""Chaos's scripts for containers, on real processes, each test in a PID namespace of its own."""
 
 from __future__ import annotations
 

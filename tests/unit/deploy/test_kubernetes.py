@@ -1,4 +1,4 @@
-"""What `holdfast deploy --target kubernetes` gives to Helm, and how Helm is found."""
+"""The arguments that `holdfast deploy --target kubernetes` gives to Helm, and how it finds Helm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may be hit on Kubernetes, what can be done to them, and what is believed to have happened."""
+"""The nemesis on Kubernetes: possible victims, their faults, and the evidence that these landed."""
 
 from __future__ import annotations
 

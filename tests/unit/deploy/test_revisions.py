@@ -1,4 +1,4 @@
-"""What a local deployment remembers of its revisions."""
+"""The stored revisions of a local deployment."""
 
 from __future__ import annotations
 

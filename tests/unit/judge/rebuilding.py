@@ -59,7 +59,7 @@ def facts(
     broken: str = "",
     dropped_late: int | None = 0,
 ) -> Facts:
-    """Of records by topic, all in one batch; `broken`: the markers do not tell their order."""
+    """Facts from records by topic, all in one batch; `broken`: the order is unknown."""
     given = {topic: _records(each) for topic, each in records.items()}
     return facts_of(unit_of(statements), given, Batches(broken=broken), dropped_late)
 
@@ -70,7 +70,7 @@ def facts_of(
     batches: Batches,
     dropped_late: int | None,
 ) -> Facts:
-    """Of one statement, whose every query has had these batches in one state partition."""
+    """Facts of one statement; each of its queries has these batches in one state partition."""
     queries = unit.statements[0]
     parts = split(queries[-1].statement)
     relations = []

@@ -24,7 +24,7 @@ NAN, INF = math.nan, math.inf
 
 
 def computed(call: str, kind: SqlType, *values: Any) -> Any:
-    """What an aggregate makes of the values of its column `x`."""
+    """An aggregate's result over the values of its column `x`."""
     select = split(f"CREATE TABLE t AS SELECT {call} AS v FROM s GROUP BY k;").select
     sql = Translator(Scope({"X": kind}, [0])).sql(select.expressions[0].this)
     table = pa.table({"X": pa.array(values, arrow_type(kind))})

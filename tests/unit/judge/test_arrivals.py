@@ -16,7 +16,7 @@ def marker(starts: dict[int, int], ends: dict[int, int], topic: str = "in") -> d
 
 
 def lane(*records: tuple[int, int, int]) -> Lane:
-    """Of (topic partition, offset, time)."""
+    """A lane from (topic partition, offset, time) of each record."""
     partitions, offsets, times = zip(*records, strict=True)
     return Lane("in", [(0,)] * len(records), partitions, offsets, times)
 

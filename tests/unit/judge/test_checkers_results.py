@@ -139,7 +139,7 @@ def test_what_only_some_order_makes_is_unknown_and_never_phantom() -> None:
     found = undetermined_records(some)
     assert found.verdict is Verdict.UNKNOWN
     assert found.fact == (
-        "1 records are right in some order of the input and need not be in others; nobody knows"
+        "1 records are right in some order of the input but not in every one; nobody knows"
     )
     for checker in (lost_records, duplicated_records, phantom_records):
         assert checker(some).verdict is Verdict.VALID

@@ -120,7 +120,7 @@ def test_the_last_marker_has_to_be_of_the_topic_that_is_there() -> None:
 
 
 def _progress(*markers: tuple[str, int, int]) -> ProgressFold:
-    """Of a query without state, source partition 0: (topic id, offset, records) each."""
+    """The progress of a query without state; markers of partition 0 (topic id, offset, records)."""
     fold = ProgressFold(MarkerStory("app", "q", KNOWN))
     for topic_id, offset, records in markers:
         told = {"topic": "in", "topic_id": topic_id, "offset": offset, "records": records}
@@ -129,7 +129,7 @@ def _progress(*markers: tuple[str, int, int]) -> ProgressFold:
 
 
 def test_a_query_without_state_begins_anew_likewise() -> None:
-    """Of each source partition by itself: the others may be further."""
+    """Each source partition begins anew by itself: the others may be further."""
     fold = _progress(("a", 9, 9), ("b", 3, 12), ("c", 60, 72))
     assert fold.contradictions == []
     assert fold.taken_in() == {0: 60}

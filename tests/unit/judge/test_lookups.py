@@ -1,4 +1,4 @@
-"""What a stream's record finds in a table, and how tables join, worked out by hand."""
+"""Table rows that a stream's record finds, and joins of tables, worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the judge cannot recompute is unknown, with the reason; never a wrong verdict."""
+"""Statements that the judge cannot recompute are unknown, with the reason; never wrongly judged."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def test_a_table_function_makes_rows_side_by_side() -> None:
                 "CREATE TABLE s AS SELECT x, LATEST_BY_OFFSET(v) AS n FROM a "
                 "JOIN t ON a.k = t.k GROUP BY x;"
             ),
-            "whose order nothing tells",
+            "whose order is unknown",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What each way in which exactness once broke leaves behind, and which checker tells.
+"""The traces of each known violation of exactness, and the checker that finds it.
 
 Which value is right is the judge's own arithmetic, which has tests of its own.
 """

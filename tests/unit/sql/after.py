@@ -1,4 +1,4 @@
-"""What DuckDB makes of a step's outputs, as a state task evaluates them."""
+"""Evaluates a step's outputs in DuckDB, as a state task does."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def marker(batch_id: int, fingerprint: str = FINGERPRINT) -> CommitMarker:
 
 
 class ChangelogModel:
-    """What a `PartitionReader` shows of one changelog partition."""
+    """One changelog partition as a `PartitionReader` sees it."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, bytes, bytes | None]] = []
@@ -56,7 +56,7 @@ class ChangelogModel:
         self.end += 1
 
     def cut(self, offset: int) -> None:
-        """What an unclean election or an old disk does: the log ends there."""
+        """Truncates the log, as an unclean election or an old disk does."""
         self.records = [record for record in self.records if record[0] < offset]
         self.end = offset
 

@@ -13,7 +13,7 @@ def key(name: bytes, time_ms: int) -> bytes:
 
 
 def change(store: MemoryStore, added: Sequence[bytes] = (), gone: Sequence[bytes] = ()) -> Segments:
-    """Of a store that has just been opened."""
+    """Applies changes to a store that was just opened; returns its segments."""
     segments = Segments(store, b"w", b"n")
     store.write(*segments.changes(added, gone))
     return segments

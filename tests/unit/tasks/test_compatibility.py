@@ -79,7 +79,7 @@ def test_a_marker_is_compared_with_where_it_was_found(
 
 
 def marker(of: Query, facts: str | None = None) -> CommitMarker:
-    """What a version of today leaves behind; `facts` "": what one of before did."""
+    """The marker of the present version; `facts` "": the marker of an earlier version."""
     return CommitMarker(
         FORMAT_VERSION, "app", of.id, 0, 1, PARTITIONER, of.fingerprint(), of.canonical(),
         OffsetRange.of("a", {0: 0}, {0: 9}), 0, 0,

@@ -148,7 +148,7 @@ STATEMENT_ERROR = "io.confluent.ksql.rest.entity.KsqlStatementErrorMessage"
         (RestError("", "No", 404), ERROR, "The status is 400, not 404", True),
         (RestError(STATEMENT_ERROR), {**ERROR, "@type": "generic_error"}, "a generic_error", None),
         (RestError("x.KsqlErrorMessage"), {**ERROR, "@type": "generic_error"}, "", None),
-        (RestError(STATEMENT_ERROR), {**ERROR, "statementText": "?"}, "not of the last", None),
+        (RestError(STATEMENT_ERROR), {**ERROR, "statementText": "?"}, "not name the last", None),
     ],
 )
 def test_errors(expected: RestError, body: Any, wrong: str, words: bool | None) -> None:

@@ -1,4 +1,4 @@
-"""What a reader does while a partition has no leader, without a broker: a moment hard to meet."""
+"""A reader while a partition has no leader, without a broker: the moment is rare on a real one."""
 
 from __future__ import annotations
 

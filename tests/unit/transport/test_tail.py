@@ -35,7 +35,7 @@ def event(code: int, topic: str, partition: int, offset: int) -> Message:
 
 
 def polled(*messages: Message) -> Tail:
-    """What a reader of partitions 0 and 1 of topic a, and 0 of b, makes of them."""
+    """Feeds the messages to a reader of partitions 0 and 1 of topic a, and 0 of b."""
     reader = TailReader({"bootstrap.servers": "nowhere:1"})
     vars(reader)["_consumer"] = _Consumer(list(messages))
     for place in (("a", 0), ("a", 1), ("b", 0)):

@@ -1,4 +1,4 @@
-"""What is left out is told with numbers, and warned about above a share."""
+"""Left-out records are reported with numbers, and warned about above a share."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The files by which a hook in the job's own processes is told to hold a state task.
+"""The files that tell a hook in the job's own processes to hold a state task.
 
     alive-<pid>              a process with the hook runs
     order-<id>.json          {"id", "step", "hold_s"}
     held-<id>-<pid>.json     {"id", "step", "query_id", "partition", "pid", "executor"}: claimed
     release-<id>             go on
 
-The hook claims an order by renaming it, so that one state task is held and no other.  Where the
-folder is (of this machine, in a pod), and how it is read, is the target's business; the hook
-itself is among the tests and no part of Holdfast.
+The hook claims an order by renaming it, so that exactly one state task is held.  The target knows
+where the folder is (on this machine, in a pod) and how to read it; the hook itself is part of the
+tests and not of Holdfast.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALIVE, _ORDER, _HELD, _RELEASE = "alive-", "order-", "held-", "release-"
 
 @dataclass(frozen=True)
 class HeldFile:
-    """What the hook wrote about the state task it holds; `executor` is Spark's name for it."""
+    """The hook's report on the state task it holds; `executor` is Spark's id of the executor."""
 
     order: str
     step: Step
@@ -38,12 +38,12 @@ class HeldFile:
 
 
 def order_text(order: str, step: Step, hold_s: float) -> bytes:
-    """What `order-<id>.json` holds."""
+    """The content of `order-<id>.json`."""
     return orjson.dumps({"id": order, "step": step.name, "hold_s": hold_s})
 
 
 def read_held(text: bytes) -> HeldFile | None:
-    """What a `held-…` file says; None while it still is the order that was claimed."""
+    """Parses a `held-…` file; None while it still has the content of the claimed order."""
     try:
         found: Mapping[str, object] = orjson.loads(text)
         return HeldFile(
@@ -65,7 +65,7 @@ def alive_pid(name: str) -> int | None:
 
 
 class HookFiles:
-    """The folder, where it is one of this machine."""
+    """The hook's folder, where it is on this machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -78,14 +78,14 @@ class HookFiles:
         return sorted(pid for pid in found if pid is not None)
 
     def order(self, order: str, step: Step, hold_s: float) -> None:
-        """The next state task that gets past `step` is held for at most `hold_s` seconds."""
+        """Orders that the next state task past `step` is held for at most `hold_s` seconds."""
         self._folder.mkdir(parents=True, exist_ok=True)
         beside = self._folder / f".{_ORDER}{order}"
         beside.write_bytes(order_text(order, step, hold_s))
         beside.replace(self._folder / f"{_ORDER}{order}.json")
 
     def held(self, order: str) -> HeldFile | None:
-        """Who is held by the order; None as long as nobody is."""
+        """The state task held by the order; None while there is none."""
         for file in self._folder.glob(f"{_HELD}{order}-*.json"):
             try:
                 found = read_held(file.read_bytes())
@@ -96,13 +96,13 @@ class HookFiles:
         return None
 
     def release(self, order: str) -> None:
-        """Lets go, or takes the order back."""
+        """Lets the held task continue, or withdraws the order."""
         (self._folder / f"{_ORDER}{order}.json").unlink(missing_ok=True)
         if self._folder.is_dir():
             (self._folder / f"{_RELEASE}{order}").touch()
 
     def clear(self) -> None:
-        """Takes back all orders; whoever is held goes on."""
+        """Withdraws all orders and lets held tasks continue."""
         if not self._folder.is_dir():
             return
         for file in self._folder.iterdir():

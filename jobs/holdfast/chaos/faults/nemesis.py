@@ -1,9 +1,9 @@
-"""Carries out a schedule: strike, look whether it landed, take back, wait for the recovery.
+"""Carries out a schedule: strike, check that the fault landed, heal, wait for the recovery.
 
     group of faults that follow each other closely
       for each: wait → (aimed: order a hold, wait until held) → choose victims → strike
-                → look until it landed → release what is held
-      take back what lasts, each after its time
+                → check until it landed → release the held task
+      heal faults that last, each after its time
       wait until the victims have successors and every query commits again
 
 Every fault is written down before and after it happens; see `holdfast.chaos.history.events`.
@@ -33,7 +33,7 @@ _AGAIN_S = 1.0
 
 
 class Progress(Protocol):
-    """What is known of the job's commits; see `Sampler`."""
+    """The progress of the job's commits; see `Sampler`."""
 
     @property
     def lag(self) -> int | None: ...
@@ -48,9 +48,9 @@ class Patience:
     """How long the nemesis waits, in seconds.
 
     Attributes:
-        held: for a state task to get to the moment that is aimed at.
-        landed: for a fault to show; a second driver has to start first.
-        recovered: for the job to go on.
+        held: for a state task to reach the step that is aimed at.
+        landed: for a fault to show its effect; a second driver has to start first.
+        recovered: for the job to commit again.
     """
 
     held: float = 120.0
@@ -60,7 +60,7 @@ class Patience:
 
 @dataclass
 class _Struck:
-    """A fault under way; `ends_at` (monotonic s) is when it is taken back."""
+    """A fault under way; `ends_at` (monotonic s) is when it is healed."""
 
     injection: Injection
     victims: tuple[Victim, ...]
@@ -72,17 +72,17 @@ class _Struck:
 
 @dataclass
 class _Group:
-    """What a group of faults has done so far, and the order a later one of it waits for."""
+    """The faults of a group so far, and the hold order that a later fault of it waits for."""
 
     struck: list[_Struck] = field(default_factory=list)
     ordered: str | None = None
 
 
 class Nemesis:
-    """Owns the faults it has brought about until they are taken back.
+    """Owns the faults it injected until they are healed.
 
     Args:
-        tell: gets a line for people now and then.
+        tell: receives a line for people now and then.
     """
 
     def __init__(
@@ -95,19 +95,19 @@ class Nemesis:
     ) -> None:
         self._target, self._history, self._progress, self._tell = target, history, progress, tell
         self._patience = patience or Patience()
-        # Files of an earlier run's orders may still lie where the hook looks for this one's.
+        # Orders of an earlier run may still lie in the hook's folder.
         self._token = uuid.uuid4().hex[:8]
         self.tried = 0
         """Faults so far, whether they landed or not."""
 
     def run(self, schedule: Sequence[Injection], duration_s: float = 0.0) -> bool:
-        """Carries it out; False when the job did not go on, which ends the schedule.
+        """Carries out the schedule; False when the job did not recover, which ends the schedule.
 
         Args:
-            duration_s: no fault begins after it, but for those that follow one; 0 for no limit.
+            duration_s: no fault begins after it, except followers of an earlier one; 0: no limit.
 
         Raises:
-            KeyboardInterrupt: after taking back what lasts.
+            KeyboardInterrupt: after healing the faults that last.
         """
         end = time.monotonic() + (duration_s or float("inf"))
         total = "" if duration_s else f" of {len(schedule)}"
@@ -181,7 +181,7 @@ class Nemesis:
                               lag_before=self._progress.lag, struck_s=time.time())  # fmt: skip
 
     def _strike(self, state: _Group, injection: Injection, held: Held | None) -> None:
-        """Tries until there is somebody who can be hit: those that just start often cannot."""
+        """Retries until a victim can be hit: processes that are just starting often cannot."""
         deadline = time.monotonic() + self._patience.recovered
         for turn in itertools.count():
             victims = self._victims(state, injection, held, turn)
@@ -196,7 +196,7 @@ class Nemesis:
     def _try(
         self, state: _Group, injection: Injection, held: Held | None, victims: tuple[Victim, ...]
     ) -> bool:
-        """One try; False when nothing was done and another one is worth it."""
+        """One try; False when nothing was done and another try may succeed."""
         op = self._history.invoke(
             "inject",
             injection=asdict(injection),
@@ -208,7 +208,7 @@ class Nemesis:
             for victim in victims:
                 did.append(self._target.strike(victim, injection.fault))
             if injection.fault is Fault.DELETE and held is not None:
-                self._release(held.order)  # it ends in good order only when its batch can
+                self._release(held.order)  # a graceful end needs its batch to finish
             landing = self._landing(state, victims, injection)
         except HoldfastError as error:
             landing, again = Landing(False, error.fact), isinstance(error, Retriable) and not did
@@ -228,10 +228,10 @@ class Nemesis:
     def _victims(
         self, state: _Group, injection: Injection, held: Held | None, turn: int
     ) -> tuple[Victim, ...]:
-        """Those to hit, others at each turn; waits while an earlier fault is recovered from.
+        """Chooses the victims, others at each try; waits while the job recovers from a fault.
 
-        Whom a fault before this one has hit and not ended comes first: stopped, then killed, it
-        leaves workers that go on when it is long replaced.
+        A victim that an earlier fault hit without ending it comes first: a driver stopped and then
+        killed leaves workers that continue long after it was replaced.
         """
         deadline = time.monotonic() + self._patience.recovered
         hit = {v.identity for one in state.struck for v in one.victims}
@@ -248,7 +248,7 @@ class Nemesis:
             time.sleep(_POLL_S)
 
     def _landing(self, state: _Group, victims: Sequence[Victim], injection: Injection) -> Landing:
-        """Looks until the fault shows; what may keep it from that is taken back in its time."""
+        """Checks until the fault shows; heals in time any fault that may hide it."""
         deadline = time.monotonic() + self._patience.landed
         while True:
             found = [self._target.landed(v, injection.fault) for v in victims]
@@ -280,7 +280,7 @@ class Nemesis:
     # -- recovery ----------------------------------------------------------------------------
 
     def _recover(self, state: _Group) -> bool:
-        """Waits until the job goes on after every fault of the group, or has ended for good."""
+        """Waits until the job recovers from every fault of the group, or has ended for good."""
         if not state.struck:
             return not self._target.refusal()
         ops = [(one, self._history.invoke("recover", injection=one.injection.number))

@@ -1,4 +1,4 @@
-"""How long nothing was committed after a fault."""
+"""The longest time without a commit after a fault."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["longest_silence"]
 def longest_silence(
     samples: Sequence[tuple[float, int]], after: float, before: float | None
 ) -> float:
-    """Seconds of the longest time without a commit that ends after one moment and before another.
+    """Seconds of the longest time without a commit that ends between two moments.
 
-    A batch that was all but done when a fault came may still be committed after it; so a recovery
-    is not the time to the first commit after the fault but the longest silence.
+    A batch that was nearly finished when a fault came may still be committed after it.  So the
+    recovery time is not the time to the first commit after the fault but the longest silence.
 
     Args:
-        samples: (seconds, committed so far) in order of time; numbers that fall back (a driver
-            that is not yet told) count as no commit.
+        samples: (seconds, committed so far) in order of time; a number that falls (a new driver has
+            not reported yet) counts as no commit.
         after: when the fault struck; a silence that began earlier counts from here.
-        before: when another one struck before the job was known to have recovered; None: that did
-            not happen.
+        before: when another fault struck before the job was known to have recovered; None: no other
+            fault did.
 
     Returns:
-        0.0 when the job had not recovered by `before`: no commit was seen in between, or the
-        longest silence was the one that went on then.
+        0.0 when the job had not recovered by `before`: no commit was seen until then, or the
+        longest silence had not ended then.
     """
     commits, most = [], None
     for at, committed in samples:

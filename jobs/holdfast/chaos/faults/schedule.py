@@ -1,10 +1,10 @@
-"""Which faults come, when, and in what order: a pure function of a seed and of what was asked.
+"""The faults, their times and their order: a pure function of a seed and of the request.
 
-Every asked combination of component, fault and moment that makes sense comes once before any
-comes again, and even a short schedule takes from all components, faults and moments.  Three
-moments need a fault just before theirs, which they follow in one group: RECOVERY any, OPENED one
-after which stores are opened again, RESTORING one after which they have records to replay (the
-loss of a volume where that is asked for, else a killed executor, whose partitions move).
+Every requested combination of component, fault and moment that makes sense comes once before any
+comes again, and even a short schedule covers all components, faults and moments.  Three moments
+need another fault just before theirs and follow it in one group: RECOVERY follows any fault, OPENED
+a fault after which stores are opened again, RESTORING a fault after which stores have records to
+replay (the loss of a volume if requested, else a killed executor, whose partitions move).
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from holdfast.types.components import BROKER, DRIVER, EXECUTOR, SERVER
 
 __all__ = ["Asked", "Combination", "combinations", "follows", "groups", "most_in", "schedule"]
 
-_WITHIN = frozenset({DRIVER, EXECUTOR, BROKER})  # what takes part in a commit
+_WITHIN = frozenset({DRIVER, EXECUTOR, BROKER})  # components that take part in a commit
 _TOGETHER = frozenset({Fault.KILL, Fault.DELETE, Fault.DELETE_NOW})
-# What takes its victims and the job through several steps of its own.
+# These faults take their victims and the job through several steps of their own.
 _UNAIMED = frozenset({Fault.SLOW, Fault.OLD_VOLUME, Fault.SWAP_VOLUMES, Fault.RECREATE_TOPIC})
-_LEAST_S = 2.0  # no fault takes less, with the wait before it and the recovery after it
+_LEAST_S = 2.0  # no fault takes less time, including the wait before it and the recovery after it
 _FOLLOWING = frozenset({Moment.RECOVERY, Moment.OPENED, Moment.RESTORING})
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What somebody wants to see.
+    """A request for a schedule.
 
     Attributes:
-        possible: by component, what can be done to it where the job runs.
+        possible: by component, the faults that the target can inject.
         rounds: faults in all.
-        executors: how many there are when all is well.
-        aimed: is there a hook that holds state tasks?
-        lasting_s: how long PAUSE and CUT_OFF are kept up: longer than the transaction time-out.
+        executors: how many there are in a healthy job.
+        aimed: whether there is a hook that holds state tasks.
+        lasting_s: how long PAUSE and CUT_OFF last: longer than the transaction time-out.
         short_s: how long other faults that last are kept up.
         pause_s: least and most seconds between a recovery and the next fault.
     """
@@ -58,7 +58,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Combination:
-    """One kind of injection."""
+    """One kind of injection: component, fault and moment."""
 
     component: str
     fault: Fault
@@ -67,23 +67,23 @@ class Combination:
 
     @property
     def opens(self) -> bool:
-        """Are stores opened again after it?"""
+        """Whether stores are opened again after it."""
         ends = self.fault.kills or self.fault is Fault.DELETE
         return ends and self.component in (DRIVER, EXECUTOR)
 
     @property
     def empties(self) -> bool:
-        """Are there records to replay then?"""
+        """Whether stores have records to replay after it."""
         return self.opens and self.component == EXECUTOR and self.count == 1
 
 
 def follows(moment: Moment) -> bool:
-    """Does it come while another fault is not yet recovered from?"""
+    """Whether it comes before another fault is recovered from."""
     return moment in _FOLLOWING
 
 
 def groups(injections: Sequence[Injection]) -> list[tuple[Injection, ...]]:
-    """The schedule cut before every fault that does not follow another one."""
+    """The schedule, cut before every fault that does not follow another one."""
     found: list[tuple[Injection, ...]] = []
     for injection in injections:
         if found and follows(injection.moment):
@@ -94,7 +94,7 @@ def groups(injections: Sequence[Injection]) -> list[tuple[Injection, ...]]:
 
 
 def combinations(asked: Asked) -> tuple[Combination, ...]:
-    """Every asked combination that makes sense and is possible here, in a fixed order."""
+    """Every requested combination that makes sense and is possible here, in a fixed order."""
     found = [
         Combination(component, fault, moment, count)
         for component in asked.components
@@ -109,15 +109,15 @@ def combinations(asked: Asked) -> tuple[Combination, ...]:
 
 
 def most_in(duration_s: float) -> int:
-    """As many faults as can come in so long a time."""
+    """The highest number of faults that fit into this time."""
     return math.ceil(duration_s / _LEAST_S)
 
 
 def schedule(seed: int, asked: Asked) -> tuple[Injection, ...]:
-    """The injections, numbered from 0; those of a longer schedule begin with those of a shorter.
+    """The injections, numbered from 0; a longer schedule begins with all of a shorter one.
 
     Raises:
-        Refused: nothing that was asked for makes sense or is possible here.
+        Refused: no requested combination makes sense or is possible here.
     """
     all_of_them = combinations(asked)
     if not all_of_them:
@@ -128,7 +128,7 @@ def schedule(seed: int, asked: Asked) -> tuple[Injection, ...]:
             "asked ones; the other aimed moments need the tests' hook",
             action="ask for the moment random as well, or for more faults",
         )
-    # Two sources: how many are drawn must not change what the first ones are like.
+    # Two generators: the number of faults must not change the details of the first ones.
     details = random.Random(f"{seed} details")
     drawn = itertools.islice(_endless(random.Random(seed), all_of_them), asked.rounds)
     return tuple(_injection(number, c, details, asked) for number, c in enumerate(drawn))
@@ -141,7 +141,7 @@ def _endless(chance: random.Random, all_of_them: Sequence[Combination]) -> Itera
 
 def _sensible(component: str, fault: Fault, moment: Moment, *, aimed: bool) -> bool:
     if moment is Moment.RECOVERY:
-        # They wait until the job commits, which what is not yet taken back may keep it from.
+        # These faults wait until the job commits, which a fault not yet healed may prevent.
         return fault not in (Fault.OLD_VOLUME, Fault.RECREATE_TOPIC)
     if moment.step is None:
         return True
@@ -166,7 +166,7 @@ def _chained(
     for follower in following:
         leaders = _leaders(follower, all_of_them)
         fitting = [i for i, chain in enumerate(chains) if chain[-1] in leaders]
-        if not fitting:  # all that it may follow have somebody behind them: once more, then
+        if not fitting:  # every possible leader has a follower already: repeat one
             chains.append((chance.choice(_leaders(follower, leading)), follower))
             continue
         shortest = min(len(chains[i]) for i in fitting)
@@ -176,7 +176,7 @@ def _chained(
 
 
 def _leaders(follower: Combination, among: Sequence[Combination]) -> list[Combination]:
-    """Those that it may follow."""
+    """The combinations that it may follow."""
     if follower.moment is Moment.RECOVERY:
         return list(among)
     if follower.moment is Moment.OPENED:
@@ -187,9 +187,9 @@ def _leaders(follower: Combination, among: Sequence[Combination]) -> list[Combin
 
 
 def _evenly(chance: random.Random, chains: list[tuple[Combination, ...]]) -> Iterator[Combination]:
-    """All chains, at each turn one of those whose words were used least so far.
+    """All chains, at each turn one with the words least used so far.
 
-    First come those with a fault that was not there yet: some have few combinations, and would
+    Chains with a fault that has not come yet are first: some faults have few combinations and would
     come late in a long list.
     """
     used: Counter[object] = Counter()
@@ -230,7 +230,7 @@ def _injection(number: int, c: Combination, chance: random.Random, asked: Asked)
 
 def _duration(c: Combination, chance: random.Random, asked: Asked) -> float:
     if not c.fault.lasts:
-        # Somebody has to start these again, where nothing does so by itself.
+        # These need a restart by the nemesis where no supervisor restarts them.
         return round(chance.uniform(0.5, 4.0), 3) if c.component in (BROKER, SERVER) else 0.0
     base = asked.lasting_s if c.fault in (Fault.PAUSE, Fault.CUT_OFF) else asked.short_s
     return round(base * chance.uniform(1.0, 1.3), 3)

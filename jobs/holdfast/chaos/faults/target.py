@@ -1,4 +1,4 @@
-"""What a nemesis can do where a job runs; processes of this machine or pods are two answers."""
+"""The operations a nemesis needs where a job runs: on local processes or on pods."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Victim:
     """One process or pod that may be hit.
 
     Attributes:
-        component: which part of the job or platform it is.
+        component: the part of the job or platform that it is.
         name: for people: the pod's name, `executor 1`.
-        identity: of this incarnation: pod uid and restart count, pid and time of birth.
+        identity: identifies this incarnation: pod uid and restart count, or pid and start time.
     """
 
     component: str
@@ -29,7 +29,7 @@ class Victim:
 
 @dataclass(frozen=True)
 class Landing:
-    """Whether a fault did what it should, and the evidence in words."""
+    """Whether a fault had its effect, with the evidence in words."""
 
     landed: bool
     evidence: str
@@ -40,8 +40,8 @@ class Held:
     """A state task that a hook holds right after a step.
 
     Attributes:
-        victim: the name of the executor it is in (as `Victim.name`).
-        pid: of the Python worker, as its own machine sees it.
+        victim: the name of its executor (as `Victim.name`).
+        pid: pid of the Python worker, as its own machine sees it.
     """
 
     order: str
@@ -54,8 +54,8 @@ class Held:
 
 @dataclass(frozen=True)
 class QueryServers:
-    """Query servers that are read from: their addresses, by number, and on how many of them each
-    state partition lies.
+    """The query servers to read from: their addresses, by number, and the number of servers that
+    hold each state partition.
     """
 
     addresses: tuple[str, ...] = ()
@@ -65,72 +65,72 @@ class QueryServers:
 class Hook(Protocol):
     """Holds a state task right after a step of the commit order.
 
-    It is there only where the job was started with the tests' hook on Python's path; no option
-    or property of Holdfast turns it on.
+    It exists only where the job was started with the tests' hook on Python's path; no option or
+    property of Holdfast turns it on.
     """
 
     def order(self, order: str, step: Step, hold_s: float) -> None:
-        """The next state task that gets past `step` is held, at most `hold_s` seconds."""
+        """Orders that the next state task past `step` is held, at most `hold_s` seconds."""
 
     def held(self, order: str) -> Held | None:
-        """Who is held by the order; None as long as nobody is."""
+        """The state task held by the order; None while there is none."""
 
     def release(self, order: str) -> None:
-        """Lets go, or takes the order back; also when nobody is held any more."""
+        """Lets the held task continue, or withdraws the order; harmless when no task is held."""
 
 
 class Target(Protocol):
-    """Where the job runs.  Every method raises `KafkaUnavailable`-like errors of the tree only."""
+    """A place where the job runs.  Every method raises only errors of Holdfast's own tree."""
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
-        """By component: what can be done to it here, found out by looking, not assumed."""
+        """By component, the faults that can be injected here, found out by looking, not assumed."""
 
     @property
     def notes(self) -> Mapping[Fault, str]:
-        """How a fault is brought about here, or why it cannot be, where that is not plain."""
+        """How a fault is injected here, or why it cannot be, where that is not obvious."""
 
     @property
     def hook(self) -> Hook | None:
-        """None: aimed moments are not possible here."""
+        """The hook; None: aimed moments are not possible here."""
 
     def is_dev_namespace(self) -> bool:
-        """May anything be broken here without anybody's confirmation?"""
+        """Whether anything may be broken here without confirmation."""
 
     def victims(self, component: str) -> list[Victim]:
-        """Those alive now, in a fixed order; only what is labelled as the job's (or allowed).
+        """The living victims, in a fixed order; only those labelled as the job's (or allowed).
 
         Raises:
             Refused: the component is unknown here or must not be touched.
         """
 
     def strike(self, victim: Victim, fault: Fault) -> str:
-        """Does it, once; returns what was done in words.
+        """Injects the fault, once; returns what was done in words.
 
         Raises:
-            Retriable: nothing was done, for the victim is gone or not yet fit to be hit.
-            HoldfastError: it could not be done.
+            Retriable: nothing was done; the victim is gone or cannot be hit yet.
+            HoldfastError: the fault could not be injected.
         """
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """Did it happen?  Looks at the victim: its incarnation is gone, it is stopped, it cannot
-        write; a fault is never believed only because nobody complained.
+        """Whether the fault happened, seen on the victim: its incarnation is gone, it is stopped,
+        it cannot write.  The absence of an error is no evidence.
         """
 
     def heal(self, victim: Victim, fault: Fault) -> None:
-        """Takes back a fault that lasts; may be called again, and for victims that are gone."""
+        """Heals a fault that lasts; may be called again, and for victims that are gone."""
 
     def heal_all(self) -> list[str]:
-        """Takes back whatever any nemesis has left here, known by what it did, not by memory."""
+        """Heals whatever any nemesis has left here, found by its effects and not by memory."""
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Are there as many living, ready successors as victims (the same ones for PAUSE)?"""
+        """Whether every victim has a living, ready successor (PAUSE: is itself ready again)."""
 
     def refusal(self) -> str:
-        """Why the job has ended for good, in its own words; empty as long as it has not."""
+        """Why the job has ended for good, in its own words; empty while it has not."""
 
     def query_servers(self) -> QueryServers:
-        """Those beside the job that can be reached from here."""
+        """The query servers beside the job that can be reached from here."""
 
     def job_status(self) -> dict[str, Any] | None:
-        """What the driver's /status says; None when nobody answers."""
+        """The driver's /status; None when nobody answers."""

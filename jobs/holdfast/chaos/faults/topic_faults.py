@@ -1,4 +1,4 @@
-"""Faults of a job's input topics, wherever the job runs: a target with one component more."""
+"""Faults of a job's input topics, on any target: adds the component `topic` to a target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FAULTS = frozenset({Fault.ADD_PARTITION, Fault.RECREATE_TOPIC})
 
 
 class TopicAdmin(Protocol):
-    """What is asked of Kafka; see `Admin`."""
+    """The Kafka requests that topic faults need; see `Admin`."""
 
     def describe(self, name: str) -> TopicInfo | None: ...
 
@@ -28,9 +28,9 @@ class TopicAdmin(Protocol):
 
 
 def topics_of(topology: Topology) -> tuple[str, ...]:
-    """The topics of declared streams that the job reads and does not write, in a fixed order.
+    """The topics of declared streams that the job reads but does not write, in a fixed order.
 
-    A table's topic is left out: a key that moves to another partition has two histories there.
+    Tables' topics are left out: a key that moves to another partition has two histories there.
     """
     written = {query.sink.topic for query in topology.queries}
     tables = {s.topic for s in topology.sources if s.kind == "TABLE"}
@@ -39,7 +39,7 @@ def topics_of(topology: Topology) -> tuple[str, ...]:
 
 
 class Remaker(Protocol):
-    """Deletes topics and makes them again; see `TopicRemaker`."""
+    """Deletes topics and recreates them; see `TopicRemaker`."""
 
     def remake(self, place: Target, topic: str) -> str: ...
 
@@ -47,16 +47,16 @@ class Remaker(Protocol):
 
 
 class TopicTarget:
-    """A target whose job's input topics can be hit as well.
+    """A target that can hit the job's input topics as well.
 
     A topic's identity is its id and its number of partitions: an incarnation ends when either
-    changes.  What it does to a topic is not taken back.
+    changes.  Faults of topics are not healed.
 
     Args:
-        inner: where the job runs; it does all that is not done to topics.
-        topics: that may be hit.
-        admin: makes what is asked for the topics of the job's Kafka, at the first use.
-        remaker: deletes topics and makes them again; or why that cannot be done here, in words.
+        inner: the target where the job runs; handles all other components.
+        topics: the topics that may be hit.
+        admin: makes the client for the topics of the job's Kafka, at the first use.
+        remaker: deletes and recreates topics; or the reason why that is impossible here, in words.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class TopicTarget:
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
-        """Those of the place, and of the topics."""
+        """The inner target's faults, and the faults of topics."""
         can = _FAULTS if not isinstance(self._remaker, str) else _FAULTS - {Fault.RECREATE_TOPIC}
         return {**self._inner.faults, TOPIC: can} if self._topics else self._inner.faults
 
     @property
     def notes(self) -> Mapping[Fault, str]:
-        """Those of the place, and why no topic is made again here."""
+        """The inner target's notes, and why no topic is recreated here."""
         why = self._remaker if isinstance(self._remaker, str) else ""
         return {**self._inner.notes, Fault.RECREATE_TOPIC: why} if why else self._inner.notes
 
@@ -89,7 +89,7 @@ class TopicTarget:
         return self._inner.is_dev_namespace()
 
     def victims(self, component: str) -> list[Victim]:
-        """Topics by name; all others as the place has them.
+        """Topics by name; other components from the inner target.
 
         Raises:
             Refused: the component is unknown here.
@@ -100,11 +100,11 @@ class TopicTarget:
         return [Victim(TOPIC, topic, _identity(info)) for topic, info in found if info is not None]
 
     def strike(self, victim: Victim, fault: Fault) -> str:
-        """Adds a partition, or makes the topic again; all else is the place's.
+        """Adds a partition, or recreates the topic; leaves all else to the inner target.
 
         Raises:
-            Retriable: the topic is another one by now.
-            Refused: the fault is not one of topics.
+            Retriable: the topic is not the chosen one any more.
+            Refused: the fault is not one for topics.
             HoldfastError: see `TopicRemaker.remake`.
         """
         if victim.component != TOPIC:
@@ -120,8 +120,8 @@ class TopicTarget:
         return f"{victim.name} was given partition {info.partitions}"
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """The new partition is there and holds records: an empty one proves nothing.  Of a topic
-        that was made again: the job has committed offsets of it.
+        """Whether the new partition exists and holds records (an empty one proves nothing), or the
+        job has committed offsets of a recreated topic.
         """
         if victim.component != TOPIC:
             return self._inner.landed(victim, fault)
@@ -136,7 +136,7 @@ class TopicTarget:
         return Landing(written, f"{victim.name}: {told or 'no new partition'}")
 
     def heal(self, victim: Victim, fault: Fault) -> None:
-        """A partition is not taken away again."""
+        """Does nothing for topics: an added partition stays."""
         if victim.component != TOPIC:
             self._inner.heal(victim, fault)
 
@@ -144,7 +144,7 @@ class TopicTarget:
         return self._inner.heal_all()
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Is the job all there?  That it reads what is new the judge will say."""
+        """Whether the job is complete; the judge checks that it reads what is new."""
         return self._inner.recovered([v for v in victims if v.component != TOPIC])
 
     def refusal(self) -> str:

@@ -1,11 +1,11 @@
-"""Deletes an input topic under a running job and makes it again; the judge loses nothing of it.
+"""Deletes an input topic under a running job and recreates it; the judge keeps all its records.
 
 1. hold the load, and wait until every query that reads the topic has committed all of it;
-2. stop the driver, for a job that looks for a topic that is not there refuses to go on;
+2. stop the driver, because a job that finds a topic missing refuses to continue;
 3. keep all of its records (`topic_archive`);
-4. delete the topic, make it again with the same partitions and settings;
-5. let the load go on: the first time, and every second one after it, with more records than there
-   were before, so that the offsets of the old topic are in the new one; then let the driver go on.
+4. delete the topic and recreate it with the same partitions and settings;
+5. let the load continue, and then the driver: the first time, and every second time after it, with
+   more records than there were before, so that the old topic's offsets exist in the new one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = ["TopicRemaker"]
 _COMMITTED_S = 300.0
 _STOPPED_S = 60.0
 _POLL_S = 0.2
-_MORE = 1.2  # times as many records as before: topic partitions do not get the same share each
+_MORE = 1.2  # times the records before: topic partitions do not get equal shares
 _AT_ONCE_MAX = 300_000
 
 
 @dataclass(frozen=True)
 class TopicRemaker:
-    """Owns what a run does to topics that it makes again; `folder` is the run's."""
+    """Owns the topics that a run recreates; `folder` is the run's."""
 
     folder: Path
     topology: Topology
@@ -58,13 +58,13 @@ class TopicRemaker:
         return Observer(self.settings.client(), self.settings.application_id)
 
     def remake(self, place: Target, topic: str) -> str:
-        """Does it; returns what was done in words.
+        """Recreates the topic; returns what was done in words.
 
         Args:
-            place: where the job's driver is.
+            place: the target where the job's driver runs.
 
         Raises:
-            HoldfastError: it could not be done; whether the topic is there again is in its words.
+            HoldfastError: it failed; the message says whether the topic exists again.
         """
         gate = LoadGate(self.folder)
         try:
@@ -75,7 +75,7 @@ class TopicRemaker:
             gate.open()
 
     def landed(self, topic: str, before: str) -> Landing:
-        """Has a query committed offsets of another topic of that name than the one with that id?"""
+        """Whether a query has committed offsets of a topic of that name with another id."""
         info = self._admin.describe(topic)
         if info is None or info.topic_id == before:
             return Landing(False, f"{topic} is {'not there' if info is None else 'as it was'}")
@@ -128,16 +128,16 @@ class TopicRemaker:
         return self._admin.ensure_topic(topic, info.partitions, info.replicas, own)
 
     def _more_than(self, records: int) -> int:
-        """Of the whole load, so that the one topic gets that many and more."""
+        """The records of the whole load that give this topic at least `records` and more."""
         return min(int(records * _MORE) * len(input_sources(self.topology)), _AT_ONCE_MAX)
 
 
 @contextmanager
 def _stopped(place: Target) -> Iterator[None]:
-    """The driver is stopped meanwhile.
+    """Stops the driver inside the block.
 
     Raises:
-        Retriable: there is none that could be.
+        Retriable: there is no driver to stop.
     """
     drivers = place.victims(DRIVER)
     if not drivers:
@@ -157,8 +157,8 @@ def _stopped(place: Target) -> Iterator[None]:
 
 
 def _committed(marker: Mapping[str, Any], topic: str, topic_id: str) -> bool:
-    """Does a commit marker have offsets of the topic with that id?"""
-    if "source" not in marker:  # of a query without state
+    """Whether a commit marker has offsets of the topic with that id."""
+    if "source" not in marker:  # the marker of a query without state
         named = (marker.get("topic"), marker.get("topic_id"))
         return named == (topic, topic_id) and int(marker["offset"]) > 0
     parts = [marker["source"], *marker["source"].get("others", ())]

@@ -1,4 +1,4 @@
-"""The words of the nemesis: what can be hit, how, and when.  Plain values, nothing happens here."""
+"""The vocabulary of the nemesis: components, faults and moments.  Plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 class Fault(StrEnum):
-    """What is done to a victim; the second column is the local target's nearest equal.
+    """A fault; the second column is the local target's nearest equivalent.
 
     | fault       | a pod                                      | a process of this machine        |
     |-------------|--------------------------------------------|----------------------------------|
@@ -28,22 +28,23 @@ class Fault(StrEnum):
     |             |                                            | removed                          |
     | CUT_OFF     | Kafka cannot be reached for some time      | the broker is stopped (SIGSTOP)  |
     | DISK_FULL   | writes to the state volume fail            | the same                         |
-    | SLOW        | stopped and let go several times a second  | the same                         |
+    | SLOW        | stopped and continued several times a      | the same                         |
+    |             | second                                     |                                  |
 
-    Some are done to what the job keeps or reads, and to no process alone; but for ADD_PARTITION
-    they are local only, and RECREATE_TOPIC is done only to a Kafka of the run's own:
+    Some faults hit what the job keeps or reads, not a single process.  All but ADD_PARTITION are
+    local only, and RECREATE_TOPIC hits only a Kafka that belongs to the run:
 
     | fault          | what is done                                                                |
     |----------------|-----------------------------------------------------------------------------|
     | SECOND_DRIVER  | a second driver of the same job runs beside the first for some time         |
-    | OLD_VOLUME     | SIGKILL, its stores copied aside; when the job has gone on SIGKILL again,   |
+    | OLD_VOLUME     | SIGKILL, its stores copied aside; once the job has continued, SIGKILL again |
     |                | and the old stores put back                                                 |
     | SWAP_VOLUMES   | SIGKILL to all executors, and on each volume the stores of two state        |
     |                | partitions of each query swapped                                            |
     | ADD_PARTITION  | a source topic gets one more partition, which the load then writes to       |
-    | RECREATE_TOPIC | a source topic is deleted and made again while the driver is stopped; every |
-    |                | second time the load goes on with records at its usual pace only, else with |
-    |                | more records at once than were in the topic before                          |
+    | RECREATE_TOPIC | a source topic is deleted and recreated while the driver is stopped; the    |
+    |                | load then alternates between a burst of more records than the topic had     |
+    |                | before, and its usual pace                                                  |
     """
 
     DELETE = "delete"
@@ -62,7 +63,7 @@ class Fault(StrEnum):
 
     @property
     def lasts(self) -> bool:
-        """Whether it must be taken back after a while (its `duration_s`)."""
+        """Whether it must be healed after a while (its `duration_s`)."""
         return self in _LASTING
 
     @property
@@ -78,7 +79,7 @@ _KILLING = frozenset(
 
 
 class Moment(StrEnum):
-    """When: at a random time, in another fault's recovery, or held right after a commit step."""
+    """The moment: at random, in another fault's recovery, or held right after a commit step."""
 
     RANDOM = "random"
     RECOVERY = "recovery"
@@ -93,7 +94,7 @@ class Moment(StrEnum):
 
     @property
     def step(self) -> Step | None:
-        """The step of the commit order it is aimed at; None when it needs no hook."""
+        """The commit step that it is aimed at; None when it needs no hook."""
         return Step[self.name] if self.name in Step.__members__ else None
 
 
@@ -105,9 +106,9 @@ class Injection:
         number: from 0, in the order of the schedule.
         component: see the constants above.
         count: victims at once.
-        choice: 0 to 1, picks the first victim among those there are.
-        delay_s: wait before it, counted from the recovery of the one before (RANDOM), or from
-            that one's landing (RECOVERY); aimed moments are awaited after it.
+        choice: 0 to 1, picks the first victim from the list.
+        delay_s: wait before it, counted from the previous fault's recovery (RANDOM) or landing
+            (RECOVERY); an aimed moment is awaited after this wait.
         duration_s: how long a fault that lasts is kept up.
     """
 

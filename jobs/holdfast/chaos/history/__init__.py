@@ -1,1 +1,1 @@
-"""What happened in a run, as it was written down."""
+"""The recorded history of a run."""

@@ -1,10 +1,10 @@
-"""What was done and seen in a run: append-only JSON lines, one file per writer.
+"""The actions and observations of a run: append-only JSON lines, one file per writer.
 
-    <run folder>/run.json           what was asked for, seed and versions
+    <run folder>/run.json           the request, seed and versions
     <run folder>/<source>.jsonl     one event per line
 
-An invocation is written before the deed and its outcome after it, so that a writer that was
-killed in between leaves an invocation without outcome, which is read as unknown.
+An invocation is written before the action and its outcome after it.  A writer that was killed in
+between leaves an invocation without an outcome, which is read as unknown.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Event:
     """One line.
 
     Attributes:
-        source: who wrote it; also the file's name.
+        source: the writer; also the file's name.
         op: number of the operation within its source, shared by invocation and outcome; -1 for
             observations.
         what: kind of operation or observation: "inject", "produce", "sample", "phase" ...
-        wall_s: seconds since the epoch; compares roughly between machines.
-        monotonic_s: compares exactly, within one source.
+        wall_s: seconds since the epoch; comparable between machines only roughly.
+        monotonic_s: exactly comparable within one source.
     """
 
     source: str
@@ -66,21 +66,21 @@ class HistoryWriter:
         before = path.read_bytes() if path.exists() else b""
         self._ops = itertools.count(before.count(b"\n"))
         self._file = path.open("ab", buffering=0)
-        if before and not before.endswith(b"\n"):  # the writer before was killed in a write
+        if before and not before.endswith(b"\n"):  # the previous writer was killed within a write
             self._file.write(b"\n")
 
     def invoke(self, what: str, **data: Any) -> int:
-        """The operation's number, for its outcome."""
+        """Records an invocation; returns the operation's number, for its outcome."""
         op = next(self._ops)
         self._append(Kind.INVOKE, what, op, data)
         return op
 
     def outcome(self, kind: Kind, what: str, op: int, **data: Any) -> None:
-        """How an operation ended."""
+        """Records how an operation ended."""
         self._append(kind, what, op, data)
 
     def state(self, what: str, **data: Any) -> None:
-        """Something that was seen."""
+        """Records an observation."""
         self._append(Kind.STATE, what, -1, data)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class HistoryWriter:
 
 
 def read_history(folder: Path) -> list[Event]:
-    """Every event of every source, in the order of wall time; torn lines are left out."""
+    """Every event of every source, ordered by wall time; torn lines are left out."""
     events = [e for file in sorted(folder.glob("*.jsonl")) for e in _read(file)]
     return sorted(events, key=lambda e: (e.wall_s, e.source))
 

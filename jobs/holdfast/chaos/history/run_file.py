@@ -1,4 +1,4 @@
-"""`run.json`: all that a run was asked to do, so that every step of it starts from one file."""
+"""`run.json`: the whole request of a run, so that every step starts from one file."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class RunFile:
     """One run.
 
     Attributes:
-        name: of the deployment or release.
+        name: name of the deployment or release.
         target: local or kubernetes.
         sql: the job's statements.
         config: text of its YAML file of properties, empty without one.
         overrides: its properties as `key=value`, the broker's address among them.
-        duration_s: no fault after so long, however many are left of the schedule; 0: all of it.
+        duration_s: no fault begins after it, whatever is left of the schedule; 0: all of it.
         rate: records per second over all input topics.
-        load: what the records are like.
-        servers: addresses of the query servers that are read from; none: nothing is read.
-        copies: on how many of them each state partition lies.
-        own: Kafka and the deployment are the run's own and go with it.
-        version: of Holdfast; `commit` of its source, where that is known.
+        load: the shape of the records.
+        servers: addresses of the query servers to read from; none: nothing is read.
+        copies: the number of servers that hold each state partition.
+        own: Kafka and the deployment belong to the run and are removed with it.
+        version: Holdfast's version; `commit`: its source's commit, where known.
         created_s: seconds since the epoch.
     """
 
@@ -58,20 +58,20 @@ class RunFile:
     created_s: float = 0.0
 
     def limits(self) -> str:
-        """How much is to come, in words."""
+        """The limits of the run, in words."""
         return limits_in_words(len(self.schedule), self.duration_s)
 
     def write(self, folder: Path) -> None:
         """Writes `<folder>/run.json`.
 
         Raises:
-            Refused: there is a run in the folder already.
+            Refused: the folder already holds a run.
         """
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f".run.json.{os.getpid()}"
         beside.write_bytes(_ADAPTER.dump_json(self, indent=1))
         try:
-            # A link, not a rename: it does not replace the file of another run.
+            # A link, not a rename: it does not replace another run's file.
             (folder / "run.json").hardlink_to(beside)
         except FileExistsError as error:
             raise Refused(
@@ -83,10 +83,10 @@ class RunFile:
 
     @staticmethod
     def read(folder: Path) -> RunFile:
-        """Reads it again.
+        """Reads the file that `write` wrote.
 
         Raises:
-            Refused: it is not there, or cannot be read.
+            Refused: it is missing or cannot be read.
         """
         try:
             return _ADAPTER.validate_json((folder / "run.json").read_bytes())
@@ -101,14 +101,14 @@ _ADAPTER = TypeAdapter(RunFile)
 
 
 def limits_in_words(faults: int, duration_s: float) -> str:
-    """How much a run is asked to break."""
+    """The limits of a run: number of faults and duration."""
     if not duration_s:
         return f"{faults} faults"
     return f"at most {faults} faults, none after {dt.timedelta(seconds=round(duration_s))}"
 
 
 def run_folder(home: str | Path, run: str) -> Path:
-    """Where a run's files are.
+    """The folder of a run's files.
 
     Raises:
         Refused: the name is not fit for a folder.
@@ -117,7 +117,7 @@ def run_folder(home: str | Path, run: str) -> Path:
 
 
 def source_commit() -> str:
-    """The commit of the source that this is run from; empty where it is not a checkout."""
+    """The commit of the source that this process runs from; empty outside a checkout."""
     asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
     try:
         told = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)

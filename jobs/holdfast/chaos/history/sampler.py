@@ -1,7 +1,7 @@
-"""Watches a job several times a second, from outside: its topics, its group, its driver.
+"""Watches a job several times a second from outside: its topics, its group, its driver.
 
-Two threads, so that a driver that hangs does not keep the sampler from the broker and the other
-way round.  What cannot be seen is left out: a gap in the samples is a gap in what is known.
+It uses two threads, so that a hanging driver does not delay the broker's samples and vice versa.
+A failed look leaves a gap in the samples, not a guess.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ __all__ = ["Sampler"]
 
 _EVERY_S = 0.3
 _GROUPS_EVERY_S = 1.5
-_PATIENCE_S = 2.0  # a sample that is late is worth nothing
+_PATIENCE_S = 2.0  # a late sample is worthless
 
 
 class Sampler:
     """Owns the samples of one run, as a context: it samples from enter to exit.
 
     Args:
-        history: of the source "observer"; gets a "sample" state each time.
-        driver: what the driver's /status says, None when nobody answers.
+        history: writer of the source "observer"; gets a "sample" state each time.
+        driver: reads the driver's /status, None when nobody answers.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Sampler:
 
     @property
     def lag(self) -> int | None:
-        """Source offsets not yet committed, by the groups' offsets; None before the first look."""
+        """Source offsets not yet committed, by the groups' offsets; None before a first sample."""
         return self._lag
 
     def samples(self) -> list[tuple[float, int]]:
@@ -84,7 +84,7 @@ class Sampler:
         return [(parts[0][0], sum(n for _, n in parts)) for parts in zip(*found, strict=False)]
 
     def advanced(self, since: float) -> bool:
-        """Has every query committed after `since` (wall seconds)?"""
+        """Whether every query has committed after `since` (wall seconds)."""
         found = [list(samples) for samples in self._progress.values()]
         return bool(found) and all(_grew(samples, since) for samples in found)
 

@@ -1,4 +1,4 @@
-"""What a run's history says, put together: strikes, samples, load, operations without an end."""
+"""A run's history, summarized: strikes, samples, load, operations without an outcome."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _AFTER_THE_RUN = frozenset({"verify", "report"})  # phases that read the history
 
 @dataclass(frozen=True)
 class Strike:
-    """One injection as it went; times are wall seconds since the epoch.
+    """One injection and its outcome; times are wall seconds since the epoch.
 
     Attributes:
-        at_s: when the fault struck, else when it was begun.
-        outcome: None: the nemesis ended in the middle of it.
-        did: what was done, `evidence`: what shows that it happened, both in words.
-        held_step: the commit step a state task was held at, empty when nothing was held.
-        recovered_s: when the job had recovered; None: it was not seen to.
-        waited_s: how long a recovery that did not come was waited for.
-        refusal: why the job would not go on at all; empty when it has not said so.
+        at_s: when the fault struck, else when the injection began.
+        outcome: None: the nemesis ended before the outcome.
+        did: the action; `evidence`: what shows its effect; both in words.
+        held_step: the commit step that a state task was held at, empty when no task was held.
+        recovered_s: when the job had recovered; None: no recovery was seen.
+        waited_s: how long the nemesis waited for a recovery that did not come.
+        refusal: why the job refused to continue; empty when it did not refuse.
     """
 
     injection: Injection
@@ -52,12 +52,12 @@ class Strike:
 
     @property
     def kind(self) -> str:
-        """What is compared with its like: component and fault."""
+        """The kind of fault for comparisons: component and fault."""
         return f"{self.injection.component} {self.injection.fault.value}"
 
     @property
     def title(self) -> str:
-        """For people."""
+        """A title for people."""
         number = f"{self.injection.count} × " if self.injection.count > 1 else ""
         return f"{number}{self.kind}"
 
@@ -67,10 +67,10 @@ class Sample:
     """One look at the job from outside.
 
     Attributes:
-        input_end: offsets of all input topics together, read committed.
-        stable: last stable offsets of all changelogs together: grows with every commit.
-        lag: input offsets not yet dealt with; None when unknown.
-        committed: input offsets dealt with, as a mean over the queries; None when unknown.
+        input_end: read_committed ends of all input topics, summed.
+        stable: last stable offsets of all changelogs, summed: grows with every commit.
+        lag: input offsets not yet processed; None when unknown.
+        committed: input offsets processed, as a mean over the queries; None when unknown.
         restoring: whether stores are being restored; None when the driver is silent.
     """
 
@@ -95,14 +95,14 @@ class Load:
 
 @dataclass(frozen=True)
 class RunHistory:
-    """A run, in the order of time.
+    """A run in chronological order.
 
     Attributes:
-        load: None when the workload did not come to its end.
-        undisturbed_s: between two commits before anything was broken; None when not measured.
-        unfinished: operations of unknown outcome, in words; injections are not among them.
+        load: None when the workload did not finish.
+        undisturbed_s: seconds between two commits before any fault; None when not measured.
+        unfinished: operations with unknown outcome, in words, without injections.
         failed_phases: phases that failed, with their reason.
-        time_over_after: so many faults had come when the time for them was over; None: it was not.
+        time_over_after: number of faults that had come when the time was over; None: it was not.
     """
 
     strikes: tuple[Strike, ...] = ()
@@ -115,7 +115,7 @@ class RunHistory:
 
     @property
     def quiet(self) -> bool:
-        """Nobody has waited in vain until the job was ready and its input read."""
+        """Whether no wait for the job to be ready and its input to be read was in vain."""
         return not any(phase.startswith(("heal", "quiesce")) for phase in self.failed_phases)
 
 
@@ -126,13 +126,13 @@ def injection_of(fields: Mapping[str, Any]) -> Injection:
 
 
 def summarize(events: Sequence[Event]) -> RunHistory:
-    """Puts a history together; `events` as `read_history` gives them."""
+    """Summarizes a history; `events` as `read_history` returns them."""
     outcomes = {(e.source, e.op): e for e in events if e.kind not in (Kind.INVOKE, Kind.STATE)}
     begun = [(e, outcomes.get((e.source, e.op))) for e in events if e.kind is Kind.INVOKE]
     strikes = [_strike(e, end) for e, end in begun if e.what == "inject"]
     recoveries = [(e, end) for e, end in begun if e.what == "recover"]
     phases = [p for p in begun if p[0].what == "phase" and _name(p[0]) not in _AFTER_THE_RUN]
-    # A step may be run again: its last try counts.
+    # A step may be repeated: its last try counts.
     last_tries = list({_name(phase[0]): phase for phase in phases}.values())
     others = [p for p in begun if p[0].what not in ("inject", "phase")]
     return RunHistory(
@@ -149,9 +149,9 @@ def summarize(events: Sequence[Event]) -> RunHistory:
 
 
 def recovery_seconds(history: RunHistory) -> list[float | None]:
-    """For each strike the longest silence of commits before the next one.
+    """For each strike, the longest silence of commits before the next strike.
 
-    None: no commit was seen, or the next one came before the job had recovered.
+    None: no commit was seen, or the next strike came before the job had recovered.
     """
     commits = [(s.at_s, s.stable) for s in history.samples]
     following = [*history.strikes[1:], None]
@@ -187,7 +187,7 @@ def _strike(begun: Event, ended: Event | None) -> Strike:
 
 
 def _recovered(strike: Strike, recoveries: Iterable[tuple[Event, Event | None]]) -> Strike:
-    """The strike with the recovery that was waited for, its own or, overlapped, a later one's."""
+    """The strike with its recovery: its own, or a later strike's where they overlapped."""
     for begun, ended in recoveries:
         number = int(begun.data.get("injection", -1))
         if ended is None or number < strike.injection.number:
@@ -214,7 +214,7 @@ def _sample(event: Event) -> Sample:
 
 
 def _load(events: Iterable[Event]) -> Load | None:
-    # The baseline before the faults writes some records as well, numbered apart.
+    # The baseline before the faults writes records as well, with numbers of its own.
     totals = [e.data for e in events if e.what == "produced" and e.source == "workload"]
     if not totals:
         return None
@@ -259,5 +259,5 @@ def _words(value: Any) -> str:
 
 
 def _total(value: Any) -> int:
-    """A number, or the sum of a mapping's; what is not said counts as 0."""
+    """A number, or the sum of a mapping's values; a missing value counts as 0."""
     return sum(map(int, value.values())) if isinstance(value, Mapping) else int(value or 0)

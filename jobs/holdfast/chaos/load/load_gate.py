@@ -1,8 +1,8 @@
 """Holds the load of a run while an input topic is away: three files in the run's folder.
 
-load.hold   the nemesis wants nothing to be sent
-load.held   the workload sends nothing, and all that it sent has arrived
-load.go     how many records the workload sends at once when it goes on
+load.hold   the nemesis asks the workload to stop sending
+load.held   the workload has stopped, and all records it sent have arrived
+load.go     how many records the workload sends at once when it continues
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _PATIENCE_S = 120.0
 
 
 class LoadGate:
-    """Owns the three files; the nemesis has the upper half, the workload the lower one.
+    """Owns the three files; the nemesis uses the first methods, the workload the last ones.
 
     Args:
-        patience_s: how long one waits for the other.
+        patience_s: how long one side waits for the other.
     """
 
     def __init__(self, folder: Path, patience_s: float = _PATIENCE_S) -> None:
@@ -33,7 +33,7 @@ class LoadGate:
     # -- the nemesis -------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Returns when nothing is sent any more.
+        """Stops the load; returns when everything sent has arrived.
 
         Raises:
             HoldfastError: the workload does not stop.
@@ -43,36 +43,36 @@ class LoadGate:
         self._await(self._held.exists, "stopped sending")
 
     def go_on(self, at_once: int = 0) -> None:
-        """Lets it go on; returns when the `at_once` records have arrived.
+        """Lets the load continue; returns when the `at_once` records have arrived.
 
         Raises:
-            HoldfastError: it does not go on.
+            HoldfastError: the workload does not continue.
         """
         self._go.write_text(str(at_once))
         self._hold.unlink(missing_ok=True)
         self._await(lambda: not self._held.exists(), "gone on")
 
     def open(self) -> None:
-        """Takes the hold back, whoever waits for it."""
+        """Removes the hold, whoever waits for it."""
         self._hold.unlink(missing_ok=True)
 
     # -- the workload ------------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
-        """Is nothing to be sent?"""
+        """Whether the workload must not send."""
         return self._hold.exists()
 
     def tell_held(self) -> None:
-        """All that was sent has arrived."""
+        """Reports that sending has stopped and all records have arrived."""
         self._held.touch()
 
     def at_once(self) -> int:
-        """How many records are to be sent at once now that it is open."""
+        """How many records to send at once, now that the gate is open."""
         return int(self._go.read_text()) if self._go.exists() else 0
 
     def tell_gone_on(self) -> None:
-        """Those have arrived."""
+        """Reports that these records have arrived."""
         self._held.unlink(missing_ok=True)
 
     def _await(self, holds: Callable[[], bool], what: str) -> None:

@@ -1,4 +1,4 @@
-"""Records that fit a declared source: made from its columns and formats, the same for a seed."""
+"""Records for a declared source, made from its columns and formats; the same for the same seed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InputRecord:
 
 @dataclass(frozen=True)
 class LoadShape:
-    """What the records are like; shares are 0 to 1 of all records.
+    """The shape of the records; shares are 0 to 1 of all records.
 
     Attributes:
         keys: how many different keys.
@@ -72,19 +72,19 @@ class Keys:
 class RecordMaker:
     """Makes the records of one source.
 
-    Texts and keys come from the drawn key, other columns are small random values, whatever the
-    column is called: enough for every GROUP BY to have as many groups as there are keys.
+    Texts and keys derive from the drawn key; other columns are small random values, whatever the
+    column's name: so every GROUP BY has as many groups as there are keys.
     """
 
     def __init__(self, source: Source, shape: LoadShape) -> None:
-        """Raises `Refused`: no records can be made for it."""
+        """Raises `Refused`: this source is of a kind that no records can be made for."""
         self._source, self._shape = source, shape
         self._keys = Keys(shape.keys, shape.distribution)
         self._time = source.timestamp.column if source.timestamp is not None else None
         self._refuse()
 
     def make(self, number: int, seed: int, now_ms: int) -> InputRecord:
-        """Record `number` of a run; all but its time follows from `seed` and `number`."""
+        """Record `number` of a run; everything but its time follows from `seed` and `number`."""
         chance = random.Random(seed * 1_000_003 + number)
         key = self._keys.draw(chance)
         kind = chance.random()
@@ -112,7 +112,7 @@ class RecordMaker:
             return b"k%d" % key
         if self._source.key_format is Format.NONE:
             return None
-        chance = random.Random(key)  # the same key has the same bytes
+        chance = random.Random(key)  # the same bytes for the same key
         values = [key if c.type.numeric else self._value(c, key, chance, event_ms)
                   for c in columns]  # fmt: skip
         form = self._source.key_format
@@ -166,7 +166,7 @@ def _cannot(source: Source, what: str) -> Refused:
 
 
 def _made(kind: SqlType, key: int, chance: random.Random) -> Any:
-    """A value in the form JSON has for it."""
+    """A value in its JSON form."""
     if kind.base is Base.ARRAY and kind.element is not None:
         return [_made(kind.element, key, chance) for _ in range(2)]
     if kind.base is Base.MAP and kind.element is not None:
@@ -182,7 +182,7 @@ _SIMPLE: Mapping[Base, Callable[[int, random.Random], Any]] = {
     Base.BOOLEAN: lambda _, chance: chance.random() < 0.5,
     Base.INTEGER: lambda _, chance: chance.randrange(100),
     Base.BIGINT: lambda _, chance: chance.randrange(100),
-    # Quarters add up without rounding, in whatever order.
+    # Quarters add up without rounding, in any order.
     Base.DOUBLE: lambda _, chance: chance.randrange(400) / 4,
     Base.DECIMAL: lambda _, chance: chance.randrange(10),
     Base.DATE: lambda _, chance: 19_000 + chance.randrange(100),

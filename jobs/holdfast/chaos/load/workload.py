@@ -1,8 +1,8 @@
 """The load of a run: numbered records into the job's real input topics, at a steady pace.
 
-The producer is idempotent and waits for a broker that is away, so that every record is in its
-topic once and the topics themselves are the truth.  The header `holdfast-chaos` of a record is
-`<run>/<number>`, numbers from 0 over all topics of a run.
+The producer is idempotent and waits for unavailable brokers, so every record is in its topic
+exactly once and the topics themselves are the truth.  A record's header `holdfast-chaos` is
+`<run>/<number>`, with numbers from 0 over all topics of a run.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from holdfast.types.topology import Source, Topology
 __all__ = ["HEADER", "Load", "Sent", "Workload", "input_sources", "sent_before"]
 
 HEADER = "holdfast-chaos"
-# Longer than any broker is away: a record that was given up would be missing in the numbers.
+# Longer than any broker outage: a record given up would be missing in the numbers.
 _PATIENCE_MS = 900_000
-# A partition that is added meanwhile gets its share at once, not in five minutes.
+# An added partition gets its share at once, not in five minutes.
 _NEW_PARTITIONS = {"topic.metadata.refresh.interval.ms": "1000"}
 _TICK_S = 0.05
 _TELL_EVERY_S = 1.0
@@ -30,7 +30,7 @@ _TELL_EVERY_S = 1.0
 
 @dataclass(frozen=True)
 class Load:
-    """What is produced.
+    """The load to produce.
 
     Attributes:
         run: name of the run, for the header.
@@ -44,7 +44,7 @@ class Load:
 
 
 def input_sources(topology: Topology) -> tuple[Source, ...]:
-    """The declared sources that the job reads and does not write itself, one per topic."""
+    """The declared sources that the job reads but does not write itself, one per topic."""
     written = {q.sink.topic for q in topology.queries}
     read = {source.topic: source for q in topology.queries for source in q.sources}
     return tuple(source for topic, source in read.items() if topic not in written)
@@ -60,7 +60,7 @@ class Sent:
 
 
 def sent_before(history: Iterable[Event]) -> Sent:
-    """What an earlier workload of the same run has told of itself last."""
+    """The last counts that an earlier workload of the same run recorded."""
     told = [e.data for e in history if e.what in ("produce", "produced")]
     if not told:
         return Sent()
@@ -69,13 +69,13 @@ def sent_before(history: Iterable[Event]) -> Sent:
 
 
 class Workload:
-    """Owns the numbers of the records it sends and what became of them.
+    """Owns the numbers of the records it sends and their delivery results.
 
     Args:
-        history: gets a "produce" state every second, with the counts of the run so far and the
-            numbers of that second, and "produced" at the end.
-        before: what an earlier workload of the same run has sent.
-        gate: may hold it; None: nobody does.
+        history: gets a "produce" state every second, with the run's counts so far and that second's
+            numbers, and "produced" at the end.
+        before: the counts of an earlier workload of the same run.
+        gate: may hold the load; None: nothing holds it.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class Workload:
         self._at_once = 0
 
     def run(self, done: Callable[[], bool], limit_s: float) -> int:
-        """Sends until `done()` says so or time is over; returns how many were sent.
+        """Sends until `done()` is true or time is over; returns how many records were sent.
 
         Raises:
-            KafkaUnavailable: records could not be delivered in a quarter of an hour.
+            KafkaUnavailable: records could not be delivered within a quarter of an hour.
         """
         start = began = told = time.monotonic()
         tell_from = self._next
@@ -125,9 +125,9 @@ class Workload:
         return Producer(self._client, _PATIENCE_MS)
 
     def _held(self, gate: LoadGate, done: Callable[[], bool]) -> float:
-        """Sends nothing until the gate opens, then what it asks for; returns the seconds held.
+        """Waits until the gate opens, then sends the burst it asks for; returns the seconds held.
 
-        The producer is another one afterwards: this one knows a topic that may be gone by then.
+        It replaces the producer, because the old one knows a topic that may be gone by then.
         """
         since = time.monotonic()
         self._producer.flush()

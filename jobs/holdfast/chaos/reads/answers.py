@@ -1,6 +1,6 @@
-"""What query servers answered during a run, and what their tables had at the positions they told.
+"""The answers of query servers in a run, and their tables' true rows at the reported positions.
 
-Nothing here is the servers' code: the states are folded from the changelog, record by record.
+None of the servers' code is used: the states are folded from the changelog, record by record.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Rows = dict[Window, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Read:
-    """One pull query by key, as its session wrote it down.
+    """One pull query by key, as its session recorded it.
 
     Attributes:
         op: its number within the session.
-        start: of the one window that was asked for, ms; None: all of the key's.
-        at_s: when it was asked, wall seconds; `took_s` until its answer or its failure.
+        start: start of the requested window, ms; None: all of the key's windows.
+        at_s: when it was sent, wall seconds; `took_s`: the time until its answer or its failure.
         rows: None: it failed, with `reason`.
-        positions: by state partition; `servers` likewise, who had the rows.
+        positions: by state partition; `servers` likewise: the server that had the rows.
     """
 
     session: str
@@ -58,7 +58,7 @@ class Read:
 
 
 def reads_of(events: Iterable[Event]) -> list[Read]:
-    """The reads that have ended, each session's in the order in which they were asked."""
+    """The reads that have ended, each session's in the order in which they were sent."""
     asked: dict[tuple[str, int], Event] = {}
     found = []
     for event in events:
@@ -88,10 +88,10 @@ def _read(asked: Event, ended: Event) -> Read:
 
 @dataclass
 class _Versions:
-    """All records of one key and window that can be read.
+    """All readable records of one key and window.
 
     Attributes:
-        first: the first record of all, whether it can be read or not.
+        first: the first record of all, readable or not.
     """
 
     first: Record
@@ -103,19 +103,19 @@ class _Versions:
         self.records.append(record)
 
     def before(self, offset: int) -> Record | None:
-        """The last one before an offset; None when there was none."""
+        """The last record before an offset; None when there was none."""
         count = bisect_left(self.offsets, offset)
         return self.records[count - 1] if count else None
 
 
 @dataclass
 class _Log:
-    """What was seen of one partition.
+    """The records seen of one partition.
 
     Attributes:
         markers: offsets of commit markers.
-        whole_from: from here on no record was ever compacted away.  The log cleaner leaves one
-            record of a key in what it has cleaned, so it has not been where a key comes again.
+        whole_from: from here on no record was compacted away.  The log cleaner leaves one record
+            per key in the part it has cleaned, so it has not been where a key repeats.
     """
 
     offsets: array[int] = field(default_factory=lambda: array("q"))
@@ -134,16 +134,16 @@ class _Log:
 
 @dataclass
 class States:
-    """Every state of some keys of a table.  Feed it what the table is followed by, each partition
-    in offset order.
+    """Every state of some keys of a table.  Feed it the records of the topic that servers follow,
+    each partition in offset order.
 
     Attributes:
         wanted: the keys that are kept.
-        ends: of the partitions; no server can be further.
-        may_lack: rows may rightly be left out of an answer (HAVING).
-        cut: the oldest records are deleted; `compacted`: others may have been compacted away.
-        batches: tell by their `broken` that older records of a changelog are gone.
-        rows_seen: records that are rows, of all keys.
+        ends: of the partitions; no server can be further than these.
+        may_lack: an answer may rightly leave out rows (HAVING).
+        cut: the oldest records were deleted; `compacted`: others may have been compacted away.
+        batches: the commit markers' batches; `broken` in them: older changelog records are gone.
+        rows_seen: number of records that are rows, of all keys.
     """
 
     rows: TableRows
@@ -158,10 +158,10 @@ class States:
     _states: dict[Key, dict[tuple[int, Window], _Versions]] = field(default_factory=dict)
 
     def update(self, record: Record) -> None:
-        """The next record.
+        """Takes in the next record.
 
         Raises:
-            ValueError, struct.error: a key or a commit marker that is none.
+            ValueError, struct.error: a malformed key or commit marker.
         """
         log = self._logs.setdefault(record.partition, _Log())
         log.add(record.key, record.offset)
@@ -193,17 +193,17 @@ class States:
         return sorted({partition for partition, _ in self._states.get(key, {})})
 
     def between(self, partition: int, position: int) -> bool:
-        """Is everything before a position whole transactions?  The last of each is a marker."""
+        """Whether all records before a position are whole transactions, each ended by a marker."""
         log = self._logs.get(partition, _Log())
         before = bisect_left(log.offsets, position)
         whole = not self.rows.marked or before == 0 or log.offsets[before - 1] in log.markers
         return whole and position <= self.ends.get(partition, 0)
 
     def at(self, read: Read) -> Rows:
-        """The rows asked for when everything before the read's positions was in, and no more.
+        """The requested rows when exactly the records before the read's positions were applied.
 
         Raises:
-            struct.error: a row of another layout.
+            struct.error: a row in another layout.
         """
         found: Rows = {}
         for (_, window), (versions, position) in self._asked(read).items():
@@ -215,10 +215,11 @@ class States:
         return found
 
     def unsure(self, read: Read) -> bool:
-        """Whether there may have been more than is left, of what the read is about.
+        """Whether records may be missing that the read could have seen.
 
-        The log cleaner leaves the last record of each key.  So between a record that is left and
-        the next one of its key there was never another; before the first one there may have been.
+        The log cleaner leaves the last record of each key.  So no record is missing between a
+        record that is left and the next one of its key; before the first one, records may be
+        missing.
         """
         if self.rows.marked or self.rows.doubtful:
             return self.rows.doubtful or bool(self.batches.broken)
@@ -228,13 +229,13 @@ class States:
         )
 
     def _cleaned(self, versions: _Versions) -> bool:
-        """May something have been before the first of them?"""
+        """Whether records may have been cleaned away before the first one."""
         first = versions.first
         whole_from = self._logs[first.partition].whole_from
         return self.cut or whole_from is None or first.offset < whole_from
 
     def differences(self, read: Read) -> str:
-        """Why an answer is no state that the table had, in words; empty when it is one."""
+        """Why an answer is not a state that the table had, in words; empty when it is one."""
         homes = self.homes(read.key)
         if not homes:
             return f"answered {list(read.rows or ())}, the changelog never had the key"
@@ -263,7 +264,7 @@ class States:
         return ""
 
     def _asked(self, read: Read) -> dict[tuple[int, Window], tuple[_Versions, int]]:
-        """Of each window asked for all records, and the read's position in their partition."""
+        """For each requested window, all its records and the read's position in their partition."""
         return {
             (partition, window): (versions, read.positions.get(partition, 0))
             for (partition, window), versions in self._states.get(read.key, {}).items()
@@ -277,10 +278,10 @@ def tables_read(
     application_id: str,
     observer: Observer,
 ) -> dict[str, States]:
-    """The states of every table that was to be read, folded from what it is followed by.
+    """The states of every table that was read, folded from the topic that its servers follow.
 
     Raises:
-        KafkaUnavailable, TopicMissing: that cannot be read.
+        KafkaUnavailable, TopicMissing: the topic cannot be read.
     """
     found = {}
     for name, table in tables.items():

@@ -1,4 +1,4 @@
-"""The checkers of what query servers answered while everything around them was broken."""
+"""The checkers of query servers' answers given while faults were injected."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class ReadEvidence:
     """All reads of a run.
 
     Attributes:
-        servers: how many there are.
-        tables: the states of every table that was to be read.
+        servers: the number of servers.
+        tables: the states of every table that was read.
         strikes: the faults.
-        copies: on how many of the servers each state partition lies, if there are as many.
+        copies: the number of servers that should hold each state partition.
     """
 
     servers: int
@@ -48,7 +48,7 @@ class ReadEvidence:
 
 
 def answers_are_states(evidence: ReadEvidence) -> Finding:
-    """Every answer is what the table had at the position that the answer tells."""
+    """Every answer is the table's state at the position that the answer reports."""
     bad: list[str] = []
     unknown: list[str] = []
     for read in evidence.answered:
@@ -66,7 +66,7 @@ def answers_are_states(evidence: ReadEvidence) -> Finding:
 
 
 def positions_go_forward(evidence: ReadEvidence) -> Finding:
-    """Within a session no answer is of an older position than one before it."""
+    """Within a session, no answer has an older position than an earlier answer."""
     seen: dict[tuple[str, str, int], int] = {}
     bad = []
     for read in evidence.answered:
@@ -83,7 +83,7 @@ def positions_go_forward(evidence: ReadEvidence) -> Finding:
 
 
 def reads_answered(evidence: ReadEvidence) -> Finding:
-    """No read fails while a server that has the rows is there."""
+    """No read fails while a server that has the rows is available."""
     failed = [read for read in evidence.reads if read.rows is None]
     bad = [
         _words(read, f"failed after {read.took_s:.1f} s: {read.reason}")
@@ -129,7 +129,7 @@ READ_CHECKERS: tuple[Checker[ReadEvidence], ...] = (
 
 
 def strikes_during(read: Read, strikes: Sequence[Strike]) -> list[Strike]:
-    """The faults that were not recovered from while the read went on."""
+    """The faults that were not yet recovered from while the read was under way."""
     return [
         s
         for s in strikes
@@ -138,7 +138,7 @@ def strikes_during(read: Read, strikes: Sequence[Strike]) -> list[Strike]:
 
 
 def _broken(strikes: Sequence[Strike]) -> int:
-    """How many of those that a read needs were broken: servers, and the broker they follow."""
+    """How many components that a read needs were broken: servers, and the broker they follow."""
     servers = {v for s in strikes if s.injection.component == SERVER for v in s.victims}
     return len(servers) + any(s.injection.component == BROKER for s in strikes)
 

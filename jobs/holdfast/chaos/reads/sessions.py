@@ -1,7 +1,7 @@
-"""Sessions that look up keys of the job's tables all the time, and write down what they are told.
+"""Sessions that keep looking up keys of the job's tables and record the answers.
 
-A session asks one list of query servers, each the next one when a server does not answer, and
-hands the positions it has seen on with every read, so that no answer may be older.
+A session has a list of query servers and moves to the next one when a server does not answer.  It
+passes the positions it has seen with every read, so that no answer may be older.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Access", "reading"]
 
 _PER_SERVER = 2  # sessions
 _PAUSE_S = 0.1
-_ANSWER_S, _GIVE_UP_S = 3.0, 30.0  # then another server is asked; then the read has failed
+_ANSWER_S, _GIVE_UP_S = 3.0, 30.0  # then another server is asked; then the read counts as failed
 _KEYS_MAX, _LEARN_EVERY = 100, 50
 _ONE_WINDOW = 0.5  # share of the look-ups of a windowed table
 _SCAN = {"ksql.query.pull.table.scan.enabled": True}
@@ -36,13 +36,13 @@ _SCAN = {"ksql.query.pull.table.scan.enabled": True}
 
 @dataclass(frozen=True)
 class Access:
-    """What sessions show servers, and know them by; it is in no file of a run."""
+    """The credentials of sessions towards servers; they are in no file of a run."""
 
     token: str = field(default="", repr=False)
     verify: SSLContext | bool = True
 
     def client(self, servers: Sequence[str], retry_s: float) -> Client:
-        """A client of theirs; close it."""
+        """A client of these servers; the caller closes it."""
         return Client(
             servers, token=self.token, verify=self.verify, timeout_s=_ANSWER_S, retry_s=retry_s
         )
@@ -56,11 +56,11 @@ def reading(
     seed: int,
     access: Access | None = None,
 ) -> Iterator[None]:
-    """Sessions read while the context lasts; without servers there are none.
+    """Runs sessions inside the block; without servers there are none.
 
     Args:
-        folder: of the run; each session has a file of its own, `reader-<number>.jsonl`.
-        servers: addresses; each is the first one of as many sessions as the others.
+        folder: the run's folder; each session writes a file of its own, `reader-<number>.jsonl`.
+        servers: addresses; each is the first choice of the same number of sessions.
     """
     access = access or Access()
     stop = threading.Event()
@@ -84,7 +84,7 @@ def reading(
 
 
 class _Session:
-    """Owns the positions it was told, by table and state partition."""
+    """Owns the positions that a session has seen, by table and state partition."""
 
     def __init__(self, folder: Path, topology: Topology, number: int, seed: int) -> None:
         self._folder, self._number = folder, number
@@ -120,21 +120,21 @@ class _Session:
             servers={str(p): at.server for p, at in found.partitions.items()},
         )
         for partition, at in found.partitions.items():
-            # The highest: a server that goes back shall not lower what is asked of the next.
+            # The highest: a server that goes back must not lower the minimum for the next one.
             if partition not in seen or seen[partition].position < at.position:
                 seen[partition] = at
 
 
 @dataclass(frozen=True, order=True)
 class _Target:
-    """A key, and a window's start; None: all windows, or the table has none."""
+    """A key and a window's start; None: all windows, or a table without windows."""
 
     key: tuple[Any, ...]
     start: int | None = None
 
 
 class _Table:
-    """A table's queries, and the keys and windows that it was last seen to have."""
+    """A table's queries, and the keys and windows seen in it last."""
 
     def __init__(self, table: AskedTable) -> None:
         self.name = table.source.name
@@ -147,7 +147,7 @@ class _Table:
         self._asked = 0
 
     def choose(self, client: Client, chance: random.Random) -> _Target | None:
-        """One of the keys, every other time with one window; None while the table has none."""
+        """One of the keys, every other time with one window; None while the table is empty."""
         if self._asked % _LEARN_EVERY == 0 and (self._windowed or len(self._known) < _KEYS_MAX):
             self._learn(client)
         self._asked += bool(self._known)
@@ -171,7 +171,7 @@ class _Table:
         scan = f"SELECT {', '.join(names)} FROM {_quoted(self.name)} LIMIT {_KEYS_MAX};"
         try:
             found = client.query(scan, properties=_SCAN)
-        except HoldfastError:  # not served yet, or nobody is there: it is asked again
+        except HoldfastError:  # not served yet, or no server answers: asked again later
             return
         width = len(self._keys)
         rows = (row.in_order for row in found)

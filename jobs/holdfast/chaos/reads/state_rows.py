@@ -1,8 +1,8 @@
-"""What a changelog's rows say of a table's columns, read without the engine.
+"""Reads a table's columns from its changelog rows, without the engine.
 
-The layout is in `changelog_rows`; of the aggregates those are read that are one number of known
-width (COUNT; SUM, MIN, MAX of numbers) and have no other before them.  A session's key is the
-length of the key (4 bytes), the key, then 8 bytes each: its end as bytes sort, start, end.
+The layout is in `changelog_rows`.  It reads the aggregates that are one number of known width
+(COUNT; SUM, MIN, MAX of numbers) and come after no other aggregate.  A session's key is the length
+of the key (4 bytes), the key, then 8 bytes each: its end in sortable form, start, end.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["ROWTIME", "WINDOWEND", "WINDOWSTART", "StateRows"]
 ROWTIME, WINDOWSTART, WINDOWEND = "ROWTIME", "WINDOWSTART", "WINDOWEND"
 _ROW = b"\x01"  # first byte of a record's key
 _LENGTH_BYTES = 4
-# By how many bounds tell a window: what follows the key, and which of it the bounds are.
+# By the number of window bounds: the bytes that follow the key, with the bounds among them.
 _WINDOWS = {0: struct.Struct(">"), 1: struct.Struct(">q"), 2: struct.Struct(">8xqq")}
 _FIXED = {Base.INTEGER: "i", Base.BIGINT: "q", Base.DOUBLE: "d"}
-_EMPTY_IS_ZERO = frozenset({"COUNT", "SUM"})  # where no value was counted in yet
+_EMPTY_IS_ZERO = frozenset({"COUNT", "SUM"})  # before any value was aggregated
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class StateRows:
     bounds: tuple[str, ...]
     _parse: Parse
     _layout: struct.Struct
-    _places: tuple[int, ...]  # of each column its aggregate, -1: ROWTIME
+    _places: tuple[int, ...]  # for each column, the index of its aggregate; -1: ROWTIME
     _zeros: tuple[bool, ...]
 
     @staticmethod
     def of(query: Query, step: AggregateStep) -> StateRows:
-        """Raises `Untranslatable`: keys of these types are not read here."""
+        """Raises `Untranslatable`: it does not read keys of these types."""
         parse = key_parser(query.sink.key_columns)
         if parse is None:
             raise Untranslatable("keys of these types")
@@ -89,10 +89,10 @@ class StateRows:
 
 
 def _known(step: AggregateStep) -> list[AggregateCall]:
-    """The aggregates up to the first one whose place in a row is not known here."""
+    """The aggregates up to the first one whose place in a row is unknown here."""
     known: list[AggregateCall] = []
     for call in step.aggregates:
-        wider = call.function == "SUM" and call.type.base is Base.INTEGER  # kept as a BIGINT
+        wider = call.function == "SUM" and call.type.base is Base.INTEGER  # stored as a BIGINT
         simple = call.function in ("COUNT", "SUM", "MIN", "MAX") and call.type.base in _FIXED
         if wider or not simple:
             break

@@ -1,4 +1,4 @@
-"""How reads went, in all and while each kind of fault was not yet recovered from."""
+"""Statistics of reads: of all of them, and during each kind of fault until its recovery."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["read_stats", "table_reads"]
 
 
 def read_stats(reads: Sequence[Read], strikes: Sequence[Strike]) -> tuple[ReadStats, ...]:
-    """First all reads, then the undisturbed ones, then those during each kind of fault.
+    """All reads first, then the undisturbed ones, then those during each kind of fault.
 
     A read that went on during several faults is counted with each of their kinds.
     """
@@ -33,10 +33,10 @@ def read_stats(reads: Sequence[Read], strikes: Sequence[Strike]) -> tuple[ReadSt
 def table_reads(
     reads: Sequence[Read], tables: Mapping[str, States], others: Mapping[str, str]
 ) -> tuple[TableReads, ...]:
-    """Every table: how many answers there are, or why there are none.
+    """For every table, its number of answers, or why there are none.
 
     Args:
-        others: why tables were not asked for, by name.
+        others: by name, why the other tables were not read.
     """
     answers = Counter(read.table for read in reads if read.rows is not None)
     asked = (

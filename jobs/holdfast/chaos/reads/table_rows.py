@@ -1,8 +1,8 @@
-"""The tables that sessions ask query servers for, and what their states are read from.
+"""The tables that sessions read, and the topics that hold their states.
 
-A server follows a table's changelog where its rows are the state of an aggregate, and the table's
-own topic otherwise: declared tables, joins, filters, final results.  Either has every state that
-the table ever had, by offset.
+A server follows a table's changelog if its rows are the state of an aggregate; otherwise it follows
+the table's own topic: declared tables, joins, filters, final results.  Both contain every state
+that the table ever had, by offset.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Window = tuple[int, ...]  # its bounds in ms: none, the start, or a session's st
 
 
 class TableRows(Protocol):
-    """How the records of what a table is followed by are read.
+    """Decodes the records of the topic that servers follow for a table.
 
     Attributes:
-        columns: names of the columns that are known; ROWTIME is the first.
-        bounds: names of the columns that tell windows apart.
-        marked: commit markers end transactions; else every record is a change of its own.
-        doubtful: some values could be read in several ways.
+        columns: names of the known columns; ROWTIME is the first.
+        bounds: names of the columns that distinguish windows.
+        marked: commit markers end transactions; otherwise every record is a change of its own.
+        doubtful: some values can be read in several ways.
     """
 
     @property
@@ -47,27 +47,27 @@ class TableRows(Protocol):
     def doubtful(self) -> bool: ...
 
     def key(self, data: bytes) -> tuple[tuple[Any, ...], Window] | None:
-        """(key columns, window) of a record's key; None: it is no row's.
+        """(key columns, window) of a record's key; None: the key is not a row's.
 
         Raises:
-            ValueError, struct.error: the bytes are no such key.
+            ValueError, struct.error: the bytes are not such a key.
         """
 
     def row(self, key: bytes, value: bytes, timestamp_ms: int) -> dict[str, Any] | None:
-        """The columns that are known; None: nobody can decode it, so there is no row.
+        """The known columns; None: the value cannot be decoded, so there is no row.
 
         Raises:
-            struct.error: a row of another layout.
+            struct.error: a row in another layout.
         """
 
 
 @dataclass(frozen=True)
 class AskedTable:
-    """One table that is read.
+    """One table that sessions read.
 
     Attributes:
         source: its name, columns and topic.
-        query: that keeps it; None: it is declared, others write it.
+        query: the query that maintains it; None: it is declared, and others write it.
     """
 
     source: Source
@@ -80,12 +80,12 @@ class AskedTable:
 
     @property
     def may_lack(self) -> bool:
-        """Whether rows of the changelog may rightly be no rows of the table (HAVING)."""
+        """Whether some changelog rows are rightly no rows of the table (HAVING)."""
         step = self.query.step if self.query is not None and self.rows.marked else None
         return isinstance(step, AggregateStep) and step.having is not None
 
     def topic(self, application_id: str) -> str:
-        """What has its states."""
+        """The topic that holds its states."""
         if self.query is not None and self.rows.marked:
             return marker_topic(application_id, self.query)
         return self.source.topic
@@ -93,14 +93,14 @@ class AskedTable:
 
 @dataclass(frozen=True)
 class Asked:
-    """All tables of a job, by name; of those that are not asked for, why."""
+    """All tables of a job, by name; for tables that are not read, the reason."""
 
     tables: Mapping[str, AskedTable] = field(default_factory=dict)
     others: Mapping[str, str] = field(default_factory=dict)
 
 
 def asked_tables(topology: Topology) -> Asked:
-    """The tables that the job keeps or reads, declared ones first."""
+    """The tables that the job maintains or reads, declared ones first."""
     tables: dict[str, AskedTable] = {}
     others: dict[str, str] = {}
     for source, query in _tables(topology):
@@ -121,7 +121,7 @@ def _tables(topology: Topology) -> Iterator[tuple[Source, Query | None]]:
 
 
 def _rows(source: Source, query: Query | None) -> TableRows:
-    """Raises `Untranslatable`: nobody could judge what is answered."""
+    """Raises `Untranslatable`: the answers could not be judged."""
     strange = [c for c in source.key_columns if c.type.base not in KEY_BASES]
     if strange or not source.key_columns:
         raise Untranslatable(f"keys of type {strange[0].type}" if strange else "no key")

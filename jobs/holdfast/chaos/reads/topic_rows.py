@@ -1,4 +1,4 @@
-"""What the records of a table's own topic say of its columns, read without the engine."""
+"""Reads a table's columns from the records of its own topic, without the engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.types.topology import Format, Source, WindowKind
 
 __all__ = ["TopicRows"]
 
-# Types whose values are the same in a topic's JSON and in an answer's.
+# types whose values look the same in a topic's JSON and in an answer's
 _PLAIN = frozenset({Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN, Base.DOUBLE})
 
 
@@ -24,8 +24,8 @@ class TopicRows:
     """Reads keys and values of one topic; see `TableRows`.
 
     Attributes:
-        columns: ROWTIME, and value columns of plain types; the others are decoded as well, since
-            a record in which one of them cannot be read is no row.
+        columns: ROWTIME, and value columns of plain types; other columns are decoded as well,
+            because a record in which one of them cannot be read is not a row.
         bounds: see `TableRows`.
     """
 
@@ -35,7 +35,7 @@ class TopicRows:
 
     @staticmethod
     def of(source: Source) -> TopicRows:
-        """Raises `Untranslatable`: formats or types that are not known here."""
+        """Raises `Untranslatable`: it does not read these formats or types."""
         if source.key_format not in (Format.KAFKA, Format.JSON):
             raise Untranslatable(f"keys in {source.key_format} format")
         if not source.wrap_single:
@@ -54,7 +54,7 @@ class TopicRows:
         return self._decoder.doubtful > 0
 
     def key(self, data: bytes) -> tuple[tuple[Any, ...], tuple[int, ...]] | None:
-        """See `TableRows`; who writes the topic is not known, and so may be a key that is none."""
+        """See `TableRows`; None for malformed keys, since any program may write to the topic."""
         found = self._decoder.tombstone(data, 0)
         try:
             window = self._decoder.bounds(data)[: len(self.bounds)]
@@ -73,5 +73,5 @@ class TopicRows:
 
 
 def _told(value: Any) -> Any:
-    """As a run's history has it: JSON knows no number that is none."""
+    """The value as a run's history stores it: JSON has no NaN."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

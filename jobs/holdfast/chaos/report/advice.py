@@ -1,11 +1,11 @@
-"""What to do about a finding that is not valid, in a sentence or two."""
+"""Advice for a finding that is not valid, in a sentence or two."""
 
 from __future__ import annotations
 
 __all__ = ["ADVICE"]
 
 _WRONG_TABLE = (
-    "The table does not say what its input says. Keep the topics and the run's folder; run "
+    "The table does not match its input. Keep the topics and the run's folder; run "
     "`holdfast verify` again to rule out a reading in motion; then report it with this page: the "
     "seed repeats the schedule."
 )
@@ -14,10 +14,11 @@ _OTHER_STORY = (
     "table. Keep both topics and report it."
 )
 _OTHER_TIMES = (
-    "Readers that window this topic put its records elsewhere. Keep it and report the times above."
+    "Readers that window this topic put its records into other windows. Keep the topic and report "
+    "the times above."
 )
 _OTHER_ROWS = (
-    "A store holds other rows than its changelog. The next updates of its keys are wrong; delete "
+    "A store holds rows other than its changelog's. The next updates of its keys are wrong; delete "
     "that store's folder and the job restores it from the changelog."
 )
 _NOT_EXACTLY_ONCE = (
@@ -37,8 +38,8 @@ ADVICE = {
     "late_records": _WRONG_TABLE,
     "late_agrees": _WRONG_TABLE,
     "dead_letters_agree": _WRONG_TABLE,
-    "late_is_possible": "The job has read one topic partition far ahead of another and dropped as "
-    "late what was not. Keep the input topics and report it; a longer GRACE hides it.",
+    "late_is_possible": "The job has read one topic partition far ahead of another and dropped "
+    "records as late that were not. Keep the input topics and report it; a longer GRACE hides it.",
     "count_is_right": _WRONG_TABLE,
     "lost_records": _WRONG_TABLE,
     "phantom_records": _WRONG_TABLE,
@@ -47,9 +48,9 @@ ADVICE = {
     "written_once": _NOT_EXACTLY_ONCE,
     "out_of_order": "Readers of a key see an older result after a newer one. Keep the topics; the "
     "records above show which offsets are at fault.",
-    "undetermined_records": "Nothing is wrong, and not all could be shown to be right: the result "
-    "depends on an order that nothing tells any more. Judge sooner after the load, before the "
-    "changelog is compacted.",
+    "undetermined_records": "Nothing is wrong, but not everything could be shown to be right: the "
+    "result depends on an order that is no longer recorded. Judge sooner after the load, before "
+    "the changelog is compacted.",
     "sink_history_legal": _NOT_EXACTLY_ONCE,
     "sink_times": _OTHER_TIMES,
     "stream_times": _OTHER_TIMES,
@@ -57,9 +58,9 @@ ADVICE = {
     "changelog_rows": _OTHER_STORY,
     "stores_agree": _OTHER_ROWS,
     "all_stores_agree": _OTHER_ROWS,
-    "markers_agree": "A part of the job has not taken in its input. See with `holdfast inspect` "
+    "markers_agree": "A part of the job has not processed its input. See with `holdfast inspect` "
     "whether it runs; if it does, its next batch repairs it.",
-    "markers_go_on": "The next start reads records again that are in the rows already, or another "
+    "markers_go_on": "The next start rereads records that are in the rows already, or another "
     "job writes to this changelog. Stop the job, keep its changelogs and report it.",
     "group_agrees": "Lag tools are misled by the group's offsets; the tables are not. Ahead: "
     "another consumer uses the group. Behind: they follow within seconds of the next batch.",
@@ -81,12 +82,14 @@ ADVICE = {
     "and min.insync.replicas of the input topics before looking at the job.",
     "workload_failures": "Kafka was away for longer than the workload waits. Check the brokers, or "
     "ask for shorter faults.",
-    "answers_are_states": "A query server showed rows that were never committed together, or of "
-    "another position than it told. Keep the changelog and the servers' stores and report it.",
-    "positions_go_forward": "A reader saw the table go back although it had handed its position "
+    "answers_are_states": "A query server returned rows that were never committed together, or "
+    "rows of another position than it reported. Keep the changelog and the servers' stores and "
+    "report it.",
+    "positions_go_forward": "A reader saw the table go back although it had passed its position "
     "on. Keep the run's folder and the servers' logs and report it.",
-    "reads_answered": "A server was there and did not answer in half a minute, itself or by its "
-    "peer. See the servers' logs at that time, and whether the machine was overloaded.",
+    "reads_answered": "A server was available and did not answer within half a minute, directly "
+    "or through its peer. See the servers' logs at that time, and whether the machine was "
+    "overloaded.",
     "enough_reads": "Too little was read for the other findings to mean much. See in the servers' "
     "logs whether they follow these tables; ask for more --rounds.",
     "operations_ended": "A process of the run was killed from outside. Run it again.",

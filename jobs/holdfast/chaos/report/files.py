@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 MARKS = {Verdict.VALID: "✓", Verdict.UNKNOWN: "?", Verdict.INVALID: "✗"}
-# Keys are data: they may hold what XML has no way to write.
+# Keys are data: they may contain characters that XML cannot represent.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WARNED = "input records are left out: see the warnings"
 _ADAPTER = TypeAdapter(JobVerdict)
@@ -51,14 +51,14 @@ def as_text(job: JobVerdict, *, verbose: bool = False) -> str:
 
 
 def as_json(job: JobVerdict) -> str:
-    """The whole verdict; `verdict` is added to every level."""
+    """The whole verdict as JSON; every level has a `verdict`."""
     document = _ADAPTER.dump_python(job, mode="json")
     _add_verdicts(job, document)
     return json.dumps(document, indent=1, ensure_ascii=False)
 
 
 def verdict_as_json(run: RunVerdict) -> str:
-    """The same for a run; the tables' judgement is under `job`."""
+    """A run's verdict as JSON; the tables' judgement is under `job`."""
     document = _RUN_ADAPTER.dump_python(run, mode="json")
     document["verdict"] = run.verdict.value
     _add_verdicts(run.job, document["job"])
@@ -79,7 +79,7 @@ def as_junit(job: JobVerdict) -> str:
 
 
 def run_as_junit(run: RunVerdict) -> str:
-    """The same with the run's own checkers, under its name."""
+    """A run's JUnit XML: the tables' cases, and the run's own checkers under its name."""
     cases = [(table.name, f) for table in run.job.tables for f in table.findings]
     cases += [(run.run, f) for f in run.findings]
     suite = _junit(f"chaos {run.job.application_id}", run.job.seconds, cases)
@@ -103,7 +103,7 @@ def _junit(name: str, seconds: float, cases: Iterable[tuple[str, Finding]]) -> E
 
 
 def _with_reads(suite: ET.Element, reads: Iterable[ReadStats]) -> str:
-    """The suite with a property per number of the reads, such as `reads.all.p99_ms`."""
+    """The suite with one property per number of the reads, such as `reads.all.p99_ms`."""
     properties = ET.Element("properties")
     for stats in reads:
         for name in ("count", "failed", "p50_ms", "p99_ms"):
@@ -145,7 +145,7 @@ def write_report(folder: Path) -> Path:
     """Writes `report.html`, `report.png` and `junit.xml` of a judged run; returns the page's path.
 
     Args:
-        folder: of the run, with `run.json`, the history and `verdict.json`.
+        folder: the run's folder, with `run.json`, the history and `verdict.json`.
 
     Raises:
         Refused: the run was not judged, or matplotlib is not installed.

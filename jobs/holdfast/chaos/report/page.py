@@ -62,7 +62,7 @@ def _header(summary: RunSummary) -> str:
 
 
 def _problems(summary: RunSummary) -> str:
-    """Everything that is not valid, the worst first, and what to do about it."""
+    """Every finding that is not valid, the worst first, and what to do about it."""
     named = [(t.name, f) for t in summary.verdict.job.tables for f in t.findings]
     named += [("the run", f) for f in summary.verdict.findings]
     bad = [(name, f) for name, f in named if f.verdict is not Verdict.VALID]

@@ -1,6 +1,6 @@
 """The report's plots: a run over time, and how long recoveries took.
 
-Drawn twice: as SVG for the page, which lends it its text and grid colors, and as one PNG.
+Drawn twice: as SVG in the page's text and grid colors, and as one PNG.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ARRIVING, _COMMITTED, _LAG, _RESTORE, _SILENT = (
     "#8b98a9", "#2b9a66", "#d05c79", "#c2a21d", "#8b98a9",
 )  # fmt: skip
 _RESTORES, _DRIVER_SILENT = "restores", "driver silent"
-_LABELS_MAX = 24  # more faults than that have no room for numbers, and lines would hide the rest
+_LABELS_MAX = 24  # more faults leave no room for numbers, and lines would hide the rest
 _TICKS_S = (5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400)
 
 
@@ -110,7 +110,7 @@ def _draw_lag(axes: Axes, found: Series) -> None:
 
 
 def _lanes(summary: RunSummary, found: Series) -> list[str]:
-    """What is drawn one below the other: components that were hit, then what was seen."""
+    """The rows of the plot: components that were hit, then the observations."""
     hit = {s.injection.component for s in summary.history.strikes}
     known = [c for c in _COMPONENTS if c in hit]
     seen = [_RESTORES] * bool(found.restoring) + [_DRIVER_SILENT] * bool(found.silent)
@@ -169,7 +169,7 @@ def _draw_recoveries(axes: Axes, stats: Sequence[RecoveryStats]) -> None:
 
 
 def _tick_s(seconds: float) -> int:
-    """Seconds between two ticks that a clock would have too, at most twelve of them."""
+    """Seconds between two ticks, a step as on a clock, at most twelve of them."""
     return next((s for s in _TICKS_S if seconds <= 12 * s), _TICKS_S[-1])
 
 

@@ -1,4 +1,4 @@
-"""What every form of a run's report shows: facts, recoveries, series over time."""
+"""The content of every form of a run's report: facts, recoveries, series over time."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class RecoveryStats:
 
 @dataclass(frozen=True)
 class Series:
-    """Samples as columns of equal length; NaN where something is not known.
+    """Samples as columns of equal length; NaN where a value is unknown.
 
     Attributes:
         at_s: seconds since the run's first sample.
         arriving: records per second that come into the input topics.
-        committed: records per second that the job deals with, a mean over its queries.
-        lag: input offsets not yet dealt with, over all queries.
+        committed: records per second that the job processes, a mean over its queries.
+        lag: input offsets not yet processed, over all queries.
         restoring: (from, to) in seconds, of stores being restored.
         silent: (from, to) in seconds, of a driver that does not answer.
     """
@@ -66,7 +66,7 @@ class Series:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run, judged.
+    """One judged run.
 
     Attributes:
         asked: `run.json`.
@@ -136,7 +136,7 @@ def read_summary(folder: Path) -> RunSummary:
 
 
 def recovery_stats(recovery_s: Mapping[str, Sequence[float]]) -> list[RecoveryStats]:
-    """By kind of fault; the last one is over all of them when there are several."""
+    """Recoveries by kind of fault; the last entry covers all when there are several kinds."""
     kinds = dict(recovery_s)
     if len(kinds) > 1:
         kinds["all"] = [s for seconds in recovery_s.values() for s in seconds]
@@ -173,7 +173,7 @@ def series(summary: RunSummary) -> Series:
 
 
 def _with_gaps(samples: Sequence[Sample]) -> list[Sample]:
-    """The samples, with one that knows nothing where nobody looked for a while."""
+    """The samples, with an unknown one inserted wherever sampling paused."""
     found = list(samples[:1])
     for before, sample in pairwise(samples):
         if sample.at_s - before.at_s > _GAP_S:
@@ -198,7 +198,7 @@ def _rates(at: Any, totals: Any, span_s: float) -> list[float]:
 
 
 def _spans(at: Any, flags: Sequence[bool]) -> tuple[tuple[float, float], ...]:
-    """Where the flags stay up, each span to the sample after its last one."""
+    """The spans in which the flags are set, each up to the sample after its last one."""
     spans: list[tuple[float, float]] = []
     start: float | None = None
     for moment, flag in zip(at.tolist(), flags, strict=True):

@@ -1,6 +1,6 @@
-"""The checkers of a run: did it happen as asked, under load, and did the job recover each time?
+"""The checkers of a run: did it go as requested, under load, and did the job recover each time?
 
-A run of which that cannot be said proves nothing about the tables, however right they are.
+A run that fails them proves nothing about the tables, however right those are.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = [
     "workload_failures",
 ]
 
-_NEAR_S = 5.0  # what is read and committed this long before and after a strike belongs to it
-_RECORDS_MIN = 10  # of input per fault, from shortly before the first one to the end
+_NEAR_S = 5.0  # records read and committed this long before and after a strike count towards it
+_RECORDS_MIN = 10  # input records per fault, from shortly before the first one to the end
 _FAILED_SHARE_MAX = 0.01
 _NOT_THE_TABLES = "; this says nothing about the tables, the run itself is not what was asked"
 
@@ -43,9 +43,9 @@ class RunEvidence:
     """One run as plain data.
 
     Attributes:
-        schedule: all that might have come.
-        history: what happened.
-        found: the number in the header of every record of this run in the input topics.
+        schedule: all injections that might have come.
+        history: the recorded events.
+        found: the header's number in every record of this run in the input topics.
     """
 
     schedule: tuple[Injection, ...]
@@ -139,7 +139,7 @@ def recovered(run: RunEvidence) -> Finding:
 
 
 def load_was_enough(run: RunEvidence) -> Finding:
-    """Records were read and committed all the time, and there was traffic at every strike."""
+    """Records were read and committed throughout, and there was traffic at every strike."""
     name, strikes = "load_was_enough", run.landed
     if not strikes or not run.history.samples:
         return Finding(name, Verdict.UNKNOWN, "no fault, or nobody watched the job")
@@ -182,7 +182,7 @@ def acked_is_there(run: RunEvidence) -> Finding:
 
 
 def workload_failures(run: RunEvidence) -> Finding:
-    """The load that was asked for was there: hardly a record was given up."""
+    """The requested load was there: hardly any record was given up."""
     name, load = "workload_failures", run.history.load
     if load is None:
         return Finding(name, Verdict.UNKNOWN, "the workload did not say what it sent")
@@ -240,9 +240,9 @@ def _not_back(strike: Strike) -> str:
 
 
 def _grown(run: RunEvidence, what: str, start_s: float, end_s: float) -> int:
-    """By how much a total grew in a span, widened to the nearest samples that know it.
+    """The growth of a total in a span, widened to the nearest samples that know it.
 
-    It may fall: a topic that is made again is empty.
+    It may be negative: a recreated topic is empty.
     """
     known = [(s.at_s, getattr(s, what)) for s in run.history.samples if getattr(s, what)]
     first = max((i for i, (at, _) in enumerate(known) if at <= start_s), default=0)

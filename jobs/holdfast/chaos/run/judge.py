@@ -1,4 +1,4 @@
-"""Judges a whole run: its tables by the oracle, the run itself by its history."""
+"""Judges a whole run: the oracle judges its tables, checkers of the history judge the run."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def judge_run(
     """The verdict on a run that has been healed and is quiet; also written to `verdict.json`.
 
     Args:
-        folder: of the run, with `run.json` and the history.
-        stores: reads the stores, by (query id, state partition); see `newest_stores`.  None:
-            they cannot be read here, so they are not compared.
-        tell: gets a line now and then.
+        folder: the run's folder, with `run.json` and the history.
+        stores: reads the stores, by (query id, state partition); see `newest_stores`.  None: they
+            cannot be read here, so they are not compared.
+        tell: receives a line now and then.
 
     Raises:
         Refused: there is no run in the folder.
@@ -56,7 +56,7 @@ def judge_run(
     observer = ArchivedObserver(settings.client(), settings.application_id, archives(folder))
     events = read_history(folder)
     history = summarize(events)
-    # Where that was waited for in vain, there is no use in doing it once more for every table.
+    # Where the run waited for this in vain, do not wait again for every table.
     options = OracleOptions(
         _CATCH_UP_S if history.quiet else 0.0, quiet_seconds(settings), settings.warn
     )
@@ -85,12 +85,12 @@ def judge_run(
 
 
 def quiet_seconds(settings: Settings) -> float:
-    """How long to wait for open transactions: a killed producer's ends by itself."""
+    """How long to wait for open transactions: a killed producer's transaction times out."""
     return settings.transaction_timeout_ms / 1000 + 30
 
 
 def _numbers(observer: Observer, topology: Topology, run: str) -> array[int]:
-    """The workload's number of every record of the run in the topology's input topics."""
+    """The workload's number of every record of the run in the input topics."""
     found = array("q")
     sinks = {query.sink.topic for query in topology.queries}
     prefix = f"{run}/".encode()
@@ -103,7 +103,7 @@ def _numbers(observer: Observer, topology: Topology, run: str) -> array[int]:
 
 
 def recoveries_by_kind(history: RunHistory) -> dict[str, tuple[float, ...]]:
-    """Seconds of the recoveries that were seen, by component and fault."""
+    """Seconds of the observed recoveries, by component and fault."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for strike, seconds in zip(history.strikes, recovery_seconds(history), strict=True):
         if seconds is not None and strike.landed:

@@ -1,7 +1,7 @@
-"""Whether a run's principal may do all that the run and its judge will do, asked before it begins.
+"""Checks before a run that its principal may do everything the run and its judge will do.
 
-What is denied later shows as something else: as a job that seems to commit nothing, as a verdict
-that stays unknown after everything was broken.
+A denied operation shows later as something else: a job that seems to commit nothing, or a
+verdict that stays unknown after all the faults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.types.topology import Topology
 
 __all__ = ["refuse_unallowed"]
 
-# Who may not even see a topic is told nothing of this one; the others would let it be seen.
+# Without DESCRIBE on a topic, Kafka does not report this operation; the others imply DESCRIBE.
 _UNSEEN = frozenset({Operation.DESCRIBE_CONFIGS})
 
 
@@ -58,7 +58,7 @@ def _wanted(
 
 
 def _own_topics(application_id: str, topology: Topology) -> set[str]:
-    """What the run reads of the job's own topics, whether they are there or not."""
+    """The job's own topics that the run reads, whether they exist or not."""
     kept = {progress_topic(application_id, query.id) for query in topology.queries}
     kept |= {
         changelog_topic(application_id, query.id) for query in topology.queries if query.stateful

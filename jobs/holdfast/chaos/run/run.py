@@ -1,15 +1,15 @@
-"""The steps of a run, each of which may be a process of its own: `run.json` and the history in
-the run's folder are all that they share.
+"""The steps of a run.  Each may be a process of its own: they share only `run.json` and the history
+in the run's folder.
 
-    baseline   load for some seconds; how often does the job commit when nobody disturbs it?
+    baseline   load for some seconds; how often does the undisturbed job commit?
     workload   load until the nemesis has finished     } side by side
                (and reads, where there are servers)    }
     nemesis    the schedule                            }
-    heal       everything is taken back and ready
+    heal       all faults are healed and the job is ready
     quiesce    no input is left, no transaction is open
 
-What comes before them (precheck) and after them (verify, report) is with the commands and with
-the judge.
+The commands hold the step before them (precheck), the judge the steps after them (verify,
+report).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BASELINE_S, _BASELINE_LIMIT_S = 6.0, 180.0
 _COMMITS_MIN = 4
 _READY_S = 300.0
 _CATCH_UP_S = 300.0
-_LIMIT_S = 7 * 3600.0  # of a workload whose nemesis never says that it has finished
+_LIMIT_S = 7 * 3600.0  # for a workload whose nemesis never reports its end
 _POLL_S = 0.2
 _DONE = "nemesis.done"
 
@@ -58,14 +58,14 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Run:
-    """One run, its job and where that runs.
+    """One run, its job, and the place where the job runs.
 
     Attributes:
         folder: see `run_folder`.
-        find_target: where the job runs; asked by the steps that need it, others may run where
-            nobody may look.
-        tell: gets a line for people now and then.
-        access: to the query servers that are read from.
+        find_target: finds the target where the job runs; only the steps that need it call it,
+            so the others may run without access to it.
+        tell: receives a line for people now and then.
+        access: the credentials for the query servers to read from.
     """
 
     folder: Path
@@ -81,11 +81,11 @@ class Run:
         return self.find_target()
 
     def baseline(self) -> Baseline:
-        """Loads the job for some seconds and looks whether it commits.
+        """Loads the job for some seconds and checks that it commits.
 
         Raises:
             Refused: the run's principal lacks ACLs.
-            HoldfastError: it does not.
+            HoldfastError: it does not commit.
         """
         refuse_unallowed(self.settings, self.topology, self.asked.schedule)
         with (
@@ -93,7 +93,7 @@ class Run:
             self._sampler("observer") as sampler,
             HistoryWriter(self.folder, "baseline") as history,
         ):
-            # Numbered apart: the run's own numbers are checked one by one.
+            # Numbered separately: the run's own numbers are checked one by one.
             load = self._load(f"{self.folder.name}-baseline")
             sources, client = input_sources(self.topology), self.settings.client()
             began = time.monotonic()
@@ -114,7 +114,7 @@ class Run:
             return found
 
     def workload(self) -> int:
-        """Produces, and reads from query servers, until the nemesis has finished.
+        """Produces records, and reads from query servers, until the nemesis has finished.
 
         Returns how many records were produced.
         """
@@ -130,12 +130,12 @@ class Run:
             return load.run((self.folder / _DONE).exists, _LIMIT_S)
 
     def nemesis(self) -> int:
-        """Carries out the schedule, once the load flows.
+        """Carries out the schedule once the load flows.
 
         Returns how many faults there were.
 
         Raises:
-            HoldfastError: the job did not go on after a fault.
+            HoldfastError: the job did not recover from a fault.
         """
         try:
             with self._phase("nemesis"), self._sampler("observer") as sampler:
@@ -154,7 +154,7 @@ class Run:
             (self.folder / _DONE).touch()
 
     def heal(self) -> list[str]:
-        """Takes back whatever is left of the faults and waits until the job is ready.
+        """Heals all remaining faults and waits until the job is ready.
 
         Raises:
             HoldfastError: it is not ready in time, or has ended for good.
@@ -176,7 +176,7 @@ class Run:
         """Waits until the input is read and no transaction is open.
 
         Raises:
-            HoldfastError: that did not happen in time.
+            HoldfastError: input was left or a transaction stayed open.
         """
         with self._phase("quiesce"):
             observer = Observer(self.settings.client(), self.settings.application_id)
@@ -195,10 +195,10 @@ class Run:
                 for topic in filter(observer.exists, (query.sink.topic, markers)):
                     _refuse_open(observer, topic, self._quiet_s())
 
-    # -- what they share ---------------------------------------------------------------------
+    # -- shared by the steps -----------------------------------------------------------------
 
     def _refuse_ended(self) -> None:
-        """There is nothing to wait for when the job will not start again by itself."""
+        """Raises if the job will not start again by itself: waiting would be in vain."""
         reason = self.target.refusal()
         if reason:
             fact, cause, action = told_parts(reason)
@@ -229,7 +229,7 @@ class Run:
             yield sampler
 
     def _await_load(self, sampler: Sampler) -> None:
-        """Commits alone may be of what the baseline has left."""
+        """Waits until the workload sends: commits alone may be left over from the baseline."""
         began, deadline = time.time(), time.monotonic() + _BASELINE_LIMIT_S
         while not (self._loaded() and sampler.advanced(began)):
             if time.monotonic() >= deadline:
@@ -247,7 +247,7 @@ class Run:
 
     @contextmanager
     def _phase(self, name: str) -> Iterator[None]:
-        """One step in the history; steps that run side by side have a file each."""
+        """Records one step in the history; steps that run side by side have a file each."""
         with HistoryWriter(self.folder, f"phase-{name}") as history:
             op = history.invoke("phase", name=name)
             try:
@@ -260,7 +260,7 @@ class Run:
 
 
 def _commits(sampler: Sampler) -> list[float]:
-    """When the stable ends were seen to have moved, wall seconds."""
+    """Wall seconds at which the stable ends were seen to move."""
     pairs = itertools.pairwise(sampler.samples())
     return [at for (_, before), (at, now) in pairs if now > before]
 

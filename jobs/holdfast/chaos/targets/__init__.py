@@ -1,1 +1,1 @@
-"""Where a job runs, as a nemesis sees it."""
+"""Places where a job runs, as a nemesis sees them."""

@@ -1,4 +1,4 @@
-"""What an apply did, topic by topic: written after each of them, so that a second one goes on."""
+"""The record of an apply, saved after every topic so that a second apply can continue from it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ APPLIED_VERSION = 1
 
 
 class Outcome(StrEnum):
-    """What became of one topic of a plan."""
+    """The outcome of one topic of a plan."""
 
-    CLEANED = "cleaned"  # settings changed and the cleaner has been over it
+    CLEANED = "cleaned"  # settings changed, and the cleaner has cleaned the topic
     CHANGED = "changed"  # settings that stay were changed; no cleaning was asked for
     NOTHING = "nothing"  # there was nothing to do
-    GONE = "gone"  # it was deleted after the plan was made
-    FAILED = "failed"  # `note` says why; what was temporary is put back
+    GONE = "gone"  # the topic was deleted after the plan was made
+    FAILED = "failed"  # `note` says why; temporary settings are put back
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,15 @@ class AppliedTopic:
     """One topic.
 
     Attributes:
-        changed: settings that stay and were not so before; None: its own value was removed.
-        temporary: what was in force while the cleaner worked.
+        changed: settings that stay and were changed; None: the topic's own value was removed.
+        temporary: the settings that were in force while the cleaner worked.
         rolled: partitions whose active segment was rolled by an aborted record.
-        bytes_before, bytes_after: of the largest replica of each partition, all together.
-        ends_before: read_committed end by partition when it began, to tell growth.
-        cleaner_s: how long the cleaner was waited for; `exact`: its checkpoints said it is done.
-        level_s: how long the job was waited for afterwards.
-        restore: of one partition before the change.
+        bytes_before, bytes_after: bytes of the largest replica of each partition, summed.
+        ends_before: read_committed end by partition when the apply began, to measure growth.
+        cleaner_s: how long the apply waited for the cleaner; `exact`: the cleaner's checkpoints
+            confirmed that it is done.
+        level_s: how long the apply waited for the job to catch up afterwards.
+        restore: the measured restore of one partition before the change.
         note: what a person should know.
     """
 
@@ -58,7 +59,7 @@ class AppliedTopic:
 
     @property
     def done(self) -> bool:
-        """Whether a second apply of the same plan leaves it alone."""
+        """Whether a second apply of the same plan skips this topic."""
         return self.outcome in (Outcome.CLEANED, Outcome.CHANGED, Outcome.NOTHING)
 
 
@@ -67,9 +68,9 @@ class Applied:
     """One plan, carried out.
 
     Attributes:
-        repaired: what an earlier apply had left and was put back first, in words.
+        repaired: what an earlier apply had left behind and this one put back first, in words.
         topics: in the order in which they were done.
-        cut_off: why it ended before its end; empty when it did not.
+        cut_off: why the apply ended early; empty when it did not.
     """
 
     run: str

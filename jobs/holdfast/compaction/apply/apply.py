@@ -1,12 +1,13 @@
 """Carry an approved plan out, one topic at a time.
 
     0 put back what an apply that was cut off has left
-    1 everything is still as surveyed, else nothing is done
-    2 per topic: settings that stay → measure a restore → write down and set what is temporary →
+    1 check that everything is still as surveyed; if not, change nothing
+    2 per topic: settings that stay → measure a restore → write down and set temporary settings →
       roll → wait for the log cleaner → put back → wait until the job is level again
 
-Every step may be cut off: settings that stay are set only where they differ, topics that the same
-plan has cleaned before are left alone, and what is temporary is put back by whoever comes next.
+Every step may be interrupted: settings that stay are set only where they differ, topics that the
+same plan has already cleaned are skipped, and the next apply or `repair` puts temporary settings
+back.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ __all__ = ["Applying", "apply_plan", "hands_of"]
 
 @dataclass(frozen=True)
 class Applying:
-    """What an apply needs beside the plan.
+    """The options of an apply, besides the plan.
 
     Attributes:
         client: librdkafka properties.
-        folder: of the run; scratch stores lie in it for a moment.
-        bounds: of every wait.
-        owners: for topics whose settings a resource keeps.
-        tell: is told what is done now.
-        save: is given the record after every topic.
+        folder: the run's folder; scratch stores lie in it for a moment.
+        bounds: limits of every wait.
+        owners: alters topics whose settings a resource keeps.
+        tell: receives a line on what is being done.
+        save: receives the record after every topic.
     """
 
     client: Mapping[str, str] = field(repr=False)
@@ -55,7 +56,7 @@ class Applying:
 
 
 def hands_of(options: Applying) -> Hands:
-    """What settings are read and changed with.
+    """The clients that read and change topic settings.
 
     Raises:
         InvalidConfig: the client refuses a property.
@@ -81,14 +82,14 @@ def apply_plan(
     """Carry `plan` out.
 
     Args:
-        survey: that the plan was made from.
+        survey: the survey that the plan was made from.
         approved: the hash of the plan that a person has seen.
-        earlier: the record of an apply of the same run; what it has done is not done again.
+        earlier: the record of an earlier apply of the same run; its finished topics are skipped.
 
     Raises:
         PreconditionsChanged: nothing was done; survey and plan again.
         CleanerIdle: the cleaner does nothing; what was temporary is put back.
-        KafkaUnavailable: brokers stayed away; the ledger says what is open.
+        KafkaUnavailable: brokers stayed away; the ledger holds the temporary settings still set.
         Refused: not allowed, or another apply is at work.
     """
     check_approved(plan, survey, approved)
@@ -129,7 +130,7 @@ class _Run:
         self._began = time.monotonic()
 
     def through(self, topics: list[TopicPlan], gone: set[str]) -> Applied:
-        """Every topic by its order; the record is saved after each, and when it is cut off."""
+        """Applies the topics in order; saves the record after each, and when interrupted."""
         there = [_facts(self._survey, t) for t in topics if t.topic not in gone]
         level = JobLevel(self._options.client, there)
         try:
@@ -164,7 +165,7 @@ class _Run:
         return replace(done, level_s=waited_s, note=" ".join(filter(None, [done.note, note])))
 
     def _change(self, topic: TopicPlan) -> AppliedTopic:
-        """The settings that stay, where they are not so already."""
+        """Changes the settings that stay, where they differ."""
         own = self._hands.own(topic.topic)
         changes = {c.name: c.after for c in topic.changes if own.get(c.name) != c.after}
         if changes:
@@ -183,7 +184,7 @@ class _Run:
         )
 
     def _measured(self, facts: TopicFacts) -> tuple[RestoreSample | None, str]:
-        """A restore, or why there is none: no cleaning fails for want of a measurement."""
+        """Measures a restore, or says why it could not: a failed measurement stops no cleaning."""
         options, partition = self._options, median_partition(facts)
         try:
             sample = sample_restore(options.client, facts, partition, options.folder, options.tell)
@@ -199,7 +200,7 @@ class _Run:
     def _keep(self, record: Applied) -> None:
         self._record = replace(record, seconds=time.monotonic() - self._began)
         reached = {topic.topic for topic in record.topics}
-        # What an earlier apply did is still done when this one is cut off before it gets there.
+        # Keep what an earlier apply finished, in case this one is interrupted before it gets there.
         ahead = tuple(t for t in self._before.values() if t.topic not in reached and t.done)
         self._options.save(replace(self._record, topics=(*record.topics, *ahead)))
 

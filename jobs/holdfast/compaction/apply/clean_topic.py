@@ -23,13 +23,13 @@ _SEGMENT_MS = "segment.ms"
 _BACKOFF = "log.cleaner.backoff.ms"
 _SEGMENT_MAX_S = 60.0
 _SKEW_S = 2.0  # brokers' clocks are not this machine's
-_OWN_ROLL_S = 3.0  # a job that writes in this time rolls by itself
-_RESTS = 3  # times the cleaners' pause, until a log is said to rest
-_SLOWER = 4.0  # times as long as predicted a cleaner may work without a sign
+_OWN_ROLL_S = 3.0  # a job that writes within this time rolls its segments by itself
+_RESTS = 3  # a log is at rest after this many times the cleaners' pause
+_SLOWER = 4.0  # how many times the predicted time a cleaner may work without a sign
 
 
 class CleanTopic:
-    """Owns one topic while the log cleaner is made to go over it."""
+    """Cleans one topic: owns it from the temporary settings until they are put back."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class CleanTopic:
         self._watch = LogWatch(client, survey.cluster_id, facts.topic)
 
     def run(self, topic: TopicPlan, plan_hash: str) -> AppliedTopic:
-        """Everything from the ledger's entry to its end; returns bytes before and after.
+        """Runs every step from the ledger's entry to its removal; returns bytes before and after.
 
         Raises:
             CleanerIdle: the cleaner does nothing; the settings are put back.
@@ -83,7 +83,7 @@ class CleanTopic:
         )
 
     def _roll(self, topic: TopicPlan, ends: Mapping[int, int]) -> list[int]:
-        """Rolls what nobody else does: the partitions that do not grow."""
+        """Rolls the partitions that do not grow; the job's own writes roll the others."""
         if not topic.roll:
             return []
         time.sleep(self._until_rollable_s())
@@ -97,7 +97,7 @@ class CleanTopic:
         return quiet
 
     def _until_rollable_s(self) -> float:
-        """Until the first record of every active segment is older than `segment.ms`."""
+        """Seconds until the first record of every active segment is older than `segment.ms`."""
         segment_s = int(self._hands.own(self._facts.topic).get(_SEGMENT_MS, 0)) / 1000
         now_s = time.time()
         ages = [
@@ -129,6 +129,6 @@ class CleanTopic:
         )
 
     def _pause_s(self) -> float:
-        """How long a log has to rest: some times what the slowest cleaner sleeps."""
+        """How long a log has to rest: a multiple of the slowest cleaner's sleep."""
         found = [b.setting(_BACKOFF) for b in self._survey.brokers]
         return _RESTS * max((int(s.value) / 1000 for s in found if s is not None), default=15.0)

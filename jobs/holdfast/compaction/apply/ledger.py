@@ -1,12 +1,12 @@
-"""What must be put back: written to Kafka before a temporary setting, taken back after it.
+"""The settings to put back: written to Kafka before a temporary setting, removed after it.
 
 One compacted topic per job (`types.ids.compaction_topic`), one record per changelog:
 
-    key = changelog topic    value = what is in force for a while, and what has to come back
+    key = changelog topic    value = the temporary settings and the ones to put back
                              no value = nothing is open
 
-An apply that is killed at any moment leaves either no change, or an entry that tells how to undo
-it.  Whoever finds the entry may do that, and as often as they like.
+An apply that is killed at any moment leaves either no change or an entry that says how to undo
+it.  Anyone who finds the entry may undo it, any number of times.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ class Entry:
     """Temporary settings of one changelog.
 
     Attributes:
-        topic_id: of the changelog; a topic of that name that was remade is another one.
-        temporary: what is in force until the cleaner has been over it; None: none of its own.
-        put_back: what comes back, by the same names.
-        owner: the resource that keeps its settings, or empty.
+        topic_id: id of the changelog; a topic that was remade under the same name has another one.
+        temporary: the settings in force until the cleaner is done; None: the topic's own value is
+            removed.
+        put_back: the values to restore, under the same names.
+        owner: the resource that keeps the topic's settings, or empty.
         written_ms: wall time.
-        token: of the apply that wrote it, to tell its own entry from a later one's.
+        token: identifies the apply that wrote it, so that it recognises its own entry.
     """
 
     topic: str
@@ -73,17 +74,17 @@ class Ledger:
     def __init__(
         self, client: Mapping[str, str], application_id: str, timeout_s: float = _TIMEOUT_S
     ) -> None:
-        """Nothing is sent before the first call, and no topic made before the first entry."""
+        """Sends nothing before the first call, and creates no topic before the first entry."""
         self.topic = compaction_topic(application_id)
         self._client = dict(client)
         self._timeout_s = timeout_s
         self._admin = Admin(client, timeout_s)
 
     def open_entries(self) -> list[Entry]:
-        """Every entry that was not taken back, by changelog.
+        """Every entry that was not removed, by changelog.
 
         Raises:
-            Refused: the topic holds what is no entry.
+            Refused: the topic holds a record that is not an entry.
             KafkaUnavailable: no broker answered.
         """
         if self._admin.describe(self.topic) is None:
@@ -111,24 +112,24 @@ class Ledger:
         return next((e for e in self.open_entries() if e.topic == topic), None)
 
     def write(self, entry: Entry) -> None:
-        """Writes the entry; when this returns, every in-sync replica has it.
+        """Writes the entry; every in-sync replica has it when this returns.
 
         Raises:
-            KafkaUnavailable, Refused: it may be there or not.
+            KafkaUnavailable, Refused: the entry may or may not have been written.
         """
         self._admin.ensure_topic(self.topic, 1, -1, _CONFIG)
         self._send(entry.topic, _ADAPTER.dump_json(entry))
 
     def close(self, topic: str) -> None:
-        """Takes the entry of a changelog back.
+        """Removes the entry of a changelog.
 
         Raises:
-            KafkaUnavailable, Refused: it may be open still.
+            KafkaUnavailable, Refused: the entry may still be open.
         """
         self._send(topic, None)
 
     def _send(self, topic: str, value: bytes | None) -> None:
-        # The last record of a topic is its entry, however often it comes.
+        # Only a topic's last record counts, so a duplicate write does no harm.
         producer = Producer(self._client, int(self._timeout_s * 1000), idempotent=False)
         try:
             producer.send(self.topic, topic.encode(), value, partition=0)

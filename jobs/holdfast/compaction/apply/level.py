@@ -1,6 +1,6 @@
-"""Does the job keep up?  Cleaning takes disk and processor from it, so nobody hurries it on.
+"""Does the job keep up?  Cleaning takes disk and CPU from it, so the next topic waits for it.
 
-Asked of Kafka alone: how far the query's group is behind the end of its source topic.
+It asks Kafka only: how far the query's consumer group is behind the end of its source topic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POLL_S = 1.0
 
 @dataclass(frozen=True)
 class _Query:
-    """A query's group and one of its source topics, and how far it was behind at first."""
+    """A query's consumer group, one of its source topics, and its lag when the apply began."""
 
     group: str
     source: str
@@ -31,10 +31,10 @@ class _Query:
 
 
 class JobLevel:
-    """Owns how far the queries of some changelogs were behind when an apply began."""
+    """Owns the lag that the queries of some changelogs had when an apply began."""
 
     def __init__(self, client: Mapping[str, str], topics: Sequence[TopicFacts]) -> None:
-        """Asks at once; queries whose source or group nobody knows or may see are left out.
+        """Reads the lag now; skips queries whose source or group is unknown or may not be read.
 
         Raises:
             KafkaUnavailable: no broker answered.
@@ -49,7 +49,7 @@ class JobLevel:
                         self._queries.append(_Query(group, source, self._lag(group, source)))
 
     def await_level(self, bound_s: float, tell: Callable[[str], None]) -> tuple[float, str]:
-        """Wait until no query is further behind than at first, or all have passed the ends of now.
+        """Waits until no query's lag exceeds its first one, or all have passed the present ends.
 
         Returns:
             Seconds waited, and a note where the bound ended the wait, else "".
@@ -70,15 +70,15 @@ class JobLevel:
         try:
             return self._admin.end_offsets(query.source)
         except HoldfastError:
-            return {}  # whose source is gone is not behind
+            return {}  # a query whose source topic is gone is not behind
 
     def _behind(self, query: _Query, ends: Mapping[int, int]) -> int:
-        """Records that are left until the query is level; 0 when it is."""
+        """The records left until the query has caught up; 0 when it has."""
         try:
             committed = self._admin.committed(query.group, query.source)
             now = self._lag(query.group, query.source)
         except HoldfastError:
-            return 0  # this is courtesy; what the apply needs tells of brokers that are away
+            return 0  # the wait is a courtesy; the apply's own steps report unavailable brokers
         left = sum(max(0, end - committed.get(p, 0)) for p, end in ends.items())
         return 0 if now <= query.lag else left
 
@@ -89,7 +89,7 @@ class JobLevel:
 
 
 def _source_topics(admin: Admin, client: Mapping[str, str], topic: TopicFacts) -> list[str]:
-    """The source topics that the last commit marker of a changelog names; none without a marker."""
+    """The source topics named in a changelog's last commit marker; none without a marker."""
     for facts in sorted(topic.partitions, key=lambda p: -p.end):
         start, end = admin.bounds(topic.topic)[facts.partition]
         reader = RecordReader(client, topic.topic, facts.partition)

@@ -1,4 +1,4 @@
-"""Does a plan still fit what it was made from?  Everything is looked at before anything changes."""
+"""Does a plan still fit what it was made from?  Every topic is checked before any is changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_approved(plan: Plan, survey: Survey, approved: str) -> None:
 
 
 def final_value(topic: TopicPlan, name: str) -> str | None:
-    """A topic's own value of a setting once the plan is carried out; None: none of its own."""
+    """A topic's own value of a setting once the plan is carried out; None: it has none."""
     for change in (*topic.changes, *topic.temporary):
         if change.name == name:
             return change.after if change in topic.changes else change.before
@@ -47,14 +47,14 @@ def final_value(topic: TopicPlan, name: str) -> str | None:
 
 
 def check_preconditions(hands: Hands, topics: Sequence[TopicPlan]) -> set[str]:
-    """Refuse unless every topic is as the plan found it, or as it leaves it.
+    """Refuse unless every topic is as the plan found it, or as the plan leaves it.
 
     Returns:
-        Those that were deleted.
+        The topics that were deleted.
 
     Raises:
         PreconditionsChanged: naming everything that differs.
-        Refused, KafkaUnavailable: nobody tells.
+        Refused, KafkaUnavailable: the topics' state could not be read.
     """
     gone, problems = set(), []
     for topic in topics:

@@ -1,9 +1,9 @@
-"""How one knows that the log cleaner has been over a topic.
+"""How an apply knows that the log cleaner has cleaned a topic.
 
-Where the brokers' log folders are on this machine their checkpoints say it exactly: every offset
-below the checkpoint was cleaned.  From elsewhere only sizes tell: a log that fell by a good part of
-what was predicted and then rested has been cleaned.  A log that does neither for too long belongs
-to a cleaner that does nothing, which is an error with all that is known about it.
+Where the brokers' log folders are on this machine, their checkpoints say it exactly: every offset
+below the checkpoint was cleaned.  Elsewhere only sizes tell: a log that shrank by a good part of
+the prediction and then stayed at rest has been cleaned.  If a log does neither for too long, its
+cleaner is idle, which is an error that reports all that is known about the cleaner.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from holdfast.types.words import human_bytes
 __all__ = ["Bounds", "Cleaned", "Goal", "await_cleaned"]
 
 _POLL_S = 1.0
-_AWAY_S = 15.0  # longer between two answers: the broker was away
-_SMALL = 0.05  # a gain below this share is not told from ordinary growth by sizes alone
+_AWAY_S = 15.0  # a longer gap between two answers means that the broker was away
+_SMALL = 0.05  # sizes alone cannot tell a gain below this share from ordinary growth
 _TROUBLE_S = 10.0
 _USUAL = (
     "a cleaner thread has ended, a partition is marked uncleanable, or less is dirty than "
     "min.cleanable.dirty.ratio asks for"
 )
-_FELL = 0.5  # of the predicted gain: the rest may have been mispredicted
+_FELL = 0.5  # share of the predicted gain; the rest may have been mispredicted
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long a wait may take, in seconds.
+    """Limits of the waits, in seconds.
 
     Attributes:
-        idle_s: without any sign of a cleaner.
-        rest_s: that a log has to rest after it fell; a cleaner looks for work more often.
-        broker_s: without an answer of a broker.
-        level_s: for the job to be level again.
+        idle_s: time without any sign of a cleaner.
+        rest_s: time that a log has to rest after it shrank; a cleaner looks for work more often.
+        broker_s: time without an answer from a broker.
+        level_s: time for the job to catch up again.
     """
 
     idle_s: float = 300.0
@@ -47,18 +47,18 @@ class Bounds:
 
     @property
     def attempt_s(self) -> float:
-        """Of one question to a broker, which is asked again for `broker_s`."""
+        """Timeout of one request to a broker; requests are retried for `broker_s`."""
         return min(30.0, self.broker_s)
 
 
 @dataclass(frozen=True)
 class Goal:
-    """One partition that shall be cleaned.
+    """One partition to be cleaned.
 
     Attributes:
-        to: the offset below which everything shall be cleaned; None where nobody knows how far
-            the cleaner may go, then only sizes tell.
-        bytes: of its log before; `expected` after.
+        to: the offset below which everything is to be cleaned; None where nobody knows how far the
+            cleaner may go, so that only sizes tell.
+        bytes: size of its log before the cleaning; `expected` is the size after it.
     """
 
     partition: int
@@ -73,7 +73,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What a wait ended with: bytes by partition, and whether checkpoints said so."""
+    """The outcome of a wait: bytes by partition, and whether checkpoints confirmed it."""
 
     bytes: dict[int, int]
     seconds: float
@@ -89,12 +89,12 @@ def await_cleaned(
     trouble: Callable[[], str],
     tell: Callable[[str], None],
 ) -> Cleaned:
-    """Wait until the log cleaner has been over every partition of `goals`.
+    """Wait until the log cleaner has cleaned every partition of `goals`.
 
     Args:
-        look: at the topic's logs; `LogWatch`.
-        trouble: what is known to be wrong with the cleaner, empty when nothing is; asked now and
-            then while nothing changes.
+        look: reads the state of the topic's logs; `LogWatch`.
+        trouble: says what is known to be wrong with the cleaner, or nothing; called now and then
+            while nothing changes.
 
     Raises:
         CleanerIdle: nothing happened for `bounds.idle_s`, or the cleaner has given up.
@@ -118,7 +118,7 @@ def await_cleaned(
 def _patiently(
     look: Callable[[], Mapping[int, Look]], wait: _Wait, bound_s: float
 ) -> Mapping[int, Look] | None:
-    """A look, None while no broker answers; that time is not the cleaner's."""
+    """One look, or None while no broker answers; that time does not count as the cleaner's."""
     try:
         return look()
     except KafkaUnavailable:
@@ -128,7 +128,7 @@ def _patiently(
 
 
 class _Wait:
-    """Owns what was seen of each partition, and since when nothing changed."""
+    """Owns what was seen of each partition and when it last changed."""
 
     def __init__(self, topic: str, goals: Sequence[Goal], bounds: Bounds) -> None:
         now = time.monotonic()
@@ -142,7 +142,7 @@ class _Wait:
         self._answered = self._asked = now
 
     def seen(self, looks: Mapping[int, Look]) -> bool:
-        """Takes the looks in; true when every partition is done."""
+        """Takes in one round of looks; true when every partition is done."""
         now = time.monotonic()
         if now - self._answered > _AWAY_S:
             self._changed = dict.fromkeys(self.goals, now)  # a broker that was away cleans nothing
@@ -153,12 +153,12 @@ class _Wait:
 
     @property
     def idle_s(self) -> float:
-        """Since the last change of a partition that is not done."""
+        """Seconds since a partition that is not done last changed."""
         last = max((self._changed[p] for p in self.open), default=self._answered)
         return self._answered - last
 
     def trouble(self, ask: Callable[[], str]) -> str:
-        """What is wrong, asked only now and then and while nothing changes."""
+        """Asks what is wrong, but only now and then and while nothing changes."""
         now = time.monotonic()
         if self.idle_s < _TROUBLE_S or now - self._asked < _TROUBLE_S:
             return ""
@@ -170,7 +170,7 @@ class _Wait:
         return time.monotonic() - self._answered
 
     def words(self) -> str:
-        """Where it stands, for people."""
+        """The progress so far, for people."""
         done = len(self.goals) - len(self.open)
         now = sum(look.bytes for look in self.looks.values())
         expected = sum(goal.expected for goal in self.goals.values())
@@ -191,7 +191,7 @@ class _Wait:
             self.open.discard(partition)
 
     def _looks_done(self, goal: Goal, look: Look, *, rested: bool) -> bool:
-        """What sizes say; where there is little to win they say nothing."""
+        """Whether the size shows that the log was cleaned; it cannot show a small gain."""
         if goal.gain <= _SMALL * goal.bytes:
             return rested or goal.to is None or look.cleaned_to is None
         fell = goal.bytes - look.bytes >= _FELL * goal.gain

@@ -1,13 +1,13 @@
-"""Temporary settings: set after they are written down, put back, and taken off the list.
+"""Temporary settings: written to the ledger, set, put back, and removed from the ledger.
 
     step                         a kill right after it leaves
     1 write the ledger's entry   an entry, nothing changed
-    2 set what is temporary      an entry that says how to undo it
+    2 set temporary settings     an entry that says how to undo it
     3 put back                   an entry, nothing to undo
     4 close the entry            nothing
 
-`repair` does 3 and 4 for whatever entry it finds.  A setting that a person has changed meanwhile
-is that person's: only what still has the temporary value goes back.
+`repair` does 3 and 4 for any entry it finds.  If a person has changed a setting meanwhile, that
+value stays: only settings that still have their temporary value are put back.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _RETRY_S = 1.0
 
 
 class TopicOwner(Protocol):
-    """Keeps the settings of topics instead of the topics themselves, as Strimzi does."""
+    """Alters topic settings through the resource that owns them, as Strimzi's KafkaTopic does."""
 
     def alter(self, owner: str, changes: Mapping[str, str | None]) -> None:
         """Change settings in the resource `owner` (`kafkatopic/<namespace>/<name>`).
 
-        Returns when the topic has them.  None removes one.
+        Returns when the topic has them.  None removes a setting.
 
         Raises:
             Refused: the resource is gone or may not be changed.
@@ -46,12 +46,12 @@ class TopicOwner(Protocol):
 
 @dataclass(frozen=True)
 class Hands:
-    """What settings are read and changed with.
+    """The clients that read and change topic settings.
 
     Attributes:
-        owners: for topics whose settings a resource keeps; None when there are none such.
-        broker_s: for how long brokers may be away.
-        tell: is told what is waited for.
+        owners: alters topics whose settings a resource keeps; None when there are no such topics.
+        broker_s: how long brokers may be away.
+        tell: receives a line on what is being waited for.
     """
 
     view: ClusterView
@@ -64,16 +64,16 @@ class Hands:
         """The topic's own settings.
 
         Raises:
-            TopicMissing, Refused, KafkaUnavailable: nobody tells.
+            TopicMissing, Refused, KafkaUnavailable: they could not be read.
         """
         found = self.patiently(lambda: self.settings.of([topic]))[topic]
         return {name: value.value for name, value in found.items() if value.source == "topic"}
 
     def alter(self, topic: str, owner: str, changes: Mapping[str, str | None]) -> None:
-        """Changes settings where they are kept.
+        """Changes settings where they are kept: in the topic or in its owner.
 
         Raises:
-            TopicMissing, Refused, KafkaUnavailable: some of them may be changed.
+            TopicMissing, Refused, KafkaUnavailable: some of the settings may have been changed.
         """
         if not changes:
             return
@@ -89,10 +89,10 @@ class Hands:
             )
 
     def topic_id(self, topic: str) -> str | None:
-        """Of the topic as it is now, None when it is gone.
+        """The topic's present id; None when the topic is gone.
 
         Raises:
-            Refused, KafkaUnavailable: nobody tells.
+            Refused, KafkaUnavailable: it could not be read.
         """
         try:
             return self._state(topic).topic_id
@@ -103,10 +103,10 @@ class Hands:
         return self.patiently(lambda: self.view.topics([topic]))[topic]
 
     def unhealthy(self, topic: str) -> list[str]:
-        """What is wrong with the partitions of a topic, one phrase each.
+        """The problems of a topic's partitions, one phrase each.
 
         Raises:
-            TopicMissing, Refused, KafkaUnavailable: nobody tells.
+            TopicMissing, Refused, KafkaUnavailable: the partitions' state could not be read.
         """
         told = []
         for n, state in enumerate(self._state(topic).partitions):
@@ -120,7 +120,7 @@ class Hands:
         return told
 
     def patiently(self, ask: Callable[[], _T]) -> _T:
-        """Asks again while brokers are away, for `broker_s`.
+        """Retries `ask` while brokers are away, for `broker_s`.
 
         Raises:
             KafkaUnavailable: they stayed away.
@@ -138,14 +138,15 @@ class Hands:
 
 @contextmanager
 def with_temporary(hands: Hands, ledger: Ledger, entry: Entry) -> Iterator[None]:
-    """Has the entry's temporary settings in force inside the block, whatever ends it.
+    """Keeps the entry's temporary settings in force inside the block, and undoes them at its end.
 
     Raises:
-        TopicMissing, Refused, KafkaUnavailable: they could not be set.
-        HoldfastError: they could not be put back; the ledger says what is open.
+        TopicMissing, Refused, KafkaUnavailable: the settings could not be set.
+        HoldfastError: the settings could not be put back; the ledger keeps the open entry.
     """
     hands.patiently(lambda: ledger.write(entry))
-    hands.patiently(lambda: ledger.find(entry.topic))  # who may not read it could not put back
+    # A principal that may not read the entry could not put the settings back.
+    hands.patiently(lambda: ledger.find(entry.topic))
     try:
         hands.alter(entry.topic, entry.owner, entry.temporary)
         yield
@@ -176,10 +177,10 @@ def _return(hands: Hands, ledger: Ledger, entry: Entry) -> None:
 
 
 def repair(hands: Hands, ledger: Ledger) -> list[str]:
-    """Puts back what an apply that was cut off has left; says what, one sentence each.
+    """Puts back the settings that an interrupted apply left behind; returns one sentence for each.
 
     Raises:
-        Refused, KafkaUnavailable: something is open still; repair again.
+        Refused, KafkaUnavailable: an entry is still open; repair again.
     """
     told = []
     for entry in hands.patiently(ledger.open_entries):
@@ -189,7 +190,7 @@ def repair(hands: Hands, ledger: Ledger) -> list[str]:
 
 
 def _undo(hands: Hands, entry: Entry) -> str:
-    """Puts back what still has its temporary value; says what was done."""
+    """Puts back the settings that still have their temporary value; says what was done."""
     if hands.topic_id(entry.topic) != entry.topic_id:
         return f"{entry.topic} is gone, nothing had to be put back"
     try:

@@ -1,14 +1,15 @@
 """Roll the active segment of partitions that nobody writes to.
 
-No cleaner touches an active segment, and a broker begins a new one only when something is
+The cleaner skips the active segment, and a broker begins a new segment only when something is
 appended.  Where the job appends nothing, one record is appended inside a transaction that is
-aborted: it moves the segment, no read_committed reader ever sees it, and the cleaner drops it.
+aborted: the append rolls the segment, no read_committed reader sees the record, and the cleaner
+drops it.
 
     begin → one record per partition → delivered → abort → no transaction open
 
-A kill in between leaves the transaction to the broker, which ends it after `_TIMEOUT_MS`; until
-then a store of that partition that is opened waits (`StateTask.open`), and the next roll ends it
-at once, for it has the same transactional id.
+A kill in between leaves the transaction to the broker, which aborts it after `_TIMEOUT_MS`; until
+then a store of that partition waits when it is opened (`StateTask.open`).  The next roll aborts
+the transaction at once, because it has the same transactional id.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from holdfast.types.ids import compaction_transactional_id
 
 __all__ = ["ROLL_KEY", "roll"]
 
-# A tombstone of a row that no table has: harmless even to who reads aborted records.
+# A tombstone of a key that no table has: harmless even to readers of aborted records.
 ROLL_KEY = DATA_PREFIX + b"\x00holdfast.compaction.roll"
 _TIMEOUT_MS = 5_000
 _ENDED_S = 30.0
@@ -46,7 +47,7 @@ def roll(
         producer.init()
         producer.begin()
         for partition in partitions:
-            # Reported one by one: no commit will say which of them did not arrive.
+            # Each delivery is reported by itself: no commit will say which records did not arrive.
             producer.send_one(topic, partition, ROLL_KEY, None, ())
         producer.deliver()
         producer.abort()

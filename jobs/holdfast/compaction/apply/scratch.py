@@ -27,8 +27,8 @@ class RestoreSample:
 
     Attributes:
         records: replayed, commit markers and tombstones included.
-        bytes: of their keys and values.
-        rows: of the table, afterwards.
+        bytes: size of their keys and values.
+        rows: rows of the table afterwards.
     """
 
     partition: int
@@ -43,7 +43,7 @@ class RestoreSample:
 
 
 def median_partition(topic: TopicFacts) -> int:
-    """The partition in the middle by bytes: what it takes is what most of them take."""
+    """The partition of median size: its restore is typical."""
     ordered = sorted(topic.partitions, key=lambda p: (p.bytes, p.partition))
     return ordered[len(ordered) // 2].partition
 
@@ -58,8 +58,8 @@ def sample_restore(
     """Restores a partition into a RocksDB store in a temporary folder.
 
     Args:
-        folder: where the store lies meanwhile; on the same kind of disk as the real ones it
-            says more.
+        folder: where the store lies meanwhile; the measurement says most on the same kind of disk
+            as the real stores.
 
     Raises:
         ChangelogLost, DataLoss, Refused: the changelog cannot be restored from.
@@ -92,7 +92,7 @@ def _restored(
     tell: Callable[[str], None],
 ) -> RestoreSample:
     def told(now: RestoreProgress) -> None:
-        # In quarters: where nobody looks at a terminal each of them is a line.
+        # In quarters: each report is a line of its own where output is not a terminal.
         quarter = int(now.fraction * 4) * 25
         tell(f"measuring a restore: {topic.topic} partition {partition}, {quarter} %")
 

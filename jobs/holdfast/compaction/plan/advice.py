@@ -1,4 +1,4 @@
-"""What a plan says beside its changes: advice about brokers, and targets that cannot be met.
+"""A plan's remarks beside its changes: advice about brokers, and targets that cannot be met.
 
 Holdfast changes no broker setting: they concern every topic of the cluster.
 """
@@ -25,7 +25,7 @@ _LOAD = 0.9
 
 
 def broker_advice(survey: Survey, plans: Sequence[TopicPlan], policy: Policy) -> Iterator[str]:
-    """One sentence per thing that a person may want to change at brokers."""
+    """One sentence for each broker setting that a person may want to change."""
     yield from _stopped(survey)
     yield from _unseen(survey, plans)
     capacity = Capacity.of(survey.brokers, policy.cleaner_bytes_per_s)
@@ -42,7 +42,7 @@ def broker_advice(survey: Survey, plans: Sequence[TopicPlan], policy: Policy) ->
 
 
 def unmet_targets(survey: Survey, plans: Sequence[TopicPlan], policy: Policy) -> Iterator[str]:
-    """What the policy asks for and this plan does not reach, with the numbers."""
+    """The policy's targets that this plan does not reach, with the numbers."""
     topics = {t.topic: t for t in survey.topics}
     if policy.target_restore_s:
         for plan in plans:
@@ -139,7 +139,7 @@ def _slow(topic: TopicFacts, plan: TopicPlan, policy: Policy) -> str:
 
 
 def _remedy(topic: TopicFacts, target: float) -> str:
-    """More processes while partitions last, then more partitions."""
+    """Suggests more processes while there are partitions for them, else more partitions."""
     live = [core(p).records for p in topic.partitions]
     for processes in range(topic.restore.processes + 1, len(live) + 1):
         if restore_seconds(topic, live, processes) <= target:

@@ -1,4 +1,4 @@
-"""One cleaning of one changelog: whether it is worth it, with which temporary settings."""
+"""One cleaning of one changelog: whether it pays, and which temporary settings it needs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["Cleaning", "as_cleaned", "cleaning"]
 
-# Long enough that a busy job does not roll many segments meanwhile, short enough to wait for.
+# Long enough that a busy job does not roll many segments meanwhile, short enough to wait out.
 _ROLL_MS = 10_000
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What a cleaning would do.  Without `wanted` nothing is cleaned and `after` is as before.
+    """The effect of a cleaning.  Without `wanted` nothing is cleaned and `after` is as now.
 
     Attributes:
-        after: of each partition, in the survey's order.
-        work: of each partition.
-        seconds: of the busiest broker.
-        won: bytes, also when it is not wanted.
+        after: size of each partition, in the survey's order.
+        work: the cleaner's work on each partition.
+        seconds: time of the busiest broker.
+        won: bytes gained, even when the cleaning is not wanted.
         why: one sentence.
     """
 
@@ -52,7 +52,7 @@ class Cleaning:
 def cleaning(topic: TopicFacts, limit: Limit, policy: Policy, capacity: Capacity) -> Cleaning:
     """The cleaning that a changelog needs, or why it needs none.
 
-    One that leaves a log for which a roll would pay rolls at once: two cleanings cost more.
+    If a roll would still pay after this cleaning, it rolls at once: two cleanings cost more.
     """
     upkeep = Upkeep.of(topic)
     roll = policy.allow_roll and _roll_pays(topic, upkeep, policy)
@@ -90,10 +90,10 @@ def _cleaning(
 
 
 def as_cleaned(topic: TopicFacts, once: Cleaning) -> TopicFacts:
-    """The changelog as the next survey finds it, when all goes as predicted.
+    """The changelog as the next survey finds it, if all goes as predicted.
 
-    What stays for good is chosen for this one: chosen for the log as it is, the same rules might
-    choose again after the cleaning, and the next plan would change what this one has changed.
+    The settings that stay are chosen for this state: if they were chosen for the present log, the
+    same rules might choose again after the cleaning, and the next plan would change them again.
     """
     if not once.wanted:
         return topic
@@ -128,7 +128,7 @@ def _after(topic: TopicFacts, upkeep: Upkeep, *, roll: bool) -> tuple[Size, ...]
 
 
 def _roll_pays(topic: TopicFacts, upkeep: Upkeep, policy: Policy) -> bool:
-    """Whether what the active segments hide would be worth a cleaning of its own."""
+    """Whether the records hidden in active segments would justify a cleaning of their own."""
     plain = _bytes(_after(topic, upkeep, roll=False))
     rolled = _bytes(_after(topic, upkeep, roll=True))
     return policy.worth(plain, plain - rolled)
@@ -155,7 +155,7 @@ def _why_not(topic: TopicFacts, limit: Limit, policy: Policy, *, roll: bool) -> 
 
 
 def _gains(topic: TopicFacts, *, roll: bool) -> tuple[int, int]:
-    """Bytes that a cleaning wins, and that it wins with as many live keys as there may be."""
+    """Bytes that a cleaning wins, and bytes it wins at the upper bound of the live keys."""
     upkeep = Upkeep.of(topic)
     now = sum(p.bytes for p in topic.partitions)
     likely, worst = (_bytes(_after(t, upkeep, roll=roll)) for t in (topic, _at_worst(topic)))
@@ -163,7 +163,7 @@ def _gains(topic: TopicFacts, *, roll: bool) -> tuple[int, int]:
 
 
 def _at_worst(topic: TopicFacts) -> TopicFacts:
-    """The same with as many live keys as the survey's error allows."""
+    """The same topic with as many live keys as the survey's error allows."""
 
     def more(p: PartitionFacts) -> PartitionFacts:
         live = p.live_keys
@@ -173,13 +173,13 @@ def _at_worst(topic: TopicFacts) -> TopicFacts:
 
 
 def _temporary(topic: TopicFacts, upkeep: Upkeep, *, roll: bool) -> tuple[Change, ...]:
-    """Settings that make the cleaner come now; what they were is in them."""
+    """Settings that make the cleaner come now, together with their values before."""
     found: list[Change] = []
     if roll and upkeep.roll_s * 1000 > _ROLL_MS:
         found.append(_lowered(topic, "segment.ms", str(_ROLL_MS), _why_roll(topic)))
     if upkeep.dirty_ratio > 0:
         why = f"The cleaner comes at once instead of at {upkeep.dirty_ratio:.0%} dirt."
-        # Written as the broker writes it: what is set is looked for in its answer.
+        # In the broker's own notation: the value is later compared with its answer.
         found.append(_lowered(topic, "min.cleanable.dirty.ratio", "0.0", why))
     return tuple(found)
 
@@ -199,7 +199,7 @@ def _lowered(topic: TopicFacts, name: str, after: str, why: str) -> Change:
 
 
 def _seconds(topic: TopicFacts, work: Sequence[Work], capacity: Capacity) -> float:
-    """Of the broker that holds the most; brokers clean their replicas side by side."""
+    """Seconds for the broker with the most work; brokers clean their replicas in parallel."""
     loads: dict[int, list[float]] = {}
     for partition, each in zip(topic.partitions, work, strict=True):
         for broker in partition.replicas:

@@ -1,4 +1,4 @@
-"""The settings that stay: with which of them a changelog stays within its limit most cheaply."""
+"""The settings that stay: the cheapest ones that keep a changelog within its limit."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["changes_that_stay", "own", "settled"]
 _RATIOS = (0.5, 0.4, 0.3, 0.2, 0.1, 0.05)
 # Kafka 4 takes no smaller segments than 1 MiB (KIP-1030).
 _SEGMENTS = tuple(mib << 20 for mib in (64, 32, 16, 8, 4, 2, 1))
-_BUSY_MAX = 0.1  # of one cleaner thread, for one topic
-_NEARLY = 1.05  # that close to the best is as good when it costs the cleaner less
-_BETTER = 0.2  # where no setting is enough, one that wins less than this share is not worth it
+_BUSY_MAX = 0.1  # share of one cleaner thread that one topic may use
+_NEARLY = 1.05  # within this factor of the best, the choice that costs the cleaner less wins
+_BETTER = 0.2  # where no setting reaches the limit, a gain below this share is not worth a change
 
 
 @dataclass(frozen=True)
@@ -34,15 +34,15 @@ class _Choice:
 
     @property
     def effort(self) -> tuple[float, int, float]:
-        """Least first: little I/O, then large segments, which are fewer files."""
+        """Sort key, least first: little I/O, then large segments (fewer files)."""
         return self.daily, -self.upkeep.segment_bytes, -self.upkeep.dirty_ratio
 
 
 def settled(topic: TopicFacts, limit: Limit, policy: Policy) -> Upkeep:
-    """The settings that shall stay; those there are while they are good enough.
+    """The settings that shall stay: the present ones while they are good enough.
 
-    Only ever lower ones are chosen: a lower ratio or smaller segments let a log grow less.
-    Compaction lags are left alone, for some reader's sake somebody set them.
+    It only ever lowers settings: a lower ratio or smaller segments let a log grow less.
+    Compaction lags are left alone; somebody set them for the sake of a reader.
     """
     upkeep = Upkeep.of(topic)
     cores = [core(p) for p in topic.partitions]
@@ -55,13 +55,13 @@ def settled(topic: TopicFacts, limit: Limit, policy: Policy) -> Upkeep:
     if enough:
         best = min(enough, key=lambda c: c.effort)
         won = here.worst.bytes - best.worst.bytes
-        # Nobody asked: then it has to be worth it in plain bytes, a share of little is little.
+        # Without a target the gain must be worth it in bytes: a share of a small log is small.
         return best.upkeep if limit.asked or won >= policy.min_gain_bytes else upkeep
     return _least_bad(here, found)
 
 
 def changes_that_stay(topic: TopicFacts, limit: Limit, policy: Policy) -> tuple[Change, ...]:
-    """What becomes of the topic's own settings for good, each with its reason."""
+    """The lasting changes to the topic's own settings, each with its reason."""
     upkeep = Upkeep.of(topic)
     compacted = () if upkeep.policy == ("compact",) else (_compacted(topic),)
     pulled = _pulled(topic, upkeep, settled(topic, limit, policy))
@@ -113,7 +113,7 @@ def _compacted(topic: TopicFacts) -> Change:
 
 
 def _pulled(topic: TopicFacts, upkeep: Upkeep, then: Upkeep) -> list[Change]:
-    """The changes from one to the other; what both together reach stands in the last one."""
+    """The changes from `upkeep` to `then`; the last one's reason states their joint effect."""
     found: list[Change] = []
     if then.dirty_ratio != upkeep.dirty_ratio:
         why = (
@@ -145,7 +145,7 @@ def _reach(topic: TopicFacts, upkeep: Upkeep, then: Upkeep) -> str:
 
 
 def _tombstones(topic: TopicFacts, limit: Limit, policy: Policy) -> Iterator[Change]:
-    """Tombstones may go sooner where they are a good part of what stays and nobody needs them."""
+    """Removes tombstones sooner where they are a good part of what stays and nobody needs them."""
     upkeep = Upkeep.of(topic)
     keep_ms = max(policy.max_store_absence_ms, topic.longest_absence_ms)
     cores = [core(p) for p in topic.partitions]

@@ -1,4 +1,4 @@
-"""What each changelog may cost, from what a policy asks of all of them."""
+"""The limit of each changelog, derived from the policy for all of them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from holdfast.compaction.survey.upkeep import Upkeep
 
 __all__ = ["Limit", "cost_in_the_end", "limits"]
 
-# A change aims lower than the limit, so that the next survey does not ask for another one.
+# A change aims below the limit, so that the next survey does not ask for another change.
 _AIM = 0.95
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What one changelog may cost at its worst moment.
+    """The highest cost of one changelog at its worst moment.
 
     Attributes:
-        asked: the policy names a target; else this is only what is plainly too much.
+        asked: the policy names a target; otherwise the limit marks only plainly excessive cost.
     """
 
     bytes: float = math.inf
@@ -34,25 +34,25 @@ class Limit:
         return now.bytes <= self.bytes and now.restore_s <= self.restore_s
 
     def aimed(self, then: Cost) -> bool:
-        """Whether a change that leads there is enough."""
+        """Whether a change that leads to this cost is enough."""
         return then.bytes <= self.bytes * _AIM and then.restore_s <= self.restore_s * _AIM
 
 
 def limits(
     topics: Sequence[TopicFacts], free: Sequence[TopicFacts], policy: Policy
 ) -> dict[str, Limit]:
-    """By topic, for those that may be changed.
+    """The limits by topic, for topics that may be changed.
 
-    A budget is shared out in proportion to what each changelog needs, after those that may not be
-    changed have theirs; while all of them stay within it, it limits none.
+    A budget is shared out in proportion to what each changelog needs, after subtracting the
+    topics that may not be changed.  While all changelogs stay within it, it limits none of them.
 
     Args:
-        topics: all that were surveyed.
-        free: those of them that may be changed.
+        topics: all topics that were surveyed.
+        free: the topics among them that may be changed.
     """
     need = {t.topic: cost(t, [core(p) for p in t.partitions]).bytes for t in free}
     if not policy.has_target:
-        least = policy.min_gain_bytes  # so small a log is no trouble, however small its table
+        least = policy.min_gain_bytes  # a log this small is no trouble, however small its table
         return {t.topic: Limit(max(policy.growth_max * need[t.topic], least)) for t in free}
     restore_s = policy.target_restore_s or math.inf
     share = _share(topics, need, policy.disk_budget_bytes)
@@ -60,7 +60,7 @@ def limits(
 
 
 def _share(topics: Sequence[TopicFacts], need: Mapping[str, int], budget: int) -> float:
-    """How many times what it needs each changelog may take; infinite without a tight budget."""
+    """How many times its need each changelog may take; infinite without a tight budget."""
     worst = {t.topic: cost_in_the_end(t, Upkeep.of(t)).bytes for t in topics}
     if not budget or sum(worst.values()) <= budget:
         return math.inf
@@ -69,7 +69,7 @@ def _share(topics: Sequence[TopicFacts], need: Mapping[str, int], budget: int) -
 
 
 def cost_in_the_end(topic: TopicFacts, upkeep: Upkeep) -> Cost:
-    """The worst moment from now on, with these settings."""
+    """The cost at the worst moment from now on, with these settings."""
     worst = [worst_moment(p, upkeep, core(p)) for p in topic.partitions]
     pairs = zip(topic.partitions, worst, strict=True)
     return cost(topic, [most.most(before_cleaning(p)) for p, most in pairs])

@@ -1,4 +1,4 @@
-"""What a cleaning leaves of a changelog, what it costs, and how a changelog grows between two.
+"""The model of a changelog: what a cleaning leaves, what it costs, and how it grows until the next.
 
 Sources: Kafka's documentation of log compaction and of the topic and broker settings; KIP-58
 (min.compaction.lag.ms), KIP-354 (max.compaction.lag.ms), KIP-534 (tombstones and transaction
@@ -30,13 +30,13 @@ __all__ = [
     "worst_moment",
 ]
 
-# A rate that was seen for less than this may have been a burst: the rest of the time counts as
-# quiet, so that it is what came in during the last hour.
+# A rate seen over less time than this may have been a burst: the rest of the time counts as
+# quiet, so that the rate is what came in during the last hour.
 _STEADY_S = 3_600.0
 _CONTROL_BYTES = 78  # a transaction marker is a batch of its own
-_TOMBSTONE = 0.5  # of a row: the key and its share of the batch, no value
+_TOMBSTONE = 0.5  # share of a row: the key and its part of the batch, no value
 _NEVER_CLEANED = 0.99  # a log this dirty has not been cleaned yet
-_HORIZON_S = 30 * 86_400.0  # how far ahead the worst moment is looked for
+_HORIZON_S = 30 * 86_400.0  # how far ahead the worst moment is searched for
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class Size:
         return Size(self.bytes + other.bytes, self.records + other.records)
 
     def minus(self, other: Size) -> Size:
-        """What is left, nothing below zero."""
+        """The difference, never below zero."""
         return Size(max(0.0, self.bytes - other.bytes), max(0.0, self.records - other.records))
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a cleaner does to one partition: bytes read and written, passes over the log."""
+    """The cleaner's work on one partition: bytes read and written, passes over the log."""
 
     read: float = 0.0
     written: float = 0.0
@@ -70,14 +70,14 @@ class Work:
 
 
 def before_cleaning(partition: PartitionFacts) -> Size:
-    """The partition as it is."""
+    """The partition's present size."""
     return Size(partition.bytes, max(0.0, partition.records.value))
 
 
 def dirty_bytes(partition: PartitionFacts, *, roll: bool) -> float:
     """Bytes that a cleaning now would look into for the first time.
 
-    A record that was cleaned before goes only when a dirty one of its key came since, so no
+    A record that was cleaned before goes only when a dirty record of its key has come since, so no
     cleaning wins more than this.
     """
     active = _active(partition)
@@ -88,10 +88,11 @@ def dirty_bytes(partition: PartitionFacts, *, roll: bool) -> float:
 
 
 def core(partition: PartitionFacts) -> Size:
-    """What no cleaning removes: a record per live key, tombstones, the commit marker, transactions.
+    """The part no cleaning removes: a record per live key, tombstones, commit marker, transactions.
 
     All tombstones and transaction markers count: the first cleaning that sees them only notes when
-    they may go, `delete.retention.ms` later (KIP-534).  Where live keys are unknown, all is.
+    they may go, `delete.retention.ms` later (KIP-534).  Where live keys are unknown, the whole log
+    counts.
     """
     now = before_cleaning(partition)
     if not partition.live_keys.known or not now.records:
@@ -100,10 +101,10 @@ def core(partition: PartitionFacts) -> Size:
 
 
 def after_cleaning(partition: PartitionFacts, upkeep: Upkeep, *, roll: bool) -> Size:
-    """The partition after one cleaning; what the job writes meanwhile comes on top of it.
+    """The partition after one cleaning, without what the job writes meanwhile.
 
-    Without a roll the active segment stays as it is, and so does what is younger than
-    `min.compaction.lag.ms`, with one or without (KIP-58).
+    Without a roll the active segment stays as it is; records younger than
+    `min.compaction.lag.ms` stay either way (KIP-58).
     """
     now = before_cleaning(partition)
     if not partition.live_keys.known or not now.records:
@@ -114,11 +115,11 @@ def after_cleaning(partition: PartitionFacts, upkeep: Upkeep, *, roll: bool) -> 
 
 
 def cleaner_work(partition: PartitionFacts, after: Size, keys_per_pass: int, *, roll: bool) -> Work:
-    """What the cleaner reads and writes.
+    """The bytes that the cleaner reads and writes.
 
-    It reads the dirty part for its map of offsets, then all of the log up to there, and writes what
-    stays.  A map that does not hold all distinct keys of the dirty part takes another pass over
-    the log for every further map full of them.
+    It reads the dirty part for its map of offsets, then the log up to the end of that part, and
+    writes what stays.  If the map does not hold all distinct keys of the dirty part, the cleaner
+    needs another pass over the log for every further map full of keys.
     """
     closed = partition.bytes - (0.0 if roll else _active(partition))
     dirty = dirty_bytes(partition, roll=roll)
@@ -136,8 +137,8 @@ def worst_moment(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> Size:
 
     The cleaner comes when the closed dirty segments exceed `min.cleanable.dirty.ratio` of clean and
     closed dirty bytes: dirty > kept × ratio / (1 − ratio), or when the oldest of them is older than
-    `max.compaction.lag.ms` (KIP-354).  Up to one segment more is active, and what is younger than
-    `min.compaction.lag.ms` is not cleaned.
+    `max.compaction.lag.ms` (KIP-354).  Up to one more segment is active, and records younger than
+    `min.compaction.lag.ms` are not cleaned.
     """
     rate = _rate(partition).bytes
     if rate <= 0:
@@ -151,7 +152,7 @@ def worst_moment(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> Size:
 def daily_io(partition: PartitionFacts, upkeep: Upkeep, kept: Size) -> float:
     """Bytes that the cleaner reads and writes a day with these settings.
 
-    Every cleaning reads what came in since twice and what stays once, and writes what stays.
+    Every cleaning reads new records twice and remaining records once, and writes what remains.
     """
     rate = _rate(partition).bytes
     if rate <= 0:
@@ -169,7 +170,7 @@ def tombstone_bytes(partition: PartitionFacts) -> float:
 
 
 def cost(topic: TopicFacts, sizes: Sequence[Size]) -> Cost:
-    """Of a topic whose partitions have these sizes."""
+    """The cost of a topic whose partitions have these sizes."""
     restore_s = restore_seconds(topic, [size.records for size in sizes])
     return Cost(round(sum(size.bytes for size in sizes)), round(restore_s, 3))
 
@@ -177,12 +178,12 @@ def cost(topic: TopicFacts, sizes: Sequence[Size]) -> Cost:
 def restore_seconds(
     topic: TopicFacts, records: Sequence[float], processes: int | None = None
 ) -> float:
-    """A full restore of partitions with so many records each.
+    """A full restore of partitions with these numbers of records.
 
-    Scaled from the surveyed restore: its rate may have been measured, the model's is not.
+    Scaled from the surveyed restore, whose rate may have been measured; the model's is not.
 
     Args:
-        processes: that restore side by side; None: as many as now.
+        processes: how many restore side by side; None: as many as now.
     """
     restore = topic.restore
     now = _modelled_s(restore, [p.records.value for p in topic.partitions])
@@ -214,12 +215,12 @@ def _transactions(partition: PartitionFacts) -> float:
     if partition.markers.known:
         return min(gaps, partition.markers.value)
     dirty = partition.dirty_ratio
-    # In a log that was cleaned before gaps are mostly of records that went.
+    # In a cleaned log most gaps come from removed records.
     return gaps if not dirty.known or dirty.value >= _NEVER_CLEANED else 0.0
 
 
 def _row_bytes(partition: PartitionFacts) -> float:
-    """Bytes on disk of a row: commit markers and transaction markers are not taken for rows."""
+    """Bytes on disk of a row; commit markers and transaction markers do not count as rows."""
     records, markers = partition.records.value, partition.markers
     if markers.known and partition.marker_bytes.known:
         rows = records - markers.value - (1 - _TOMBSTONE) * partition.tombstones.value
@@ -233,12 +234,12 @@ def _row_bytes(partition: PartitionFacts) -> float:
 
 
 def _clean(partition: PartitionFacts, *, roll: bool) -> Size:
-    """What stays at least: all but as much as is dirty."""
+    """The part that stays at least: everything that is not dirty."""
     return before_cleaning(partition).minus(_part(partition, dirty_bytes(partition, roll=roll)))
 
 
 def _part(partition: PartitionFacts, part: float) -> Size:
-    """So many bytes of the log as it is, and the records in them."""
+    """That many bytes of the present log, and the records in them."""
     if partition.bytes <= 0:
         return Size(0.0, 0.0)
     share = min(1.0, max(0.0, part) / partition.bytes)
@@ -252,7 +253,7 @@ def _rate(partition: PartitionFacts) -> Size:
 
 
 def _active(partition: PartitionFacts) -> float:
-    """Of the active segment; where nobody knows, all of the log may be."""
+    """Bytes of the active segment; all of the log where its size is unknown."""
     if not partition.active_bytes.known:
         return partition.bytes
     return min(float(partition.bytes), max(0.0, partition.active_bytes.value))
@@ -268,11 +269,11 @@ def _withheld(partition: PartitionFacts, upkeep: Upkeep) -> float:
 
 
 def _dirt(rate: float, upkeep: Upkeep, kept: float) -> float:
-    """Bytes since the last cleaning at which the next one comes."""
+    """Bytes since the last cleaning that trigger the next one."""
     ratio = min(0.999, max(0.0, upkeep.dirty_ratio))
     return min(kept * ratio / (1 - ratio), rate * upkeep.max_lag_ms / 1000)
 
 
 def _segment(rate: float, upkeep: Upkeep) -> float:
-    """A closed segment's size."""
+    """The size of a closed segment."""
     return min(float(upkeep.segment_bytes), rate * upkeep.roll_s)

@@ -1,4 +1,4 @@
-"""Why a changelog is left alone, and what may go wrong where it is not."""
+"""Reasons to leave a changelog alone, and risks where it is changed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["brokers_of", "obstacle", "risks"]
 
-# Brokers end what has been open for longer (transaction.max.timeout.ms).
+# Brokers abort transactions that stay open for longer (transaction.max.timeout.ms).
 _TRANSACTION_MAX_MS = 900_000
 
 
 def brokers_of(topic: TopicFacts, survey: Survey) -> list[BrokerFacts]:
-    """Those that hold a replica of it."""
+    """The brokers that hold a replica of the topic."""
     ids = {broker for p in topic.partitions for broker in p.replicas}
     return [broker for broker in survey.brokers if broker.broker in ids]
 
 
 def obstacle(topic: TopicFacts, survey: Survey, policy: Policy) -> str:
-    """Why nothing at all may be changed, in one sentence; empty when something may."""
+    """Why the topic may not be changed at all, in one sentence; empty when it may."""
     if not policy.covers(topic.topic):
         return f"Left out: the policy's topics are {', '.join(policy.topics)}."
     if topic.orphaned:
@@ -36,7 +36,7 @@ def obstacle(topic: TopicFacts, survey: Survey, policy: Policy) -> str:
 def risks(
     topic: TopicFacts, survey: Survey, changes: tuple[Change, ...], *, cleans: bool
 ) -> Iterator[str]:
-    """What may go wrong, one sentence each."""
+    """The risks, one sentence each."""
     lowered = {change.name for change in changes}
     keeps_ms = Upkeep.of(topic).delete_retention_ms
     if "delete.retention.ms" in lowered:

@@ -1,7 +1,7 @@
-"""A plan: what to change, in which order, what it wins, what it risks.  A value, with a hash.
+"""A plan: the changes, their order, gain and risks.  A value with a hash.
 
-`planner.py` makes it from a survey and a policy; `apply.py` carries it out, if what it was made
-from still holds.  A plan that was changed by hand has another hash than it says, and is refused.
+`planner.py` makes it from a survey and a policy; `apply.py` carries it out if its preconditions
+still hold.  A plan that was edited by hand no longer matches its hash and is refused.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PLAN_VERSION = 1
 
 @dataclass(frozen=True)
 class Change:
-    """A topic setting: `before` None means the topic has none of its own, `after` None: remove it.
+    """A topic setting: `before` None: the topic has no value of its own; `after` None: remove it.
 
     Attributes:
-        value_before: what is in force before, whoever's it is; for people.
+        value_before: the value in force before, wherever it was set; for people.
         why: one sentence.
     """
 
@@ -39,13 +39,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a changelog costs: bytes of one replica on disk, and seconds to restore all of it."""
+    """The cost of a changelog: bytes of one replica on disk, and seconds to restore all of it."""
 
     bytes: int
     restore_s: float
 
     def least(self, other: Cost) -> Cost:
-        """Of both the lower: what is rounded twice may end one above what it was."""
+        """The lower of the two; a value that is rounded twice may end up one above the original."""
         return Cost(min(self.bytes, other.bytes), min(self.restore_s, other.restore_s))
 
 
@@ -62,11 +62,11 @@ class PartitionPrediction:
 
 @dataclass(frozen=True)
 class Precondition:
-    """What must still be so when the plan is applied.
+    """The conditions that must still hold when the plan is applied.
 
     Attributes:
         topic_id: the topic is the same one.
-        settings: its own settings of those names that the plan changes; None: has none of its own.
+        settings: the topic's own values of the settings that the plan changes; None: it has none.
     """
 
     topic_id: str
@@ -75,15 +75,15 @@ class Precondition:
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """What happens to one topic.  Nothing at all is a fine plan: then `why` says why.
+    """The plan of one topic.  A plan without changes is fine: `why` then gives the reason.
 
     Attributes:
         order: topics are done one at a time, the lowest first.
         changes: settings that stay.
-        temporary: settings that hold only until the cleaner has been over the topic, then go back
-            to what `changes` says, else to what they were.
+        temporary: settings that hold only until the cleaner is done, then return to the value in
+            `changes`, or else to their value before.
         roll: whether the active segment has to be rolled for the cleaner to reach its records.
-        partitions: predicted, in the order in which they are looked at.
+        partitions: predictions, in the order in which they are looked at.
         before, after: the topic now, and after one cleaning; `steady` is its worst moment between
             two cleanings with the settings that stay.
         cleaner_read_bytes, cleaner_write_bytes, cleaner_s: predicted work of the cleaner.
@@ -114,7 +114,7 @@ class TopicPlan:
 
     @property
     def nothing(self) -> bool:
-        """Neither a change nor a cleaning is asked for."""
+        """Whether the plan asks for neither a change nor a cleaning."""
         return not (self.changes or self.temporary)
 
 
@@ -124,11 +124,11 @@ class Plan:
 
     Attributes:
         survey_ms: when the survey was taken.
-        policy: as it was given, every key with its value.
-        topics: in the order of `TopicPlan.order`; those with nothing to do last.
-        advice: about brokers; nothing of it is done by Holdfast.
+        policy: the policy as given, every key with its value.
+        topics: in the order of `TopicPlan.order`; topics with nothing to do come last.
+        advice: about brokers; Holdfast does none of it.
         unmet: what the policy asks for and no plan can reach, with numbers.
-        hash: of everything else; see `sealed`.
+        hash: hash of all other fields; see `sealed`.
     """
 
     run: str
@@ -146,7 +146,7 @@ class Plan:
         return all(topic.nothing for topic in self.topics)
 
     def sealed(self) -> Plan:
-        """The same with its hash: 16 hex digits of SHA-256 over its JSON without one."""
+        """The same plan with its hash: 16 hex digits of SHA-256 over its JSON without one."""
         plain = _ADAPTER.dump_json(replace(self, hash=""))
         return replace(self, hash=hashlib.sha256(plain).hexdigest()[:16])
 
@@ -159,7 +159,7 @@ class Plan:
         """The inverse of `to_json`, from a file.
 
         Raises:
-            Refused: there is none, it cannot be read, or its hash is not its own.
+            Refused: there is no file, it cannot be read, or its hash does not match.
         """
         try:
             plan = read_file(path, _ADAPTER, "plan", "run `holdfast compaction plan` again")

@@ -2,9 +2,9 @@
 
     obstacles.py  why a changelog is left alone      limits.py    what each one may cost
     levers.py     settings that stay                 cleaning.py  whether and how it is cleaned
-    model.py      what all that costs                advice.py    what else there is to say
+    model.py      what all that costs                advice.py    further remarks
 
-No rule here lowers what keeps data: replicas and min.insync.replicas are never touched,
+No rule here reduces data safety: replicas and min.insync.replicas are never touched,
 cleanup.policy only ever becomes `compact`, delete.retention.ms never falls below the longest
 absence of a store, and no prediction is above what the changelog costs now.
 """
@@ -36,7 +36,7 @@ __all__ = ["make_plan"]
 
 
 def make_plan(survey: Survey, policy: Policy) -> Plan:
-    """A sealed plan for every topic of the survey, also for those with nothing to do."""
+    """A sealed plan for every topic of the survey, including topics with nothing to do."""
     why_not = {t.topic: obstacle(t, survey, policy) for t in survey.topics}
     free = [t for t in survey.topics if not why_not[t.topic]]
     allowed = limits(survey.topics, free, policy)
@@ -74,7 +74,7 @@ def _planned(
     survey: Survey,
     policy: Policy,
 ) -> TopicPlan:
-    """The plan of a topic, `then` being what the cleaning leaves of it."""
+    """The plan of a topic; `then` is the topic as the cleaning leaves it."""
     changes = changes_that_stay(then, limit, policy)
     return TopicPlan(
         topic=topic.topic,
@@ -123,7 +123,7 @@ def _precondition(topic: TopicFacts, changes: Sequence[Change]) -> Precondition:
 
 
 def _predictions(topic: TopicFacts, after: Sequence[Size]) -> tuple[PartitionPrediction, ...]:
-    """The largest gain first."""
+    """Predictions, the largest gain first."""
     found = [
         PartitionPrediction(
             p.partition, p.bytes, round(size.bytes), round(p.records.value), round(size.records)
@@ -134,12 +134,12 @@ def _predictions(topic: TopicFacts, after: Sequence[Size]) -> tuple[PartitionPre
 
 
 def _patch(changes: Sequence[Change]) -> dict[str, Any]:
-    """What Strimzi shall keep instead of what it keeps: it undoes what is changed beside it."""
+    """The merge patch for a Strimzi KafkaTopic, which would revert changes made beside it."""
     return {"spec": {"config": {change.name: change.after for change in changes}}}
 
 
 def _ordered(plans: Sequence[TopicPlan]) -> tuple[TopicPlan, ...]:
-    """The most bytes won per second of cleaning first; what only changes settings after them."""
+    """The most bytes won per second of cleaning first; topics with only new settings last."""
 
     def place(plan: TopicPlan) -> tuple[bool, bool, float, str]:
         won = plan.before.bytes - plan.after.bytes

@@ -1,4 +1,4 @@
-"""What a person wants of changelogs, and what a plan may do for it."""
+"""The policy: the targets for changelogs, and what a plan may do to reach them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BYTES_MAX = 1 << 60
 
 @dataclass(frozen=True)
 class Policy:
-    """What is wanted and allowed.  `POLICY_KEYS` says what each field means."""
+    """Targets and permissions.  `POLICY_KEYS` says what each field means."""
 
     target_restore_s: float = 0.0
     disk_budget_bytes: int = 0
@@ -43,7 +43,7 @@ class Policy:
         return any(fnmatchcase(topic, pattern) for pattern in self.topics)
 
     def worth(self, now: int, gain: int) -> bool:
-        """Whether a gain of so many of `now` bytes is worth a cleaner's work."""
+        """Whether gaining `gain` of `now` bytes is worth a cleaner's work."""
         return gain >= _SMALLEST_GAIN and (
             gain >= self.min_gain * now or gain >= self.min_gain_bytes
         )
@@ -54,7 +54,7 @@ class Policy:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
 
 
-# Less is won by no cleaning worth its while: a broker reads ahead by more than that.
+# A smaller gain justifies no cleaning: a broker reads ahead by more than that.
 _SMALLEST_GAIN = 64 << 10
 
 
@@ -72,7 +72,7 @@ class PolicyKey:
 
     @property
     def default(self) -> str:
-        """As a person would type it."""
+        """The default as a person would type it."""
         value = getattr(Policy(), self.field)
         if isinstance(value, bool):
             return str(value).lower()
@@ -87,37 +87,37 @@ POLICY_KEYS: dict[str, PolicyKey] = {
         PolicyKey(
             "target.restore.s",
             values.number(0, 86_400),
-            "a full restore of any one table shall take no longer; 0: no such target",
+            "the longest time that a full restore of any one table may take; 0: no such target",
         ),
         PolicyKey(
             "disk.budget.bytes",
             values.whole(0, _BYTES_MAX),
-            "all changelogs together, one replica of each, shall take no more; 0: no such target",
+            "the most that all changelogs may take together, one replica each; 0: no such target",
         ),
         PolicyKey(
             "growth.max",
             values.number(1.1, 1_000),
-            "without a target: to how many times what it needs a changelog may grow, once it is "
+            "without a target: how many times its needed size a changelog may reach, once it is "
             "larger than min.gain.bytes",
         ),
         PolicyKey("topics", values.paths(), "patterns of the changelogs that may be changed"),
         PolicyKey(
             "min.gain",
             values.number(0, 1),
-            "a cleaning that wins a smaller share, and less than min.gain.bytes, is not worth its "
+            "a cleaning that gains a smaller share, and less than min.gain.bytes, is not worth its "
             "I/O",
         ),
         PolicyKey("min.gain.bytes", values.whole(0, _BYTES_MAX), "see min.gain and growth.max"),
         PolicyKey(
             "max.store.absence.ms",
             values.whole(0, 365 * _DAY_MS),
-            "how long a volume may be away and need its tombstones: delete.retention.ms is never "
-            "lowered below it",
+            "how long a volume may be away and still find its tombstones: delete.retention.ms is "
+            "never lowered below it",
         ),
         PolicyKey(
             "cleaner.bytes.per.s",
             values.whole(1 << 10, 1 << 40),
-            "what one thread of a log cleaner reads and writes per second, where brokers do not "
+            "bytes that one log cleaner thread reads and writes per second, where brokers do not "
             "throttle it",
         ),
         PolicyKey(
@@ -137,7 +137,7 @@ def policy_rows() -> Iterator[tuple[str, str, str, str]]:
 
 
 def parse_policy(given: Mapping[str, object]) -> Policy:
-    """A policy from keys as a file or a command line gives them; the others have their default.
+    """A policy from keys of a file or a command line; missing keys get their defaults.
 
     Raises:
         InvalidConfig: naming every unknown key and every value that does not fit.

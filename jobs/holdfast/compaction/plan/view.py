@@ -23,7 +23,7 @@ _STAYS, _PUT_BACK = "stays", "put back after the cleaning"
 
 
 def plan_view(plan: Plan) -> RenderableType:
-    """What is planned, what it wins, what it risks; the hash in the last line."""
+    """The changes, the gain and the risks; the hash is in the last line."""
     parts: list[RenderableType] = [_head(plan)]
     if plan.topics:
         parts.append(_table(_COSTS, [_cost_row(t) for t in plan.topics]))
@@ -93,7 +93,7 @@ def _change_row(topic: TopicPlan, change: Change, how_long: str) -> tuple[str, .
 
 
 def _remarks(plan: Plan) -> Iterator[str]:
-    """A line each; those about a topic are the more indented the less they matter."""
+    """One line per remark; remarks on a topic are indented deeper the less they matter."""
     for topic in plan.topics:
         yield f"{topic.topic}: {topic.why}"
         yield from (f"{_INDENT}Risk: {risk}" for risk in topic.risks)
@@ -142,7 +142,7 @@ def _line(cells: Iterator[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """So that no name or evidence is taken for a table's border, emphasis or a tag."""
+    """Escapes table borders, emphasis and tags in a name or evidence."""
     for mark in "\\|*_<>`":
         text = text.replace(mark, f"\\{mark}")
     return text.replace("\n", " ")

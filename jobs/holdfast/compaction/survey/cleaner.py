@@ -1,4 +1,4 @@
-"""A broker's log cleaner, seen from the broker's own machine: how far it is, and if it lives."""
+"""A broker's log cleaner, seen from the broker's own machine: its progress, and whether it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ELSEWHERE = "its files are on another machine: neither its log nor its checkpoi
 
 
 class CleanerView:
-    """Reads one log folder of one broker; asks the files anew at every call.
+    """Reads one log folder of one broker; reads the files again at every call.
 
     Args:
         folder: a broker's log folder on this machine; see `views_of`.
@@ -33,32 +33,32 @@ class CleanerView:
         self.folder = folder
 
     def cleaned_to(self, topic: str, partition: int) -> int | None:
-        """The first offset the cleaner has not been over; None when it never was there."""
+        """The first offset the cleaner has not cleaned; None when it never cleaned the log."""
         return (read_checkpoint(self.folder) or {}).get((topic, partition))
 
     def log(self, topic: str, partition: int) -> LogOnDisk | None:
-        """The segments; None when this folder does not hold the topic partition."""
+        """The segments; None when this folder does not hold the partition."""
         return read_log(self.folder, topic, partition)
 
     def dirty_ratio(self, topic: str, partition: int) -> float | None:
-        """As Kafka's cleaner computes it; None when this folder does not hold it."""
+        """The ratio as Kafka's cleaner computes it; None when the partition is not here."""
         log = self.log(topic, partition)
         return None if log is None else log.dirty_ratio(self.cleaned_to(topic, partition))
 
     def given_up(self, topic: str, partition: int) -> str:
-        """Why the cleaner will not clean it before the broker restarts; empty when it will."""
+        """Why the cleaner skips the partition until the broker restarts; empty when it does not."""
         words = cleaner_words(self.folder)
         return words.given_up.get(f"{topic}-{partition}", "") if words is not None else ""
 
     def words(self) -> CleanerWords | None:
-        """What the cleaner said since the broker started; None without its log."""
+        """The cleaner's log messages since the broker started; None without its log."""
         return cleaner_words(self.folder)
 
 
 def views_of(dirs: Iterable[LogDir], cluster_id: str) -> dict[tuple[int, str], CleanerView]:
-    """A view of each log folder that lies on this machine, by broker and path.
+    """A view of each log folder on this machine, by broker and path.
 
-    A folder of the same name that belongs to another broker or cluster is left alone.
+    A folder of the same name that belongs to another broker or cluster is skipped.
     """
     return {
         (d.broker, d.path): CleanerView(Path(d.path))
@@ -70,12 +70,12 @@ def views_of(dirs: Iterable[LogDir], cluster_id: str) -> dict[tuple[int, str], C
 def cleaner_state(
     settings: Mapping[str, str], views: Collection[CleanerView], changelogs: Collection[str]
 ) -> tuple[CleanerState, str]:
-    """Whether a broker's cleaner works, and what that stands on, in words.
+    """Whether a broker's cleaner works, and the evidence for it, in words.
 
     Args:
-        settings: the broker's, by name.
+        settings: the broker's settings, by name.
         views: its log folders on this machine.
-        changelogs: names of the topics it matters for.
+        changelogs: names of the topics whose cleaning matters.
     """
     off = [f"{name}={value}" for name, value in _OFF.items() if settings.get(name) == value]
     if off:
@@ -93,7 +93,7 @@ def cleaner_state(
 
 
 def given_up(views: Iterable[CleanerView], changelogs: Collection[str]) -> tuple[str, ...]:
-    """Those of `changelogs` with a partition that cleaners gave up which else work."""
+    """The `changelogs` with a partition that an otherwise working cleaner gave up."""
     found: set[str] = set()
     for words in (view.words() for view in views):
         if words is not None and not words.dead:
@@ -102,7 +102,7 @@ def given_up(views: Iterable[CleanerView], changelogs: Collection[str]) -> tuple
 
 
 def _bad_news(words: CleanerWords, changelogs: Collection[str]) -> str:
-    """The thread that ended, else the changelogs' partitions that were given up."""
+    """The message of a thread that ended, else the changelogs' partitions that were given up."""
     if words.dead:
         return f"a thread ended at {words.dead}"
     lost = {p: why for p, why in sorted(words.given_up.items()) if _topic(p) in changelogs}

@@ -1,11 +1,11 @@
-"""The files by which a broker's log cleaner can be watched from the same machine.
+"""The files that show a broker's log cleaner at work, read on the same machine.
 
-    <log folder>/meta.properties             whose folder it is
+    <log folder>/meta.properties             the broker and cluster of the folder
     <log folder>/cleaner-offset-checkpoint   how far each log was cleaned
     <log folder>/<topic>-<partition>/*.log   segments, named by their first offset
-    <log folder>/../kafka.log                what the cleaner says of itself (`holdfast kafka`)
+    <log folder>/../kafka.log                the cleaner's log messages (`holdfast kafka`)
 
-Nothing here is Kafka's public interface, so whatever cannot be read is None, never an error.
+None of these files is a public interface of Kafka, so an unreadable one gives None, not an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["CleanerWords", "LogOnDisk", "Segment", "cleaner_words", "is_folder_o
 _CHECKPOINT = "cleaner-offset-checkpoint"
 _CHECKPOINT_VERSION = "0"
 _LOGS = ("kafka.log.2", "kafka.log.1", "kafka.log")  # the oldest first
-_LOG_BYTES_MAX = 8 << 20  # of each: a broker's log may be large, its last words are at its end
+_LOG_BYTES_MAX = 8 << 20  # the end of each file: a broker's log may be large
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class LogOnDisk:
-    """A topic partition's segments, the oldest first; the last one is active."""
+    """A partition's segments, the oldest first; the last one is active."""
 
     segments: tuple[Segment, ...]
 
@@ -44,11 +44,11 @@ class LogOnDisk:
 
     @property
     def active_bytes(self) -> int:
-        """Of the segment that is written to, which no cleaner touches."""
+        """Size of the active segment, which the cleaner skips."""
         return self.segments[-1].bytes if self.segments else 0
 
     def dirty_ratio(self, cleaned_to: int | None) -> float:
-        """Bytes since the checkpoint / all bytes, the active segment left out; as Kafka has it."""
+        """Bytes since the checkpoint / all bytes, without the active segment; Kafka's formula."""
         closed = self.segments[:-1]
         dirty = sum(s.bytes for s in closed if s.base >= (cleaned_to or 0))
         every = sum(s.bytes for s in closed)
@@ -57,14 +57,14 @@ class LogOnDisk:
 
 @dataclass
 class CleanerWords:
-    """What the cleaner's threads said since the broker started.
+    """The log messages of the cleaner's threads since the broker started.
 
     Attributes:
-        started: when its threads started, as the log has it; empty when it does not say.
+        started: when its threads started, as logged; empty when the log does not say.
         cleaned: how many logs were cleaned.
         last: the time of the last one.
-        given_up: topic partition to the reason, of logs it will not clean before a restart.
-        dead: what the thread that ended said; empty while all live.
+        given_up: reason by topic partition, for logs that it skips until a restart.
+        dead: the message of a thread that ended; empty while all are alive.
     """
 
     started: str = ""
@@ -84,7 +84,7 @@ def is_folder_of(folder: Path, cluster_id: str, broker: int) -> bool:
 
 
 def read_checkpoint(folder: Path) -> dict[tuple[str, int], int] | None:
-    """The first offset that was not cleaned, by topic and partition; None without such a file.
+    """The first offset not yet cleaned, by topic and partition; None without such a file.
 
     The file has a version, a count and that many lines of topic, partition and offset.
     """
@@ -96,7 +96,7 @@ def read_checkpoint(folder: Path) -> dict[tuple[str, int], int] | None:
         match line.split():
             case [topic, partition, offset] if partition.isdigit() and offset.isdigit():
                 found[topic, int(partition)] = int(offset)
-    # It is replaced, not written to: a shorter one is not Kafka's.
+    # The broker replaces the file whole: a shorter one is not Kafka's.
     return found if lines[1].strip() == str(len(found)) else None
 
 
@@ -111,7 +111,7 @@ def read_log(folder: Path, topic: str, partition: int) -> LogOnDisk | None:
 
 
 def cleaner_words(folder: Path) -> CleanerWords | None:
-    """What the cleaner said in the log beside the log folder; None when there is none."""
+    """The cleaner's messages in the log beside the log folder; None without such a log."""
     files = [folder.parent / name for name in _LOGS]
     lines = [line for path in files for line in _lines(path, _LOG_BYTES_MAX)]
     return _heard(lines) if lines else None
@@ -132,7 +132,7 @@ def _heard(lines: Sequence[str]) -> CleanerWords:
         stamp = _TIME.match(line)
         time = stamp.group(1) if stamp else time
         if _STARTS.search(line):
-            words = CleanerWords(started=time)  # what was said before was another process
+            words = CleanerWords(started=time)  # earlier messages came from another process
         elif _CLEANED.search(line):
             words.cleaned, words.last = words.cleaned + 1, time
         elif gave_up := _GAVE_UP.search(line):
@@ -143,7 +143,7 @@ def _heard(lines: Sequence[str]) -> CleanerWords:
 
 
 def _reason(after: Iterable[str]) -> str:
-    """The exception in the line after, without its class when it says something."""
+    """The exception in the line after, without its class if it has a message."""
     line = next(iter(after), "").strip()
     found = _REASON.match(line)
     return (found.group(1) or line) if found else "no reason is given"

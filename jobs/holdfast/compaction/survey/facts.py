@@ -1,7 +1,7 @@
-"""What a survey found out about changelog topics.  Facts only; nothing here was decided.
+"""The facts that a survey found about changelog topics.  No decision is made here.
 
-Everything a survey says is one of these values, with the way it was found out beside each number
-that is not exact, so that a plan can be judged by what it stands on.
+Everything a survey reports is one of these values.  Each inexact number carries how it was found,
+so that a plan can be judged by the quality of its input.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SURVEY_VERSION = 1
 
 
 class How(StrEnum):
-    """Where a number comes from, the best first."""
+    """The source of a number, the best first."""
 
-    COUNTED = "counted"  # every record was read, or the owner of the fact said it
+    COUNTED = "counted"  # every record was read, or the owner of the fact reported it
     SAMPLED = "sampled"  # some records were read; `error` says how far off it may be
-    DERIVED = "derived"  # follows from settings and sizes; no record was read
+    DERIVED = "derived"  # computed from settings and sizes; no record was read
     UNKNOWN = "unknown"  # nobody here can tell
 
 
@@ -64,7 +64,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting in force, and whose it is.
+    """A setting in force, and where it was set.
 
     Attributes:
         source: `topic`, `broker` (dynamic), `cluster` (dynamic default), `file` (server.properties)
@@ -78,24 +78,24 @@ class Setting:
 
 @dataclass(frozen=True)
 class PartitionFacts:
-    """One partition of a changelog topic.  Offsets count transaction markers, records do not.
+    """One partition of a changelog topic.  Transaction markers count as offsets, not as records.
 
     Attributes:
         leader: broker id, -1 without one.
         replicas, in_sync: broker ids.
-        bytes: of the leader's log on disk, all segments.
+        bytes: size of the leader's log on disk, all segments.
         start, end: log start offset, and the end that read_committed readers see.
         records: data records in the log (commit markers, tombstones and superseded ones included).
         live_keys: rows of the table, from the store's own count, else sampled.
         tombstones: records without a value.
         expired: records with a value, of windows whose retention is over.
         record_bytes: bytes on disk of one record.
-        dirty_ratio: share of bytes that the cleaner has not been over, 0 to 1, as Kafka defines
+        dirty_ratio: share of bytes that the cleaner has not cleaned, 0 to 1, as Kafka defines
             it: bytes since the cleaner's checkpoint / all bytes, the active segment left out.
         segments: how many.
-        active_bytes: of the active segment, which no cleaner touches.
-        write_records_per_s, write_bytes_per_s: over the time of `rate_window_s`.
-        rate_window_s: the time over which the write rate was found, 0 when unknown.
+        active_bytes: size of the active segment, which the cleaner skips.
+        write_records_per_s, write_bytes_per_s: means over `rate_window_s`.
+        rate_window_s: the time over which the write rate was measured, 0 when unknown.
         stream_time_ms: of the last commit marker, -1 without one.
         last_write_ms: wall time of the last record, -1 without one.
         markers: commit markers among the records, superseded ones included: one per transaction.
@@ -140,8 +140,8 @@ class RestoreFacts:
     """How long a full restore of the whole topic takes now.
 
     Attributes:
-        records_per_s: of one executor process.
-        processes: that restore side by side.
+        records_per_s: rate of one executor process.
+        processes: how many restore side by side.
         seconds: for all partitions.
         how: COUNTED when the rate was measured on this table, DERIVED when it is the default one.
     """
@@ -159,11 +159,11 @@ class TopicFacts:
     Attributes:
         topic_id: changes when the topic is deleted and remade.
         windowed: whether its keys end in a window start.
-        retention_ms: of its windows; 0 when not windowed or unknown.
-        orphaned: why nobody seems to need it any more; empty when somebody does.
-        settings: those that matter to the cleaner, by name.
+        retention_ms: retention of its windows; 0 when not windowed or unknown.
+        orphaned: why nobody seems to need it any more; empty when it is needed.
+        settings: the settings that matter to the cleaner, by name.
         readers: consumer groups with offsets on it.
-        longest_absence_ms: the longest time a store of it was seen away, 0 when unknown.
+        longest_absence_ms: the longest time that one of its stores was seen away, 0 when unknown.
         owner: the resource that keeps its settings (`kafkatopic/<namespace>/<name>`), or empty.
         caught_up: whether the job keeps up with its input; None when no job answers.
         lag: source offsets the job is behind; None when unknown.
@@ -191,7 +191,7 @@ class TopicFacts:
 
     @property
     def bytes(self) -> int:
-        """Of one replica, all partitions."""
+        """Size of one replica, all partitions."""
         return sum(p.bytes for p in self.partitions)
 
     @property
@@ -204,12 +204,12 @@ class TopicFacts:
 
     @property
     def healthy(self) -> bool:
-        """Every partition has a leader and all its replicas are in sync."""
+        """Whether every partition has a leader and all its replicas are in sync."""
         return all(p.leader >= 0 and set(p.in_sync) >= set(p.replicas) for p in self.partitions)
 
 
 class CleanerState(StrEnum):
-    """What is known of a broker's log cleaner."""
+    """The known state of a broker's log cleaner."""
 
     RUNNING = "running"  # it has cleaned something since the broker started, or has nothing to do
     DEAD = "dead"  # its thread ended, or it gave a changelog's partition up: see the evidence
@@ -219,14 +219,14 @@ class CleanerState(StrEnum):
 
 @dataclass(frozen=True)
 class BrokerFacts:
-    """One broker, as far as its log cleaner goes.
+    """One broker's log cleaner and disk.
 
     Attributes:
         settings: `log.cleaner.*`.
-        evidence: what `cleaner` stands on, in words.
-        free_bytes: of the volume of its log folder; -1 when unknown.
-        given_up: topics with a partition that a cleaner which else works gave up; then only they
-            are not cleaned, although it is called dead.
+        evidence: the evidence for `cleaner`, in words.
+        free_bytes: free space of the volume of its log folder; -1 when unknown.
+        given_up: topics with a partition that an otherwise working cleaner gave up; then only these
+            topics are not cleaned, although the cleaner is called dead.
     """
 
     broker: int
@@ -237,7 +237,7 @@ class BrokerFacts:
     given_up: tuple[str, ...] = ()
 
     def cleans(self, topic: str) -> bool:
-        """False when it is known that the cleaner does not go there."""
+        """False when the cleaner is known not to clean the topic."""
         if self.cleaner is CleanerState.DEAD and self.given_up:
             return topic not in self.given_up
         return self.cleaner not in (CleanerState.DEAD, CleanerState.OFF)
@@ -248,13 +248,13 @@ class BrokerFacts:
 
 @dataclass(frozen=True)
 class Survey:
-    """All that was found, at one moment.
+    """All facts of one survey.
 
     Attributes:
         run: the name of the run it belongs to.
         taken_ms: wall time.
         seconds: how long it took.
-        records_read: for samples, all together.
+        records_read: records read for all samples together.
         notes: what could not be found out, and why; for people.
     """
 

@@ -1,4 +1,4 @@
-"""What the brokers are asked about all changelogs at once, before any record is read."""
+"""The facts that brokers report about all changelogs at once, before any record is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CHANGELOG", "RATE_WINDOW_MS", "Ground", "ground_of"]
 
 CHANGELOG = "-changelog"
 RATE_WINDOW_MS = 3_600_000
-_SETTLED_MS = 1_000  # a rate over less says more of the clock than of the job
+_SETTLED_MS = 1_000  # a rate over less time says more about the clock than about the job
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Ground:
     Attributes:
         now_ms: wall time of that moment.
         states, settings: by topic.
-        views: of log folders on this machine, by broker and path.
-        starts, ends, high, newest, first, recent: by topic and partition, of those that have a
-            leader; the end that open transactions do not hold back, the record of the highest
-            time, the first record, the first one of the last hour.
+        views: log folders on this machine, by broker and path.
+        starts, ends, high, newest, first, recent: by topic and partition, for partitions with a
+            leader: log start; last stable offset; high watermark; the record of the highest time;
+            the first record; the first record of the last hour.
     """
 
     cluster_id: str
@@ -45,7 +45,7 @@ class Ground:
     recent: Mapping[Place, OffsetAt]
 
     def bytes_of(self, place: Place) -> int:
-        """Of the leader's log; 0 without a leader."""
+        """Size of the leader's log; 0 without a leader."""
         return self.sizes.bytes_of(*place, self.leader(place)) or 0
 
     def view_of(self, place: Place) -> CleanerView | None:
@@ -54,13 +54,13 @@ class Ground:
         return self.views.get((folder.broker, folder.path)) if folder is not None else None
 
     def leader(self, place: Place) -> int:
-        """Broker id; -1 without one."""
+        """The leader's broker id; -1 without a leader."""
         return self.states[place[0]].partitions[place[1]].leader
 
     def written(self, place: Place) -> tuple[float, float]:
-        """(offsets per second, seconds that this was found over) of the last hour.
+        """(offsets per second, seconds over which this was measured) of the last hour.
 
-        A log that is younger is judged by its age; one that holds nothing by nothing.
+        A younger log is measured over its age; an empty log gives zeros.
         """
         first, recent = self.first[place], self.recent[place]
         if first.offset < 0:
@@ -71,11 +71,11 @@ class Ground:
 
 
 def ground_of(client: Mapping[str, str], cluster_id: str, topics: Sequence[str]) -> Ground:
-    """Asks the brokers; a dozen requests, however many topics.
+    """Asks the brokers, with a dozen requests however many topics there are.
 
     Raises:
         TopicMissing: one of the topics is gone.
-        Refused: an ACL is missing, which is named.
+        Refused: an ACL is missing; the message names it.
         KafkaUnavailable: no broker answered in time.
     """
     view = ClusterView(client)

@@ -1,4 +1,4 @@
-"""What the jobs themselves say of their tables: rows, restores, lag, and what they still need."""
+"""The jobs' own reports on their tables: rows, restores, lag, and changelogs still needed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from holdfast.types.status import JobState, JobStatus, PartitionStatus, QuerySta
 
 __all__ = ["JobSeen", "TableSeen", "table_seen"]
 
-_LEVEL = 1  # offsets: the end of a transaction lies behind the marker that a position is taken from
+_LEVEL = 1  # offsets: a transaction ends behind the commit marker that a position is taken from
 
 
 @dataclass(frozen=True)
 class JobSeen:
-    """A driver's status, and how far its queries are; None where only its file was read.
+    """A driver's status and its queries' progress; None where only the status file was read.
 
     Attributes:
-        levels: by query id, source offsets behind and whether it keeps up.
+        levels: by query id, the lag in source offsets and whether the query keeps up.
     """
 
     status: JobStatus
@@ -28,7 +28,7 @@ class JobSeen:
 
     @staticmethod
     def of(told: Mapping[str, Any]) -> JobSeen | None:
-        """From the JSON of a driver's /status, or of its status file; None when it is neither."""
+        """Parses a driver's /status or its status file; None when it is neither."""
         status = JobStatus.of(told)
         if status is None:
             return None
@@ -39,11 +39,11 @@ class JobSeen:
 
 @dataclass(frozen=True)
 class TableSeen:
-    """What is known of one table from its job; everything is empty when no job is known.
+    """The job's report on one table; all fields are empty when no job is known.
 
     Attributes:
-        orphaned: why the job does not need the changelog any more.
-        absence_ms: for how long its stores have been away, if the job has stopped.
+        orphaned: why the job no longer needs the changelog.
+        absence_ms: how long its stores have been away, if the job has stopped.
     """
 
     partitions: Mapping[int, PartitionStatus]
@@ -55,17 +55,17 @@ class TableSeen:
     caught_up: bool | None = None
 
     def live_keys(self, partition: int, end: int, later_end: int) -> Estimate:
-        """Rows of a state partition by its store's own count.
+        """Rows of a state partition, by the store's own count.
 
-        What was written between the store's position and the surveyed end, whichever is first,
-        may have changed the count by as much.
+        Records between the store's position and the surveyed end, whichever is lower, may have
+        changed the count by as many rows.
 
         Args:
-            end: of the changelog partition, as surveyed.
-            later_end: the same after the store was asked, which a job that runs moves on.
+            end: end of the changelog partition, as surveyed.
+            later_end: its end after the store was asked; a running job moves it on.
         """
         found = self.partitions.get(partition)
-        if found is None or found.position > later_end:  # that was another topic of this name
+        if found is None or found.position > later_end:  # of an earlier topic
             return Estimate.unknown()
         apart = abs(end - found.position)
         if apart <= _LEVEL:
@@ -76,7 +76,7 @@ class TableSeen:
 def table_seen(
     jobs: Sequence[JobSeen], application_id: str, query_id: str, changelog: str
 ) -> TableSeen:
-    """What the newest status of that application says of that query."""
+    """The newest status of that application on that query."""
     ours = [job for job in jobs if job.status.application_id == application_id]
     if not ours:
         return TableSeen({})
@@ -103,7 +103,7 @@ def _by_partition(query: QueryStatus) -> dict[int, PartitionStatus]:
 
 
 def _away_ms(status: JobStatus) -> int:
-    """A stopped job's stores follow nothing; they come back when it is started again."""
+    """Milliseconds since a job stopped: its stores are away until it is started again."""
     if status.state is not JobState.STOPPED or not status.updated_ms:
         return 0
     return max(0, int(time.time() * 1000) - status.updated_ms)

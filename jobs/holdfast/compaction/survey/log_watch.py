@@ -1,6 +1,6 @@
 """The logs of one topic, as their sizes and the cleaner's checkpoints show them.
 
-Sizes are told by brokers anywhere; checkpoints and segments only by log folders of this machine.
+All brokers report sizes; checkpoints and segments are read only from log folders on this machine.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class Look:
 
 
 class LogWatch:
-    """Looks at the logs of one topic: the largest replica, the one cleaned least far."""
+    """Looks at the logs of one topic: the largest replica, and the one cleaned the least far."""
 
     def __init__(self, client: Mapping[str, str], cluster_id: str, topic: str) -> None:
-        """Nothing is sent before the first look."""
+        """Sends nothing before the first look."""
         self._client = dict(client)
         self._cluster_id = cluster_id
         self._topic = topic
 
     def __call__(self) -> dict[int, Look]:
-        """Every partition now.
+        """The present state of every partition.
 
         Raises:
             TopicMissing: the topic is gone.
@@ -46,7 +46,7 @@ class LogWatch:
         return {p: self._look(p, logs) for p, logs in self._logs().items()}
 
     def active_bases(self) -> dict[int, int]:
-        """The first offset of each active segment, as far as all replicas' files are here.
+        """The first offset of each active segment, where all replicas' files are on this machine.
 
         Raises:
             TopicMissing, KafkaUnavailable: as a look.
@@ -59,7 +59,7 @@ class LogWatch:
         return found
 
     def trouble(self) -> str:
-        """What the cleaners on this machine say is wrong with this topic; empty when nothing."""
+        """The problems that cleaners on this machine report for this topic; empty without any."""
         said = []
         for (broker, _), view in self._views(self._sizes()).items():
             state, evidence = cleaner_state({}, [view], [self._topic])
@@ -100,7 +100,7 @@ class LogWatch:
                 action="nothing has to be put back; survey again for what is left",
             )
         raise KafkaUnavailable(
-            f"No broker tells the size of topic {self._topic}.",
+            f"No broker reports the size of topic {self._topic}.",
             cause="its brokers are starting",
             action="wait; it will be tried again.",
         )
@@ -117,7 +117,7 @@ class _Replica:
 
     @property
     def cleaned_to(self) -> int | None:
-        """0 for a log the cleaner was never at; None where its checkpoint cannot be read."""
+        """0 for a log that was never cleaned; None where its checkpoint cannot be read."""
         if self.view is None:
             return None
         return self.view.cleaned_to(self.topic, self.partition) or 0

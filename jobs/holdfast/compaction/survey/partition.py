@@ -1,4 +1,4 @@
-"""The facts of one partition, from the ground, its records, and its store's own count."""
+"""The facts of one partition, from broker metadata, its records, and its store's own count."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ESTIMATES = ("records", "live_keys", "tombstones", "expired", "record_bytes", "
 
 @dataclass(frozen=True)
 class Sampled:
-    """What reading a partition told.
+    """The result of reading a partition.
 
     Attributes:
-        ranges: in order; one that spans all when everything was read.
-        live_keys: counted, where everything was read.
+        ranges: the ranges read, in order; a single one when everything was read.
+        live_keys: counted when everything was read.
     """
 
     span: OffsetSpan
@@ -41,14 +41,14 @@ class Sampled:
 
     @property
     def written_density(self) -> float:
-        """Records per offset where nothing was cleaned: ends of transactions take offsets, too."""
+        """Records per offset in an uncleaned log: transaction markers take offsets, too."""
         whole = [c for c in self.ranges if not c.holes]
         offsets = sum(c.span.offsets for c in whole)
         return sum(c.records for c in whole) / offsets if offsets else 1.0
 
     @staticmethod
     def unreadable(span: OffsetSpan) -> Sampled:
-        """No record of it can be read."""
+        """The result for a partition none of whose records can be read."""
         return Sampled(span, (), _NONE, Expiry(known=False))
 
     @staticmethod
@@ -58,7 +58,7 @@ class Sampled:
         """Reads at most about `records_max` records; None: all of them.
 
         Raises:
-            DataLoss, TopicMissing, KafkaUnavailable: as the reader does.
+            DataLoss, TopicMissing, KafkaUnavailable: from the reader.
         """
         if records_max is None or span.offsets <= records_max:
             counts, live = reader.count_all(span, expiry)
@@ -71,11 +71,11 @@ class Sampled:
 def partition_facts(
     ground: Ground, place: Place, sampled: Sampled, rows: Estimate, stream_time_ms: int
 ) -> PartitionFacts:
-    """Everything of one topic partition that has a leader.
+    """All facts of one topic partition that has a leader.
 
     Args:
-        rows: by the store's own count, unknown without one.
-        stream_time_ms: of its last commit marker, -1 without one.
+        rows: the store's own count, unknown without one.
+        stream_time_ms: the stream time in its last commit marker, -1 without one.
     """
     records = sampled.total(lambda c: c.records)
     state = ground.states[place[0]].partitions[place[1]]
@@ -112,7 +112,7 @@ def partition_facts(
 
 
 def without_leader(partition: int, state: PartitionState) -> PartitionFacts:
-    """All that can be said of a partition that nobody serves."""
+    """The facts of a partition without a leader."""
     unknown: dict[str, Any] = dict.fromkeys(_ESTIMATES, _NONE)
     return PartitionFacts(
         partition=partition,
@@ -127,7 +127,7 @@ def without_leader(partition: int, state: PartitionState) -> PartitionFacts:
 
 
 def _each(size: int, records: Estimate) -> Estimate:
-    """Bytes of one record on disk, where indexes and what was aborted count as well."""
+    """Bytes of one record on disk, including indexes and aborted records."""
     if not records.known or records.value <= 0:
         return _NONE
     mean = size / records.value
@@ -135,7 +135,7 @@ def _each(size: int, records: Estimate) -> Estimate:
 
 
 def _marker_bytes(size: int, sampled: Sampled) -> Estimate:
-    """Bytes of one commit marker on disk, if it is compressed as well as the rows are."""
+    """Bytes of one commit marker on disk, assuming that it compresses as well as the rows."""
     every = sampled.total(lambda c: c.bytes)
     markers = sampled.total(lambda c: c.markers)
     if every.value <= 0 or markers.value <= 0:
@@ -146,7 +146,7 @@ def _marker_bytes(size: int, sampled: Sampled) -> Estimate:
 
 @dataclass(frozen=True)
 class _Shape:
-    """How a log is cut into segments, and how much of it is dirty."""
+    """How a log is split into segments, and how much of it is dirty."""
 
     dirty_ratio: Estimate
     segments: Estimate
@@ -167,7 +167,7 @@ def _shape(ground: Ground, place: Place, sampled: Sampled, record_bytes: float) 
 
 
 def _derived(size: int, segment_bytes: int, sampled: Sampled, record_bytes: float) -> _Shape:
-    """From afar: segments fill up one after the other, and where the cleaner was are holes."""
+    """Estimates without files: segments fill up in turn, and holes show what was cleaned."""
     segments = max(1, math.ceil(size / segment_bytes))
     active = size - (segments - 1) * segment_bytes
     closed = size - active
@@ -182,7 +182,7 @@ def _derived(size: int, segment_bytes: int, sampled: Sampled, record_bytes: floa
 
 
 def _after_holes(sampled: Sampled) -> float:
-    """Records behind the last hole: the cleaner has not been there."""
+    """The records behind the last hole, which the cleaner has not cleaned."""
     holes = [n for n, c in enumerate(sampled.ranges) if c.holes]
     after = sampled.ranges[holes[-1] + 1 :] if holes else sampled.ranges
     if not after:

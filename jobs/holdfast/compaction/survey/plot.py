@@ -1,4 +1,4 @@
-"""The survey's plot: what the records of each changelog are, and how long a restore takes."""
+"""The survey's plot: the kinds of records in each changelog, and how long a restore takes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["write_survey_plot"]
 
-_TOPICS_MAX = 20  # the largest; the table has all
+_TOPICS_MAX = 20  # the largest; the table shows all
 _NAME_MAX = 46
 
 
 @dataclass(frozen=True)
 class _Part:
-    """One color of a bar: what it is, and how many bytes of a topic it is."""
+    """One color of a bar: its kind of records, and the bytes of a topic that they take."""
 
     label: str
     color: str

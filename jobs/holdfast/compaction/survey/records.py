@@ -13,11 +13,11 @@ from holdfast.transport.reader import Chunk, PartitionReader
 
 __all__ = ["Expiry", "RecordReader", "Tail"]
 
-# A range is some hundred records: what the client fetches beyond it is thrown away.
+# A range is some hundred records: what the client fetches beyond it is discarded.
 _SMALL = {"fetch.message.max.bytes": "65536", "queued.min.messages": "1000"}
 _CHUNK = 10_000
-_TAILS = (64, 4_096, 65_536)  # offsets: a marker ends every transaction, so mostly the last few do
-_STEP_MAX = 2  # from a record to the next: one end of a transaction may lie between
+_TAILS = (64, 4_096, 65_536)  # offsets; a commit marker ends every transaction: 64 mostly do
+_STEP_MAX = 2  # offsets between two records: one transaction marker may lie between them
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Expiry:
     """Windows that start before `before_ms` are past retention; None: no windows, or unknown.
 
     Attributes:
-        known: whether it can be told; a table without windows has none past retention.
+        known: whether expiry is known; a table without windows has no expired records.
     """
 
     before_ms: int | None = None
     known: bool = True
 
     def holds(self, key: bytes) -> bool:
-        """Whether a data key's window is."""
+        """Whether the window of a data key is past retention."""
         return self.before_ms is not None and window_start_ms(key) < self.before_ms
 
 
@@ -42,8 +42,8 @@ class Tail:
 
     Attributes:
         marker: the last commit marker, None when the end holds none.
-        foreign: whether records lie there that are not Holdfast's.
-        records: how many were read to find it.
+        foreign: whether the end holds records that are not Holdfast's.
+        records: how many records were read to find it.
     """
 
     marker: CommitMarker | None
@@ -71,14 +71,14 @@ class RecordReader:
     """Owns a consumer of one changelog partition, and counts what it read."""
 
     def __init__(self, client: Mapping[str, str], topic: str, partition: int) -> None:
-        """Nothing is sent before the first call."""
+        """Sends nothing before the first call."""
         self._client = dict(client)
         self._place = (topic, partition)
         self._small = PartitionReader(self._client | _SMALL, topic, partition)
         self.records_read = 0
 
     def tail(self, start: int, end: int) -> Tail:
-        """The last commit marker before `end`, looked for further and further back.
+        """The last commit marker before `end`, searched for further and further back.
 
         Raises:
             TopicMissing, KafkaUnavailable: the topic is gone, or no broker answered in time.
@@ -95,10 +95,10 @@ class RecordReader:
         return Tail(None, False, seen)
 
     def count(self, span: OffsetSpan, records_max: int, expiry: Expiry) -> Counts:
-        """What lies in `span`, or in its beginning when that has `records_max` records.
+        """Counts the records of `span`, at most about the first `records_max` of them.
 
         Raises:
-            DataLoss: the range is not there any more.
+            DataLoss: the range no longer exists.
             TopicMissing, KafkaUnavailable: the topic is gone, or no broker answered in time.
         """
         found, counted = [], 0
@@ -111,10 +111,10 @@ class RecordReader:
         return _counted(span, found, expiry)
 
     def count_all(self, span: OffsetSpan, expiry: Expiry) -> tuple[Counts, int]:
-        """What lies in `span`, and how many keys have a value in the end; reads all of it.
+        """Reads all of `span`: counts its records, and the keys whose last record has a value.
 
         Raises:
-            DataLoss: the range is not there any more.
+            DataLoss: the range no longer exists.
             TopicMissing, KafkaUnavailable: the topic is gone, or no broker answered in time.
         """
         keys, found = _Keys(), Counts(span)

@@ -1,4 +1,4 @@
-"""How long restoring a whole changelog takes: the rate of one process, and how many there are."""
+"""The time to restore a whole changelog: the rate of one process, and the number of processes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["DEFAULT_RECORDS_PER_S", "measured_rate", "restore_facts"]
 
 # A full restore of rows of some 40 bytes into RocksDB ran at 470,000 records/s on a quiet core of
 # the machine this was written on.  Executors share their cores with brokers and tasks, and rows
-# are often larger, so a survey that knows no better counts on less than half of that.
+# are often larger, so the default is less than half of that.
 DEFAULT_RECORDS_PER_S = 200_000.0
-# Less is a tail: opening the store and the connection then outweigh the replay.
+# A smaller restore is dominated by opening the store and the connection.
 _RECORDS_MIN = 50_000
 _SECONDS_MIN = 0.1
 
 
 def measured_rate(partitions: Iterable[PartitionStatus]) -> float | None:
-    """Records/s of one process, from the last restores of a table; None when none was large."""
+    """Records/s of one process in a table's last restores; None when none was large enough."""
     large = [
         p
         for p in partitions
@@ -36,9 +36,9 @@ def restore_facts(
     """A restore of all partitions: executors work side by side, each on one partition at a time.
 
     Args:
-        records: of each partition; what is unknown is left out, and then so is the whole.
-        partitions: what the job says of its last restores.
-        executors: of the job; 0 when unknown, then one is assumed.
+        records: of each partition; an unknown one is left out, and makes the total unknown.
+        partitions: the job's report on its last restores.
+        executors: the job's executors; 0 when unknown, then one is assumed.
     """
     measured = measured_rate(partitions)
     rate, processes = measured or DEFAULT_RECORDS_PER_S, max(1, executors)

@@ -1,13 +1,14 @@
 """Counting records without reading them all: short ranges of offsets, spread over the log.
 
-A changelog's offsets are not its records: compaction, commit markers of transactions and aborted
-records leave holes.  So offsets are what is sampled, and records per offset what is found.
+A changelog's offsets are not its records: compaction, transaction markers and aborted records
+leave holes.  So the sample is of offsets, and it measures records per offset.
 
-The log from its start to its end is cut into strata of equal length, and of each stratum one
-range of offsets is read, begun at random.  A total is N·Σy/Σx: N offsets in the log, y records
+The log from its start to its end is cut into strata of equal length, and one range of offsets is
+read in each stratum, at a random place.  A total is N·Σy/Σx: N offsets in the log, y records
 found in a range of x offsets.  Its error is half of the 95 % interval, from the differences of
-neighbouring ranges: a log is thin where it was cleaned and dense where it was not, and neighbours
-differ by chance alone.  What was read already has no error, so the error shrinks with the share
+neighbouring ranges: a log is sparse where it was cleaned and dense where it was not, and
+neighbours differ by chance alone.  Ranges that were read have no error, so the error shrinks
+with the share that was not read (finite population).
 that was not read (finite population).
 
     V = (1 - Σx/N) · K/(2(K-1)) · Σ(d_i - d_(i-1))²,   d = y - x·Σy/Σx,   error = t·N·√V/Σx
@@ -25,8 +26,8 @@ from holdfast.compaction.survey.facts import Estimate, How
 
 __all__ = ["Counts", "OffsetSpan", "ranges_over", "sample", "total"]
 
-_RANGES = 40  # per topic partition: their error is that of some dozens, their seeks are few
-_PILOT = 20  # short ranges that tell how dense the log is, with an eighth of the records
+_RANGES = 40  # per topic partition: enough ranges for a good error estimate, and few seeks
+_PILOT = 20  # short ranges that measure the density of the log, with an eighth of the records
 _T_975 = {1: 12.7, 2: 4.3, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 _T_MANY = 2.05  # Student's t for 10 and more degrees of freedom, rounded up
 
@@ -45,14 +46,14 @@ class OffsetSpan:
 
 @dataclass(frozen=True)
 class Counts:
-    """What lies in one range of offsets.
+    """The contents of one range of offsets.
 
     Attributes:
-        records: data records, whatever they are.
-        tombstones, expired, markers: those without a value, of windows past retention, and of
-            commits.
-        bytes, marker_bytes: keys and values, of all records and of commit markers.
-        holes: whether it holds a gap that only the cleaner, or a transaction that failed, leaves.
+        records: data records of any kind.
+        tombstones, expired, markers: records without a value, records of windows past retention,
+            and commit markers.
+        bytes, marker_bytes: keys and values of all records, and of commit markers.
+        holes: whether the range has a gap that only the cleaner or an aborted transaction leaves.
     """
 
     span: OffsetSpan
@@ -86,13 +87,13 @@ def sample(
     read: Callable[[OffsetSpan, int], Counts],
     chance: random.Random,
 ) -> list[Counts]:
-    """Reads ranges of `span`, in which at most `records_max` records come; returned in order.
+    """Reads ranges of `span` with at most `records_max` records in all; returns them in order.
 
-    Everything in one range where that is little enough: then nothing is estimated.  A pilot
-    finds out how thin the log is: where the cleaner was, a range of many offsets is few records.
+    If `span` is small enough, it is read whole and nothing is estimated.  Otherwise a pilot
+    measures the density first: a cleaned log has few records in a long range of offsets.
 
     Args:
-        read: the counts of a range, ended early after that many records.
+        read: counts a range, and stops early after that many records.
     """
     if span.offsets <= records_max:
         return [read(span, records_max)]
@@ -102,7 +103,7 @@ def sample(
     density = max(1, sum(c.records for c in piloted)) / sum(c.span.offsets for c in piloted)
     length = max(1, int(left / density / _RANGES))
     found: list[Counts] = []
-    # In random order: a sample that has to end early, for the log is denser, still is one.
+    # In random order: a sample cut short because the log is denser than expected is still random.
     for r in _shuffled(ranges_over(span, _RANGES, length, chance), chance):
         if left > 0:
             found.append(read(r, left))
@@ -112,7 +113,7 @@ def sample(
 
 
 def total(span: OffsetSpan, ranges: Sequence[Counts], what: Callable[[Counts], int]) -> Estimate:
-    """How many of `what` lie in `span`, from ranges of it in order; see the module's text."""
+    """Estimates how many of `what` lie in `span`, from its ranges in order (module's docstring)."""
     x, y = sum(c.span.offsets for c in ranges), sum(what(c) for c in ranges)
     if x >= span.offsets:
         return Estimate(float(y))
@@ -126,7 +127,8 @@ def total(span: OffsetSpan, ranges: Sequence[Counts], what: Callable[[Counts], i
     variance = (1 - x / span.offsets) * many / (2 * (many - 1)) * squares
     t = _T_975.get(many - 1, _T_MANY)
     error = t * span.offsets * math.sqrt(variance) / x
-    # No difference seen is not none there: up to three in as many as were read (rule of three).
+    # No difference in the sample does not mean none: up to three in as many as were read (rule of
+    # three).
     floor = 3 * (span.offsets - x) / x if squares == 0 else 0.0
     return Estimate(ratio * span.offsets, max(error, floor), How.SAMPLED)
 

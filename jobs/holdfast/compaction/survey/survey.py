@@ -1,9 +1,9 @@
 """Survey: find out what every changelog costs, reading little and changing nothing.
 
 topics that end in `-changelog`
-  → the last commit marker says whose they are; without one they are left alone
+  → the last commit marker names the application; topics without one are skipped
   → sizes, offsets, settings, replicas: asked of the brokers, for all topics at once
-  → records: a sample of each partition    rows, restores, lag: the jobs' own word
+  → records: a sample of each partition    rows, restores, lag: the jobs' own reports
   → segments and checkpoints: the log cleaner's files, where they lie on this machine
 """
 
@@ -26,18 +26,18 @@ from holdfast.types.ids import consumer_group
 __all__ = ["SurveyOptions", "take_survey"]
 
 _CLEANER = "log.cleaner."
-_GROUPS_MAX = 500  # each is asked alone
+_GROUPS_MAX = 500  # each group takes a request of its own
 
 
 @dataclass(frozen=True)
 class SurveyOptions:
-    """What is surveyed, and how closely.
+    """The scope of a survey, and its precision.
 
     Attributes:
         run: the name of the run.
-        names: application ids; empty: all whose changelogs are found.
+        names: application ids; empty: every application with a changelog.
         exact: read every record, which takes as long as restoring every table.
-        sample_records: read at most about so many of each topic.
+        sample_records: read at most about this many records of each topic.
     """
 
     run: str
@@ -48,7 +48,7 @@ class SurveyOptions:
 
 @dataclass
 class _Notes:
-    """What could not be found out, in the order in which it was met."""
+    """The facts that could not be found out, in the order of discovery."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -63,15 +63,15 @@ def take_survey(
     options: SurveyOptions,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Survey:
-    """Everything about the changelogs of a cluster, or of some applications.
+    """Surveys the changelogs of a cluster, or of some applications.
 
     Args:
         client: librdkafka properties.
-        jobs: what the drivers of some application ids say; what they do not is sampled or unknown.
-        tell: is told what is done now.
+        jobs: the status of some applications' drivers; facts missing there are sampled or unknown.
+        tell: receives a line on what is being done.
 
     Raises:
-        Refused: a named application has no changelog, or an ACL is missing, which is named.
+        Refused: a named application has no changelog, or an ACL is missing (the message names it).
         KafkaUnavailable: no broker answered in time.
     """
     began, notes = time.monotonic(), _Notes()
@@ -118,7 +118,7 @@ def _ours(
     tell: Callable[[str], None],
     notes: _Notes,
 ) -> list[TopicSurvey]:
-    """The topics that a commit marker proves to be Holdfast's, and asked for."""
+    """The requested topics that a commit marker identifies as Holdfast's."""
     found = []
     for topic in ground.states:
         tell(f"reading the last commit markers of {topic}")
@@ -165,12 +165,12 @@ def _readers(
         notes.add(f"other readers of the changelogs are unknown: {refused.fact} {refused.cause}")
         return found
     if len(groups) > _GROUPS_MAX:
-        notes.add(f"of {len(groups)} consumer groups {_GROUPS_MAX} were asked what they read")
+        notes.add(f"{_GROUPS_MAX} of {len(groups)} consumer groups were asked what they read")
     return found
 
 
 def _gone(view: ClusterView, unseen: set[str], notes: _Notes) -> frozenset[str]:
-    """Those of `unseen` that do not exist; others may only be hidden from this principal."""
+    """The topics of `unseen` that do not exist; others may only be hidden from this principal."""
     found = set()
     for source in sorted(unseen):
         try:
@@ -183,7 +183,7 @@ def _gone(view: ClusterView, unseen: set[str], notes: _Notes) -> frozenset[str]:
 
 
 def _unknowns(facts: TopicFacts) -> list[str]:
-    """What of a topic a plan would need and nobody could tell."""
+    """Facts that a plan needs and that could not be found out for this topic."""
     notes = []
     if any(not p.live_keys.known for p in facts.partitions if p.leader >= 0):
         notes.append(

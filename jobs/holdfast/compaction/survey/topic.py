@@ -1,4 +1,4 @@
-"""One changelog topic: whose it is, and its facts."""
+"""One changelog topic: its application and query, and its facts."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _SETTINGS = (
 
 
 class TopicSurvey:
-    """Owns what was read of one topic that may be a changelog, and notes what could not be.
+    """Owns the facts read from one topic that may be a changelog, and notes the missing ones.
 
     Args:
-        records_max: read about so many of all partitions together; None: every one.
+        records_max: read about this many records of all partitions together; None: all of them.
     """
 
     def __init__(
@@ -56,24 +56,24 @@ class TopicSurvey:
 
     @property
     def application_id(self) -> str:
-        """Of the job whose changelog it is; call `known` first."""
+        """The application id of the job that writes it; call `known` first."""
         return self._any().application_id
 
     @property
     def query_id(self) -> str:
-        """Of the query whose changelog it is."""
+        """The id of the query that writes it."""
         return self._any().query_id
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The topics that its job reads for it."""
+        """The source topics of that query."""
         return tuple(part.topic for part in self._any().source.parts)
 
     def known(self) -> bool:
-        """Reads the last commit markers; False when there is none, or records of somebody else.
+        """Reads the last commit markers; False without any, or with other programs' records.
 
         Raises:
-            TopicMissing, DataLoss, KafkaUnavailable: as readers do.
+            TopicMissing, DataLoss, KafkaUnavailable: from the readers.
         """
         for partition in range(len(self._ground.states[self.topic].partitions)):
             if (self.topic, partition) not in self._ground.ends:
@@ -97,15 +97,15 @@ class TopicSurvey:
         gone: frozenset[str],
         readers: Sequence[str],
     ) -> TopicFacts:
-        """Everything about the topic; reads its records.
+        """All facts of the topic; reads its records.
 
         Args:
-            later_ends: of all changelogs' partitions, after the jobs were asked.
-            gone: source topics of changelogs that do not exist any more.
+            later_ends: ends of all changelogs' partitions, after the jobs were asked.
+            gone: source topics of changelogs that no longer exist.
             readers: consumer groups with offsets on it.
 
         Raises:
-            TopicMissing, DataLoss, KafkaUnavailable: as readers do.
+            TopicMissing, DataLoss, KafkaUnavailable: from the readers.
         """
         table = table_seen(jobs, self.application_id, self.query_id, self.topic)
         statement = _statement(self._any())
@@ -136,7 +136,7 @@ class TopicSurvey:
         )
 
     def _any(self) -> CommitMarker:
-        """All markers of a topic tell of the same statement; the newest one wins."""
+        """The newest marker: all markers of a topic describe the same statement."""
         return max(self._markers.values(), key=lambda m: m.batch_id)
 
     def _bounds(self, partition: int) -> tuple[int, int]:
@@ -179,7 +179,7 @@ class TopicSurvey:
             reader.close()
 
     def _share(self, span: OffsetSpan) -> int | None:
-        """Of the records that may be read, by offsets: each partition is known equally well."""
+        """The records to read of this span, in proportion to its offsets."""
         if self._records_max is None:
             return None
         places = [p for p in self._ground.ends if p[0] == self.topic]
@@ -188,7 +188,7 @@ class TopicSurvey:
 
 
 def _statement(marker: CommitMarker) -> dict[str, Any]:
-    """The statement behind the rows, as the marker has it; empty when it is not JSON."""
+    """The statement behind the rows, from the marker; empty when it is not JSON."""
     try:
         found = json.loads(marker.canonical)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The settings that decide when and how a topic is cleaned, typed, with Kafka's defaults."""
+"""The settings that decide when and how a topic is cleaned: typed, with Kafka's defaults."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["Capacity", "Upkeep"]
 _NEVER_MS = (1 << 63) - 1
 _DAY_MS = 86_400_000
 _BYTES_PER_KEY = 24  # a hash of 16 bytes and an offset (SkimpyOffsetMap)
-_MAP_BYTES_MAX = (1 << 31) - 1  # of one thread: a Java array
+_MAP_BYTES_MAX = (1 << 31) - 1  # memory of one cleaner thread: a Java array
 
 
 @dataclass(frozen=True)
 class Upkeep:
-    """The settings in force of one topic.
+    """One topic's settings in force.
 
     Attributes:
         dirty_ratio: `min.cleanable.dirty.ratio`.
-        policy: `cleanup.policy`, its words sorted.
+        policy: `cleanup.policy`, its values sorted.
     """
 
     dirty_ratio: float = 0.5
@@ -34,7 +34,7 @@ class Upkeep:
 
     @staticmethod
     def of(topic: TopicFacts) -> Upkeep:
-        """What the survey found; what it does not hold is Kafka's default."""
+        """The surveyed settings; missing ones have Kafka's defaults."""
         found = {s.name: s.value for s in topic.settings}
         plain = Upkeep()
         words = found.get("cleanup.policy", "compact").split(",")
@@ -50,18 +50,18 @@ class Upkeep:
 
     @property
     def roll_s(self) -> float:
-        """After how many seconds a segment is closed that did not fill up (KIP-354)."""
+        """Seconds after which a segment that did not fill up is closed (KIP-354)."""
         return min(self.segment_ms, self.max_lag_ms) / 1000
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What the log cleaner of the weakest broker can do.
+    """The capacity of the weakest broker's log cleaner.
 
     Attributes:
-        threads: of one broker; each cleans one partition at a time.
-        keys: distinct keys that one pass over a partition can take in.
-        bytes_per_s: of one thread, read and written bytes together.
+        threads: threads of one broker; each cleans one partition at a time.
+        keys: distinct keys that one pass over a partition can handle.
+        bytes_per_s: rate of one thread, read and written bytes together.
         throttle: bytes/s of all threads of a broker, read and written; infinite without one.
     """
 
@@ -72,10 +72,10 @@ class Capacity:
 
     @staticmethod
     def of(brokers: Iterable[BrokerFacts], bytes_per_s: float) -> Capacity:
-        """The weakest of those that clean.
+        """The weakest of the brokers whose cleaner works.
 
         Args:
-            bytes_per_s: assumed of one thread that is not throttled.
+            bytes_per_s: assumed for one thread that is not throttled.
         """
         stopped = (CleanerState.DEAD, CleanerState.OFF)
         clean = [b for b in brokers if b.given_up or b.cleaner not in stopped]
@@ -90,7 +90,7 @@ class Capacity:
         )
 
     def seconds(self, work: Iterable[float]) -> float:
-        """How long one broker takes for partitions of which each is so many bytes of work."""
+        """How long one broker takes for partitions with these bytes of work."""
         each = list(work)
         alone = max(each, default=0.0) / min(self.bytes_per_s, self.throttle)
         together = sum(each) / min(self.bytes_per_s * self.threads, self.throttle)

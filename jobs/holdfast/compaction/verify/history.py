@@ -1,7 +1,7 @@
-"""What was predicted and what came of it, of all runs: one line of JSON per topic and run.
+"""The predictions and outcomes of all runs: one line of JSON per topic and run.
 
-The file is only ever appended to.  A run that is verified again appends again; its last line of a
-topic counts.
+The file is only ever appended to.  A run that is verified again appends again; a topic's last line
+of a run counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PACE_S = 5.0
 
 @dataclass(frozen=True)
 class Line:
-    """One prediction and its outcome; seconds are of a restore of the whole topic."""
+    """One prediction and its outcome; seconds are for a restore of the whole topic."""
 
     run: str
     plan_hash: str
@@ -48,7 +48,7 @@ class Line:
 
     @property
     def tells_pace(self) -> bool:
-        """Whether the restore was long enough to say something of a rate."""
+        """Whether the restore was long enough to measure a rate."""
         return max(self.restore_predicted_s, self.restore_real_s) >= _PACE_S
 
     @property
@@ -58,9 +58,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Judgement:
-    """How good past predictions were: medians of the absolute relative errors, None without any.
+    """The accuracy of past predictions: medians of the absolute relative errors, None without any.
 
-    Restores of a few seconds are left out: opening a store takes as long.
+    Restores of a few seconds are left out: opening a store takes about as long.
     """
 
     topics: int
@@ -73,7 +73,7 @@ _ADAPTER = TypeAdapter(Line)
 
 
 def append(file: Path, verified: Verified) -> None:
-    """Adds a line for every topic that was cleaned; they are on disk when this returns."""
+    """Adds a line for every topic that was cleaned; the lines are on disk when this returns."""
     lines = [_ADAPTER.dump_json(_line(verified, t)) for t in verified.topics if t.partitions]
     if not lines:
         return
@@ -85,7 +85,7 @@ def append(file: Path, verified: Verified) -> None:
 
 
 def read_history(file: Path) -> list[Line]:
-    """Every prediction that was verified, the oldest first; lines nobody can read are skipped."""
+    """Every verified prediction, the oldest first; unreadable lines are skipped."""
     try:
         texts = file.read_bytes().splitlines()
     except FileNotFoundError:
@@ -95,14 +95,14 @@ def read_history(file: Path) -> list[Line]:
         try:
             line = _ADAPTER.validate_json(text)
         except ValidationError:
-            continue  # cut off by a full disk, or of another version
+            continue  # torn by a full disk, or written by another version
         found.pop((line.run, line.topic), None)
         found[line.run, line.topic] = line
     return list(found.values())
 
 
 def judge(lines: Sequence[Line]) -> Judgement:
-    """How good the predictions of these lines were."""
+    """The accuracy of the predictions in these lines."""
     return Judgement(
         len(lines),
         _typical([line.bytes_error for line in lines]),

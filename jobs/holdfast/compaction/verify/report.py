@@ -17,7 +17,7 @@ def write_report(folder: Path, verified: Verified, history: Sequence[Line]) -> P
     """Writes `report.html` and `report.png`; returns the page's path.
 
     Args:
-        history: of all runs, this one among them.
+        history: lines of all runs, including this one.
 
     Raises:
         Refused: matplotlib is not installed.

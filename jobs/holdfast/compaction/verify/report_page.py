@@ -15,7 +15,7 @@ from holdfast.types.words import human_bytes, human_seconds
 
 __all__ = ["headline", "page"]
 
-_OPEN_MAX = 3  # topics whose partitions are shown at once
+_OPEN_MAX = 3  # topics whose partitions are shown expanded
 
 
 def headline(verified: Verified) -> str:
@@ -33,7 +33,7 @@ def headline(verified: Verified) -> str:
 
 
 def page(verified: Verified, history: Sequence[Line]) -> str:
-    """The whole page; `history` is that of all runs, this one among them."""
+    """The whole page; `history` holds all runs, including this one."""
     cleaned = [t for t in verified.topics if t.partitions]
     parts = [_header(verified), _warnings(verified)]
     if cleaned:
@@ -66,7 +66,7 @@ def _warnings(verified: Verified) -> str:
     if not verified.all_warnings:
         return ""
     items = "".join(f'<li class="unknown">{escape(w)}</li>' for w in verified.all_warnings)
-    return section("What is not as predicted", f'<ul class="problems">{items}</ul>')
+    return section("Differences from the prediction", f'<ul class="problems">{items}</ul>')
 
 
 def _overview(topics: Sequence[TopicResult]) -> str:
@@ -119,8 +119,8 @@ def _measured(sample: RestoreSample) -> str:
 def _partitions(topics: Sequence[TopicResult]) -> str:
     cards = "".join(_card(n, t, opened=len(topics) <= _OPEN_MAX) for n, t in enumerate(topics))
     note = (
-        "<p>What was predicted has what the job has written since added to it, by the size of "
-        "the records there were.</p>"
+        "<p>The prediction includes what the job has written since, by the surveyed size of a "
+        "record.</p>"
     )
     return section("Partitions", note + cards)
 

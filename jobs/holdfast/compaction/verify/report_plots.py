@@ -25,7 +25,7 @@ __all__ = ["history_svg", "partitions_svg", "topics_svg", "write_png"]
 _BEFORE, _PREDICTED, _AFTER = "#8b98a9", "#c2a21d", "#2b9a66"
 _SERIES = ((_BEFORE, "before"), (_PREDICTED, "predicted"), (_AFTER, "real"))
 _HEIGHT = 0.26  # of one bar; three of them make a group
-_TOPICS_MAX = 20  # in plots: the largest; tables have all
+_TOPICS_MAX = 20  # in plots: the largest; tables show all
 _NAME_MAX = 46
 
 
@@ -107,7 +107,7 @@ def history_svg(lines: Sequence[Line]) -> str:
 
 
 def write_png(verified: Verified, headline: str, path: Path) -> None:
-    """The same of every topic under one sentence, for chats and tickets."""
+    """The same plots of every topic under one sentence, for chats and tickets."""
     shown = _largest(verified.topics)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(11, 1.2 + _panels_inches(len(shown))), layout="constrained")
@@ -153,5 +153,5 @@ def _draw_panel(axes: Axes, panel: _Panel, topics: Sequence[TopicResult]) -> Non
 
 
 def _short(topic: str) -> str:
-    """Long names keep their end, which tells them apart."""
+    """Shortens long names; they keep their end, which tells them apart."""
     return topic if len(topic) <= _NAME_MAX else f"…{topic[-_NAME_MAX:]}"

@@ -13,7 +13,7 @@ from holdfast.errors import Refused
 __all__ = ["OFF_SHARE", "PartitionResult", "TopicResult", "Verified"]
 
 VERIFIED_VERSION = 1
-# A prediction that is further off than this is worth a sentence.
+# A prediction that is off by more than this gets a warning.
 OFF_SHARE = 0.30
 
 
@@ -22,8 +22,8 @@ class PartitionResult:
     """One partition: bytes and records before, as predicted, and as found.
 
     Attributes:
-        grown_records: that the job has written since the apply began; at most, for offsets are
-            counted, and transaction markers take some.
+        grown_records: records that the job has written since the apply began; an upper bound, since
+            offsets are counted and transaction markers take some.
         grown_bytes: the same in bytes, by the survey's size of a record.
     """
 
@@ -43,12 +43,12 @@ class TopicResult:
     """One topic.
 
     Attributes:
-        outcome: of the apply (`applied.Outcome`).
-        partitions: only of topics that were cleaned.
-        restore_before_s, restore_real_s: of the whole topic, at the pace of the measured restore.
-        restore_predicted_s: the plan's.
-        sample_before, sample_after: a real restore of the same partition.
-        settings: name, own value before, and now; of those the plan names.
+        outcome: outcome of the apply (`applied.Outcome`).
+        partitions: only for topics that were cleaned.
+        restore_before_s, restore_real_s: for the whole topic, at the rate of the measured restore.
+        restore_predicted_s: the plan's prediction.
+        sample_before, sample_after: measured restores of the same partition.
+        settings: (name, own value before, own value now) of the settings that the plan names.
         warnings: one sentence each.
     """
 
@@ -69,7 +69,7 @@ class TopicResult:
 
     @property
     def bytes_predicted(self) -> int:
-        """As planned, with what was written since."""
+        """The prediction, plus what was written since."""
         return sum(p.bytes_predicted + p.grown_bytes for p in self.partitions)
 
     @property
@@ -82,7 +82,7 @@ class TopicResult:
 
     @property
     def records_predicted(self) -> int:
-        """As planned, with what was written since."""
+        """The prediction, plus what was written since."""
         return sum(p.records_predicted + p.grown_records for p in self.partitions)
 
     @property
@@ -91,14 +91,14 @@ class TopicResult:
 
     @property
     def removed_share(self) -> float:
-        """Of the bytes that could go, the share that went, 0 to 1 and a little above."""
+        """The removed share of the removable bytes, 0 to 1 and a little above."""
         removable = sum(p.bytes_before - p.bytes_predicted for p in self.partitions)
         grown = sum(p.grown_bytes for p in self.partitions)
         return (self.bytes_before + grown - self.bytes_real) / removable if removable > 0 else 1.0
 
     @property
     def restore_share(self) -> float | None:
-        """Records that the measured restore replays now, per record before; None unmeasured."""
+        """Records that a measured restore replays now, per record before; None if not measured."""
         before, after = self.sample_before, self.sample_after
         if before is None or after is None or before.records == 0:
             return None
@@ -112,7 +112,7 @@ class Verified:
     Attributes:
         taken_ms: wall time of the second survey.
         cluster_id: of the cluster.
-        warnings: that belong to no topic.
+        warnings: the ones that belong to no topic.
     """
 
     run: str
@@ -125,13 +125,13 @@ class Verified:
 
     @property
     def all_warnings(self) -> tuple[str, ...]:
-        """Of the run and of every topic, with its name."""
+        """The warnings of the run and of every topic, with the topic's name."""
         named = [f"{t.topic}: {warning}" for t in self.topics for warning in t.warnings]
         return (*self.warnings, *named)
 
     @property
     def verdict(self) -> str:
-        """`as predicted`, or `off` when there is anything to warn of."""
+        """`as predicted`, or `off` when there is any warning."""
         return "off" if self.all_warnings else "as predicted"
 
     def to_json(self) -> bytes:
@@ -149,7 +149,7 @@ class Verified:
             return _ADAPTER.validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError) as error:
             raise Refused(
-                f"{path} is not there, or nothing that this Holdfast reads.",
+                f"{path} is not there, or this Holdfast cannot read it.",
                 action="run `holdfast compaction verify` first",
             ) from error
 

@@ -17,7 +17,7 @@ from holdfast.errors import Refused, VolumeFull
 
 __all__ = ["compare", "restores_again"]
 
-# Smaller differences are no news, whatever share they are: batch headers, a machine's mood.
+# Smaller differences are noise, whatever their share: batch headers, a machine's load.
 _BYTES_MIN, _RECORDS_MIN, _SECONDS_MIN = 64 << 10, 1_000, 5.0
 
 
@@ -28,7 +28,7 @@ def restores_again(
     folder: Path,
     tell: Callable[[str], None],
 ) -> dict[str, RestoreSample]:
-    """Measures the restores of before once more, by topic; where none is possible, none is there.
+    """Measures the earlier restores again, by topic; leaves out topics where that is not possible.
 
     Args:
         survey: taken after the apply.
@@ -54,7 +54,7 @@ def compare(
     applied: Applied,
     samples: Mapping[str, RestoreSample],
 ) -> Verified:
-    """Predicted against real, for every topic the plan does something to.
+    """Predicted against real, for every topic that the plan changes.
 
     Raises:
         Refused: the plan was not applied.
@@ -106,7 +106,7 @@ def _topic(
 
 
 def _whole_s(sample: RestoreSample | None, records: int, topic: TopicFacts) -> float:
-    """A restore of the whole topic by the pace of the measured one, else by the survey's."""
+    """Seconds of a restore of the whole topic, at the measured rate, else at the survey's."""
     if sample is None or sample.records == 0:
         return topic.restore.seconds
     return sample.seconds * records / sample.records / max(1, topic.restore.processes)
@@ -132,7 +132,7 @@ def _partitions(
 def _counter(
     sample: RestoreSample | None, later: Mapping[int, PartitionFacts]
 ) -> Callable[[PartitionFacts], int]:
-    """How many records a partition has: by bytes, for the restore has counted one of them.
+    """Counts a partition's records by its bytes: the restore counted one partition exactly.
 
     After a cleaning records lie unevenly over the offsets, and a survey's sample says little.
     """
@@ -151,7 +151,7 @@ def _partition(
     counted: Callable[[PartitionFacts], int],
 ) -> PartitionResult:
     began = (done.ends_before or {}).get(planned.partition, was.end)
-    rolled = 2 if planned.partition in done.rolled else 0  # the record and its transaction's end
+    rolled = 2 if planned.partition in done.rolled else 0  # the record and its abort marker
     grown = max(0, now.end - began - rolled)
     return PartitionResult(
         partition=planned.partition,
@@ -195,7 +195,7 @@ def _with_warnings(
 
 
 def _off(what: str, predicted: float, real: float, least: float) -> list[str]:
-    """A sentence when a prediction was off by more than `OFF_SHARE`, and by more than `least`."""
+    """A sentence when a prediction is off by more than `OFF_SHARE` and by more than `least`."""
     off = (real - predicted) / predicted if predicted > 0 else 0.0
     if abs(off) <= OFF_SHARE or abs(real - predicted) <= least:
         return []

@@ -1,1 +1,1 @@
-"""Is a job fit to be deployed, and does a deployed one do what it should?"""
+"""Checks of a job before its deployment, and of a deployed job."""

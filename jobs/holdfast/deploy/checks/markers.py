@@ -17,7 +17,7 @@ _AT_ONCE = 8
 def last_markers(
     client: Mapping[str, str], changelog: str, partitions: int
 ) -> list[CommitMarker | None]:
-    """By state partition; None where nothing was ever committed.
+    """The last commit markers by state partition; None where nothing was committed.
 
     Args:
         client: librdkafka properties.
@@ -25,7 +25,7 @@ def last_markers(
 
     Raises:
         IncompatibleStatement: a marker of an unknown format.
-        KafkaUnavailable, TopicMissing: it cannot be read.
+        KafkaUnavailable, TopicMissing: the changelog cannot be read.
     """
 
     def look(partition: int) -> CommitMarker | None:
@@ -40,7 +40,7 @@ def last_markers(
 
 
 def _last_marker(reader: PartitionReader) -> CommitMarker | None:
-    """Looks back further and further: aborted transactions may lie behind the last marker."""
+    """Searches further and further back: aborted transactions may lie behind the last marker."""
     start, end = reader.bounds()
     back = _FIRST_LOOK
     while start < end:

@@ -1,7 +1,7 @@
-"""What a deployment of a job would find and create; it reads, and never writes.
+"""Reports what a deployment of a job would find and create; it reads, and never writes.
 
-What a job would be stopped by after its start is found here before anything is touched: topics
-that are missing, state that another statement wrote, a changelog or source records that are gone.
+Conditions that would stop a job after its start are found here before anything is touched: topics
+that are missing, state written by another statement, a changelog or source records that are gone.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class TopicFound:
 
 @dataclass(frozen=True)
 class QueryFound:
-    """A query and what is there of it.
+    """A query and its existing state.
 
     Attributes:
-        fingerprint: of its state, empty without state.
+        fingerprint: fingerprint of its state, empty without state.
         committed: state partitions that have a commit marker.
         records: input records in the committed state.
     """
@@ -62,13 +62,13 @@ class QueryFound:
 
     @property
     def new(self) -> bool:
-        """Has it no state yet?"""
+        """Whether it has no state yet."""
         return not self.committed
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """The outcome of a check that refused nothing."""
+    """The outcome of a check that passed."""
 
     application_id: str
     queries: tuple[QueryFound, ...]
@@ -80,7 +80,7 @@ class Preflight:
 
 
 def check(topology: Topology, settings: Settings) -> Preflight:
-    """Compares a job with what is in Kafka; warns of a sink that may refuse a result.
+    """Compares a job with the topics and state in Kafka; warns of a sink that may refuse a result.
 
     Raises:
         Refused: the job would be refused, or would stop, after its start.
@@ -100,10 +100,10 @@ def check(topology: Topology, settings: Settings) -> Preflight:
 
 
 def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...]:
-    """Creates the job's topics that are missing; `exists` tells which were there before.
+    """Creates the job's missing topics; `exists` is true for those that were there before.
 
     Raises:
-        Refused: a topic does not fit.
+        Refused: an existing topic does not fit.
         KafkaUnavailable: no broker answered.
     """
     _need_queries(topology)
@@ -163,10 +163,10 @@ def _check_query(
 def _check_state(
     admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]
 ) -> list[CommitMarker]:
-    """The commit markers there are, all of them this statement's."""
+    """The existing commit markers, all of them this statement's."""
     changelog = next(plan for plan in plans if plan.role is Role.CHANGELOG)
     sources = [plan for plan in plans if plan.role is Role.SOURCE]
-    # The group first: a job that runs may commit meanwhile, and its markers are never behind it.
+    # Read the group first: a running job may commit meanwhile, and its markers are never behind.
     progress = _progress(admin, settings, query, sources)
     markers: list[CommitMarker | None] = []
     if changelog.existing is not None:
@@ -194,7 +194,7 @@ def _check_state(
 def _progress(
     admin: Admin, settings: Settings, query: Query, sources: Iterable[TopicPlan]
 ) -> dict[Place, int]:
-    """What the query's group shows."""
+    """The offsets of the query's consumer group."""
     group = consumer_group(settings.application_id, query.id)
     there = [source.name for source in sources if source.existing is not None]
     return {(t, p): offset for t in there for p, offset in admin.committed(group, t).items()}

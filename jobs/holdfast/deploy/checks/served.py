@@ -1,4 +1,4 @@
-"""The part of a smoke check that asks query servers: what is in Kafka is read back by key."""
+"""The part of a smoke check that asks query servers: a result in Kafka is read back by its key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Bounds", "Newest", "read_back"]
 
 _SCAN = {"ksql.query.pull.table.scan.enabled": True}
 _WHOLE = (Base.INTEGER, Base.BIGINT)
-_PLAIN = (*_WHOLE, Base.STRING, Base.BOOLEAN)  # JSON and a query's answer have the same values
+_PLAIN = (*_WHOLE, Base.STRING, Base.BOOLEAN)  # equal in JSON and in a query's answer
 _BOUNDS = ("WINDOWSTART", "WINDOWEND")
 
 Bounds = Callable[[str], Mapping[int, tuple[int, int]]]
@@ -27,8 +27,8 @@ class Newest:
     """The newest result in a sink topic.
 
     Attributes:
-        bounds: of the topic when it was read, by partition.
-        key: key columns, then the window's start and, of a session, its end, ms; None: there is
+        bounds: bounds of the topic when it was read, by partition.
+        key: key columns, then the window's start and, for a session, its end, ms; None: there is
             no result yet.
         row: value columns by name.
     """
@@ -41,21 +41,21 @@ class Newest:
 def read_back(client: Client, bounds: Bounds, query: Query, job: str, newest: Newest) -> bool:
     """Reads a table's newest result by its key from the query servers.
 
-    They are given the ends of the topic that they follow, so they answer with no less than what
-    is committed now.
+    The request carries the ends of the topic that the servers follow, so their answer includes
+    everything committed by now.
 
     Args:
-        bounds: start and read-committed end of a topic's partitions, as they are now.
+        bounds: returns the present start and read-committed end of a topic's partitions.
         job: the application.id.
 
     Returns:
-        Whether a row was looked up; False where there is none yet, or its key has a type that is
-        not written into a statement here: then the servers were asked for any row.
+        Whether a row was looked up; False where there is none yet, or its key has a type that
+        cannot be written into a statement here: then the servers were asked for any row.
 
     Raises:
-        NotAllowed: the servers want another token.
-        HoldfastError: they do not serve the table, do not get there in time, or their row is not
-            the one in the topic.
+        NotAllowed: the servers require another token.
+        HoldfastError: they do not serve the table, do not catch up in time, or their row differs
+            from the topic's.
     """
     sink = query.sink
     topic = _followed(client, query, job)
@@ -66,13 +66,13 @@ def read_back(client: Client, bounds: Bounds, query: Query, job: str, newest: Ne
     found = client.query(sql, after=after, properties={} if where else _SCAN)
     if not where:
         return False
-    if bounds(sink.topic) == newest.bounds:  # nothing newer has come meanwhile
+    if bounds(sink.topic) == newest.bounds:  # no newer record has come meanwhile
         _compare(sink, sql, list(found), newest.row or {})
     return True
 
 
 def _followed(client: Client, query: Query, job: str) -> str:
-    """The topic that the servers have the table from."""
+    """The topic that the servers follow for the table."""
     name = query.sink.name
     about = next((table for table in client.tables() if table["name"] == name), None)
     if about is None:
@@ -80,19 +80,19 @@ def _followed(client: Client, query: Query, job: str) -> str:
             f"The query servers do not serve {name}.",
             cause="they have not seen its topic yet, serve other statements, or the token may "
             "not read it",
-            action="look at their log; GET /v1/tables tells what they serve, and why not the rest",
+            action="look at their log; GET /v1/tables lists what they serve, and why not the rest",
         )
     topic = str(about["topic"])
     if topic not in (changelog_topic(job, query.id), query.sink.topic):
         raise HoldfastError(
-            f"The query servers read {name} from {topic}, which is not of the job {job}.",
+            f"The query servers read {name} from {topic}, which does not belong to the job {job}.",
             action="give --server the address of this job's query servers",
         )
     return topic
 
 
 def _condition(sink: Sink, key: Sequence[Any] | None) -> str:
-    """WHERE for one key; empty where it cannot be written."""
+    """The WHERE clause for one key; empty where it cannot be written."""
     if key is None or not all(_written(column) for column in sink.key_columns):
         return ""
     names = [_quoted(column.name) for column in sink.key_columns]
@@ -113,7 +113,7 @@ def _quoted(name: str) -> str:
 
 
 def _compare(sink: Sink, sql: str, found: Sequence[Row], row: Mapping[str, Any]) -> None:
-    """Raises HoldfastError where the answer is not the row of the topic."""
+    """Raises HoldfastError where the answer differs from the topic's row."""
     names = [c.name for c in sink.value_columns if c.type.base in _PLAIN]
     told = {n: found[0][n] for n in names if n in found[0]} if len(found) == 1 else None
     wanted = {n: row.get(n) for n in names if told is None or n in told}
@@ -121,6 +121,6 @@ def _compare(sink: Sink, sql: str, found: Sequence[Row], row: Mapping[str, Any])
         raise HoldfastError(
             f"The query servers answer {sql} with {told if told is not None else len(found)} "
             f"{'' if told is not None else 'rows '}though the topic {sink.topic} has {wanted}.",
-            cause="another program writes to the sink topic, or a fault of Holdfast's",
+            cause="another program writes to the sink topic, or Holdfast has a bug",
             action="compare with `holdfast verify`; remove a server's volume to have it restored",
         )

@@ -1,4 +1,4 @@
-"""After a deployment: has every query committed, and can its results be read?"""
+"""Checks after a deployment that every query has committed and its results can be read."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class SmokeFound:
     """A query that works.
 
     Attributes:
-        committed: state partitions with a commit marker (topic partitions without state).
-        decoded: records of the sink that were read; `sample` is the last of them.
-        note: why there is nothing to see, if so.
-        served: query servers gave the sample back by its key; None: they were not asked.
-        left_out: its input since its first batch, and what of it is in no result.
-        warnings: what is left out beyond the shares that the settings allow.
+        committed: state partitions with a commit marker (without state: topic partitions).
+        decoded: number of sink records that were read; `sample` is the last one.
+        note: why there is no result, if so.
+        served: whether query servers returned the sample by its key; None: they were not asked.
+        left_out: its input since its first batch, and the part of it in no result.
+        warnings: left-out shares beyond the limits of the settings.
     """
 
     id: str
@@ -68,14 +68,14 @@ def smoke(
     tell: Callable[[str], None],
     client: Client | None = None,
 ) -> list[SmokeFound]:
-    """Looks at every query until it works or time is over.
+    """Checks every query until it works or time is over.
 
     Args:
-        client: of query servers that are to give every table's newest result back, too.
+        client: a client of query servers that must return every table's newest result, too.
 
     Raises:
-        HoldfastError: a query does not work; says what is missing.
-        IncompatibleStatement: another statement's state is there.
+        HoldfastError: a query does not work; the message says what is missing.
+        IncompatibleStatement: the state belongs to another statement.
     """
     look = _Look(settings, Observer(settings.client(), settings.application_id), client)
     deadline = time.monotonic() + timeout_s
@@ -88,7 +88,7 @@ def smoke(
 
 @dataclass(frozen=True)
 class _Look:
-    """Where is looked."""
+    """The places to look at."""
 
     settings: Settings
     observer: Observer
@@ -136,7 +136,7 @@ def _left_out(query: Query, settings: Settings, markers: Sequence[CommitMarker])
     counts = ProgressCounts(settings.client(), progress_topic(settings.application_id, query.id))
     try:
         counted = counts.counted()
-    except TopicMissing:  # a query with state that sets nothing aside has none
+    except TopicMissing:  # a query with state that sets nothing aside has no such topic
         counted = Counted()
     finally:
         counts.close()
@@ -146,7 +146,7 @@ def _left_out(query: Query, settings: Settings, markers: Sequence[CommitMarker])
 
 
 def _state_markers(query: Query, settings: Settings) -> list[CommitMarker]:
-    """The last one of every state partition."""
+    """The last commit marker of every state partition."""
     partitions = settings.state.partitions
     changelog = changelog_topic(settings.application_id, query.id)
     markers = last_markers(settings.client(), changelog, partitions)
@@ -172,7 +172,7 @@ def _state_markers(query: Query, settings: Settings) -> list[CommitMarker]:
 def _committed_offsets(
     query: Query, observer: Observer, bounds: Mapping[Place, tuple[int, int]]
 ) -> int:
-    """A query without state shows its progress by the offsets of its group."""
+    """The offsets committed by a query without state, from its consumer group."""
     lag = observer.lag(query)
     if lag.committed <= sum(start for start, _ in bounds.values()):
         raise HoldfastError(
@@ -185,7 +185,7 @@ def _committed_offsets(
 
 
 def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
-    """(records decoded, the newest result, a note): the newest records of the sink."""
+    """(records decoded, the newest result, a note), from the newest records of the sink."""
     sink = query.sink
     every = observer.bounds(sink.topic)
     bounds = {p: (max(start, end - _SAMPLE), end) for p, (start, end) in every.items()}
@@ -193,7 +193,7 @@ def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
     try:
         read_key, read_value = _readers(query)
     except Untranslatable as other:
-        return 0, Newest(every, None, None), f"{other} are not looked into"
+        return 0, Newest(every, None, None), f"{other} are not decoded here"
     decoded, newest = 0, dict[tuple[Any, ...], Any]()
     for record in observer.records(sink.topic, bounds):
         try:
@@ -206,7 +206,7 @@ def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
                 action="give the sink a topic of its own (KAFKA_TOPIC)",
             ) from error
         decoded += 1
-        newest.pop(key, None)  # what comes last stands last, and a tombstone ends a key
+        newest.pop(key, None)  # the newest record of a key is last, and a tombstone removes the key
         if row is not None:
             newest[key] = row
     last = next(reversed(newest), None)

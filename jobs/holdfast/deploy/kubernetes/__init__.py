@@ -1,1 +1,1 @@
-"""Deployments on Kubernetes: releases of the Helm chart, and what the cluster is asked."""
+"""Deployments on Kubernetes: Helm releases of the chart, and requests to the API."""

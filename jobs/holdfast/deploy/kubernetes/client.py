@@ -1,7 +1,7 @@
-"""The few questions and orders that we have for a cluster; the only importer of `kubernetes`.
+"""The few API requests that Holdfast makes of a cluster; the only importer of `kubernetes`.
 
-In a pod the token of its ServiceAccount is used, elsewhere the present context of the kubeconfig.
-Answers are plain dicts as in the API's JSON; what is not there is None.
+In a pod it uses the ServiceAccount's token, elsewhere the kubeconfig's current context.
+Answers are plain dicts as in the API's JSON; a missing object is None.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.errors import HoldfastError, Refused, Retriable
 __all__ = ["Executed", "Kind", "KubeClient", "Object"]
 
 Object = dict[str, Any]
-"""An object of the API as in its JSON."""
+"""An API object in its JSON form."""
 
 _T = TypeVar("_T")
 _TIMEOUT_S = 10.0
@@ -37,10 +37,10 @@ _NOT_FOUND, _CONFLICT, _FORBIDDEN, _UNAUTHORIZED = 404, 409, 403, 401
 
 @dataclass(frozen=True)
 class Executed:
-    """A command's end in a container.
+    """The result of a command in a container.
 
     Attributes:
-        status: its exit status; None when the container ended before it did.
+        status: its exit status; None when the container ended before the command.
     """
 
     status: int | None
@@ -49,7 +49,7 @@ class Executed:
 
 
 class Kind(NamedTuple):
-    """A kind of resource that is not of Kubernetes itself."""
+    """A custom resource kind."""
 
     group: str
     version: str
@@ -57,10 +57,10 @@ class Kind(NamedTuple):
 
 
 class KubeClient:
-    """One connection to the API, made when it is needed, fit for several threads.
+    """One connection to the API, made when first needed; thread-safe.
 
-    Every method raises `Refused` when the account may not do it, `Retriable` when the API does not
-    answer, `HoldfastError` for any other refusal of the API.
+    Every method raises `Refused` when the account lacks the right, `Retriable` when the API does
+    not answer, `HoldfastError` for any other refusal of the API.
     """
 
     @cached_property
@@ -84,7 +84,7 @@ class KubeClient:
         return client.CustomObjectsApi(self._api)
 
     def namespace_labels(self, namespace: str) -> dict[str, str]:
-        """Labels of a namespace; none when it is not there."""
+        """Labels of a namespace; none when it does not exist."""
         found = self._ask(lambda: self._core.read_namespace(namespace, **_LIMIT))
         return dict((found or {}).get("metadata", {}).get("labels") or {})
 
@@ -110,9 +110,9 @@ class KubeClient:
         )
 
     def add_helper(self, pod: Object, container: Object, *, dry_run: bool = False) -> bool:
-        """Has an ephemeral container join a pod; False when the pod is gone.
+        """Adds an ephemeral container to a pod; False when the pod is gone.
 
-        With `dry_run` the cluster only says whether it would allow it.
+        With `dry_run` the cluster only checks whether it would allow that.
         """
         meta = pod["metadata"]
         patch = {"metadata": {"uid": meta["uid"]}, "spec": {"ephemeralContainers": [container]}}
@@ -130,13 +130,13 @@ class KubeClient:
         )
 
     def delete_claim(self, namespace: str, name: str) -> bool:
-        """Deletes a claim, which goes once no pod uses it; False when it is gone."""
+        """Deletes a claim, which disappears once no pod uses it; False when it is gone."""
         return self._did(
             lambda: self._core.delete_namespaced_persistent_volume_claim(name, namespace, **_LIMIT)
         )
 
     def policies(self, namespace: str, label: str) -> list[str]:
-        """Names of the NetworkPolicies that have this label."""
+        """Names of the NetworkPolicies with this label."""
         found = self._ask(
             lambda: self._network.list_namespaced_network_policy(
                 namespace, label_selector=label, **_LIMIT
@@ -145,7 +145,7 @@ class KubeClient:
         return [policy["metadata"]["name"] for policy in (found or {}).get("items", [])]
 
     def create_policy(self, namespace: str, policy: Any) -> bool:
-        """Makes a NetworkPolicy; False when there is one of the name."""
+        """Creates a NetworkPolicy; False when one of that name exists."""
         return self._did(
             lambda: self._network.create_namespaced_network_policy(namespace, policy, **_LIMIT)
         )
@@ -157,13 +157,13 @@ class KubeClient:
         )
 
     def group_version(self, group: str) -> str | None:
-        """The version of an API group that the cluster prefers; None when it has no such group."""
+        """The cluster's preferred version of an API group; None when it has no such group."""
         found = self._ask(lambda: client.ApisApi(self._api).get_api_versions(**_LIMIT))
         groups = {each["name"]: each for each in (found or {}).get("groups", [])}
         return str(groups[group]["preferredVersion"]["version"]) if group in groups else None
 
     def custom_objects(self, kind: Kind, namespace: str) -> list[Object]:
-        """Resources of a kind that the cluster was taught; none when there is no such kind."""
+        """Custom resources of a kind; none when the kind is unknown."""
         found = self._ask(
             lambda: self._custom.list_namespaced_custom_object(
                 kind.group, kind.version, namespace, kind.plural, **_LIMIT
@@ -173,7 +173,7 @@ class KubeClient:
         return items
 
     def custom_object(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """One of them; None when there is none."""
+        """One custom resource; None when there is none."""
         return self._ask(
             lambda: self._custom.get_namespaced_custom_object(
                 kind.group, kind.version, namespace, kind.plural, name, **_LIMIT
@@ -183,7 +183,7 @@ class KubeClient:
     def patch_custom_object(
         self, kind: Kind, namespace: str, name: str, patch: Object
     ) -> Object | None:
-        """Merges `patch` into one (a None in it removes); as it is then, None when it is gone."""
+        """Merges `patch` into a resource (None removes); the result, None when it is gone."""
         return self._ask(
             lambda: self._custom.patch_namespaced_custom_object(
                 kind.group, kind.version, namespace, kind.plural, name, patch, **_MERGE
@@ -197,13 +197,13 @@ class KubeClient:
         timeout_s: float = 20.0,
         container: str | None = None,
     ) -> Executed:
-        """Runs a command in a container of the pod, its first one, and waits for its end.
+        """Runs a command in a container of the pod (by default the first) and waits for its end.
 
         Raises:
             Retriable: the container does not run, or the command did not end in time.
         """
         meta = pod["metadata"]
-        # The library exchanges a method of the client for the call, so each has its own.
+        # The library patches the client for the call, so each call has its own.
         core = client.CoreV1Api(client.ApiClient(self._configuration))
         try:
             socket = stream(
@@ -219,7 +219,7 @@ class KubeClient:
         return _finish(socket, meta["name"], timeout_s)
 
     def _ask(self, call: Callable[[], Any]) -> Object | None:
-        """A question may be asked again where the API is silent for a moment."""
+        """Sends a read request, which is retried while the API is silent for a moment."""
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             try:
@@ -264,7 +264,7 @@ def _configuration() -> client.Configuration:
 
 
 def _translated(call: Callable[[], _T]) -> _T | None:
-    """The answer; None for what is not there (or, made twice, is there; or is another by now)."""
+    """The answer; None for a missing object, an existing one, or one that was replaced."""
     try:
         return call()
     except ApiException as error:
@@ -318,7 +318,7 @@ def _cannot_run(pod: str, error: ApiException) -> HoldfastError:
 
 
 def _finish(socket: Any, pod: str, timeout_s: float) -> Executed:
-    """Reads to the end; a container that ends takes its commands, and the status, with it."""
+    """Reads to the end; a container that ends takes the command and its status with it."""
     out, err = [], []
     deadline = time.monotonic() + timeout_s
     try:
@@ -337,12 +337,12 @@ def _finish(socket: Any, pod: str, timeout_s: float) -> Executed:
         status = None
     finally:
         socket.close()
-        socket.sock.shutdown()  # what the API has closed is not let go of by close()
+        socket.sock.shutdown()  # close() does not release a connection that the API has closed
     return Executed(status, "".join(out), "".join(err))
 
 
 def _exit_status(told: str) -> int | None:
-    """The exit status in the API's closing words; None when the command had no end of its own."""
+    """The exit status in the API's closing message; None when the command did not end by itself."""
     said = yaml.safe_load(told) if told else None
     if not isinstance(said, dict):
         return None

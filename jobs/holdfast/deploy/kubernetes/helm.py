@@ -1,4 +1,4 @@
-"""Helm, called as a user would call it."""
+"""Runs Helm as a user would."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MAJOR = "v3."
 
 
 def find_chart(chart: Path | None) -> Path:
-    """The chart to deploy: the one given, the image's, or the checkout's.
+    """The chart to deploy: the given one, the image's, or the checkout's.
 
     Raises:
-        InvalidConfig: there is none.
+        InvalidConfig: no chart was found.
     """
     checkout = Path(holdfast.__file__).parents[2] / "helm" / "holdfast"
     places = [chart] if chart is not None else [_IN_THE_IMAGE, checkout]
@@ -39,10 +39,10 @@ def find_chart(chart: Path | None) -> Path:
 
 
 def helm(arguments: Sequence[str]) -> str:
-    """What helm prints.
+    """Runs helm and returns its output.
 
     Raises:
-        InvalidConfig: there is no helm, or it is not Helm 3.
+        InvalidConfig: helm is missing, or it is not Helm 3.
         HoldfastError: it failed.
     """
     ran = subprocess.run([_binary(), *arguments], capture_output=True, text=True, check=False)
@@ -52,7 +52,7 @@ def helm(arguments: Sequence[str]) -> str:
 
 
 def helm_json(arguments: Sequence[str]) -> Any:
-    """What helm prints with `-o json`; None when there is no such release.
+    """Runs helm with `-o json`; None when there is no such release.
 
     Raises:
         InvalidConfig, HoldfastError: see `helm`.
@@ -66,13 +66,13 @@ def helm_json(arguments: Sequence[str]) -> Any:
 
 
 def helm_watched(arguments: Sequence[str], look: Callable[[], None]) -> str:
-    """The same as `helm`, for what takes long; `look` is called every other second meanwhile."""
+    """Like `helm`, for slow commands; calls `look` every other second meanwhile."""
     process = subprocess.Popen(
         [_binary(), *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        close_fds=False,  # --values <(…) is an open file of the shell's
+        close_fds=False,  # --values <(…) is an open file of the shell
     )
     while True:
         try:
@@ -81,7 +81,7 @@ def helm_watched(arguments: Sequence[str], look: Callable[[], None]) -> str:
             look()
             continue
         except BaseException:
-            # Helm rolls an atomic release back when it is interrupted; it is given the time.
+            # Helm rolls an interrupted atomic release back, which takes time.
             process.terminate()
             process.wait()
             raise
@@ -116,7 +116,7 @@ def _binary() -> str:
 
 @cache
 def _checked(path: str) -> str:
-    """The path, once it has answered as Helm 3."""
+    """The path, after checking that it is Helm 3."""
     command = [path, "version", "--short"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     said = (ran.stdout + ran.stderr).strip()

@@ -1,7 +1,7 @@
-"""A few questions to the Kubernetes API, with no client but what is there.
+"""A few requests to the Kubernetes API without a client library.
 
-In a pod the token of its ServiceAccount is used; elsewhere `kubectl`, which knows the user's
-cluster.  Most answers decide nothing: they say why a release is not ready.
+In a pod they use the ServiceAccount's token; elsewhere `kubectl`, which knows the user's cluster.
+Most answers decide nothing: they explain why a release is not ready.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _PASSING = ("ContainerCreating", "PodInitializing")
 
 
 def in_a_pod() -> bool:
-    """Does this process run in a pod that may ask the API?"""
+    """Whether this process runs in a pod that may use the API."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and (_ACCOUNT / "token").is_file()
 
 
 def ask(path: str, method: str = "GET") -> bytes | None:
-    """The API's answer; None when there is none, or it is a refusal."""
+    """The API's answer; None without an answer, or when it is a refusal."""
     if in_a_pod():
         return _from_a_pod(path, method)
     kubectl = shutil.which("kubectl")
@@ -66,10 +66,10 @@ def from_a_pod(path: str, method: str = "GET", merge: object = None) -> bytes:
     """The API's answer to this pod's ServiceAccount.
 
     Args:
-        merge: what to change, as a JSON merge patch; the method is PATCH then.
+        merge: the change, as a JSON merge patch; the method is then PATCH.
 
     Raises:
-        OSError: there is none, or (`urllib.error.HTTPError`, with its `code`) it is a refusal.
+        OSError: no answer, or (`urllib.error.HTTPError`, with its `code`) a refusal.
     """
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
     host = f"[{host}]" if ":" in host else host
@@ -96,13 +96,13 @@ def own_namespace() -> str:
 
 
 def driver_status(namespace: str, name: str) -> dict[str, Any] | None:
-    """What the driver says at /status, asked through the API."""
+    """The driver's /status, read through the API."""
     service = f"/api/v1/namespaces/{namespace}/services/{name}-driver:8090/proxy/status"
     return _json(ask(service))
 
 
 def pod_troubles(namespace: str, name: str) -> list[str]:
-    """Why pods of the release do not run, one line each; empty when they do or nobody may ask."""
+    """Why pods of the release do not run, one line each; empty when they do, or without rights."""
     return [trouble for pod in _pods(namespace, name) for trouble in _troubles(namespace, pod)]
 
 
@@ -110,7 +110,7 @@ def delete_claims(namespace: str, name: str) -> list[str]:
     """Deletes the release's volume claims; returns their names.
 
     Raises:
-        HoldfastError: the API does not let us.
+        HoldfastError: the API refuses.
     """
     base = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     found = _json(ask(f"{base}?labelSelector={_selector(name)}"))

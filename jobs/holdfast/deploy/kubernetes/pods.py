@@ -1,4 +1,4 @@
-"""What a pod's own description says of it, as far as chaos wants to know."""
+"""The parts of a pod's description that chaos needs."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ Object = dict[str, Any]
 
 
 def uid(pod: Object) -> str:
-    """Which incarnation of the pod."""
+    """The incarnation of the pod."""
     return str(pod["metadata"]["uid"])
 
 
 def restarts(pod: Object) -> int:
-    """How often its first container was started again."""
+    """How often its first container was restarted."""
     return int(_container(pod).get("restartCount", 0))
 
 
 def identity(pod: Object) -> str:
-    """Which incarnation of the pod and of its container."""
+    """The incarnation of the pod and of its container."""
     return f"{uid(pod)}/{restarts(pod)}"
 
 
 def seen(pod: Object | None) -> str:
-    """The same, for people."""
+    """The incarnation, for people."""
     if pod is None:
         return "no pod"
     words = ", being deleted" if ending(pod) else ""
@@ -48,24 +48,24 @@ def seen(pod: Object | None) -> str:
 
 
 def ending(pod: Object) -> bool:
-    """Was it told to end?"""
+    """Whether the pod was told to end."""
     return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def alive(pod: Object | None) -> bool:
-    """Does its container run, and is it meant to go on?"""
+    """Whether its container runs and was not told to end."""
     if pod is None or ending(pod):
         return False
     return "running" in _container(pod).get("state", {})
 
 
 def ready(pod: Object | None) -> bool:
-    """Does it run, and do its probes say that it can work?"""
+    """Whether it runs and its readiness probes succeed."""
     return pod is not None and alive(pod) and bool(_container(pod).get("ready"))
 
 
 def refusal(pod: Object) -> str:
-    """Why its container, which waits, has refused to go on; empty when it has not."""
+    """Why its waiting container refused to continue; empty when it did not."""
     container = _container(pod)
     ended = (container.get("lastState") or {}).get("terminated") or {}
     if "waiting" not in container.get("state", {}) or ended.get("exitCode") != REFUSED:
@@ -82,7 +82,7 @@ def claims(pod: Object) -> list[str]:
 
 
 def helpers(pod: Object) -> dict[str, tuple[str, str]]:
-    """Of its ephemeral containers, by name: waiting, running or terminated, and why, if told."""
+    """Its ephemeral containers by name: waiting, running or terminated, with the reason."""
     found: list[Object] = (pod.get("status") or {}).get("ephemeralContainerStatuses") or []
     states = {one["name"]: one.get("state") or {} for one in found}
     return {
@@ -101,12 +101,12 @@ def served_at(pod: Object) -> str:
 
 
 def copies(pod: Object) -> int:
-    """On how many query servers each state partition lies, as this one was told."""
+    """The number of query servers that hold each state partition, from this one's arguments."""
     return int(_argument(pod, "--copies") or 1)
 
 
 def _argument(pod: Object, name: str) -> str | None:
-    """What follows `name=` among its container's arguments."""
+    """The value of `name=` among its container's arguments."""
     given = (str(argument).partition("=") for argument in pod["spec"]["containers"][0]["args"])
     return next((value for key, _, value in given if key == name), None)
 

@@ -1,8 +1,8 @@
-"""The secrets by which the pods of a release know each other.
+"""The secrets by which the pods of a release authenticate each other.
 
-The chart makes empty Secrets, the same in every rendering, so that neither an upgrade nor a
-GitOps tool has anything to change in them.  The first driver fills them; executors and query
-servers, which mount their keys, begin once those are there.  They go with the release.
+The chart makes empty Secrets, the same in every rendering, so neither an upgrade nor a GitOps
+tool finds a difference in them.  The first driver fills them; executors and query servers mount
+their keys and start once the keys exist.  The Secrets are removed with the release.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from holdfast.state.files import private_file
 __all__ = ["KEY", "PEER_KEY", "fill", "fill_peers"]
 
 KEY = "secret"
-"""The key of the Secret of driver and executors; the chart mounts it."""
+"""The key in the Secret of driver and executors; the chart mounts it."""
 PEER_KEY = "peer-token"
-"""The key of the Secret of query servers."""
+"""The key in the Secret of query servers."""
 
 _FORBIDDEN, _NOT_FOUND = 403, 404
 _PATIENCE_S, _PAUSE_S = 60.0, 0.5
 
 
 def fill(name: str, file: str) -> None:
-    """Writes what a Secret of this pod's namespace holds to `file`; an empty one is filled first.
+    """Writes the value of a Secret in this pod's namespace to `file`; fills an empty Secret first.
 
     Raises:
-        Refused: this is no pod, there is no such Secret, or the account may not read and fill it.
+        Refused: this is not a pod, the Secret is missing, or the account may not read and fill it.
         OSError: the API did not answer within a minute.
     """
     if not file or not in_a_pod():
@@ -52,14 +52,14 @@ def fill_peers(name: str) -> None:
     """Fills the Secret of query servers if it is empty.
 
     Raises:
-        Refused: there is no such Secret, or the account may not read and fill it.
+        Refused: the Secret is missing, or the account may not read and fill it.
         OSError: the API did not answer within a minute.
     """
     _held(name, PEER_KEY, "serve.auth.existingSecret")
 
 
 def _held(name: str, key: str, value: str) -> str:
-    """What a Secret holds, once it holds something; `value`: of the chart, that names another."""
+    """The Secret's value, filled first if empty; `value`: the chart value that names it."""
     path = f"/api/v1/namespaces/{own_namespace()}/secrets/{name}"
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -77,8 +77,8 @@ def _held(name: str, key: str, value: str) -> str:
 
 
 def _filled(path: str, key: str) -> str:
-    """What the Secret holds, once it holds something.  Another driver may fill it meanwhile: the
-    change is of the version that was read, and refused as a conflict if there is another by now.
+    """The Secret's value after filling it.  If another driver fills it meanwhile, the change, which
+    names the version that was read, is refused as a conflict.
     """
     read = orjson.loads(from_a_pod(path))
     held = (read.get("data") or {}).get(key)

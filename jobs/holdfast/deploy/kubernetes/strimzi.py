@@ -1,6 +1,6 @@
-"""Topics whose settings Strimzi keeps: it takes back what is changed on them beside their resource.
+"""Topics managed by Strimzi: it reverts settings that are changed outside of their KafkaTopic.
 
-A KafkaTopic's settings reach the topic when its operator has looked at it: then the status carries
+A KafkaTopic's settings reach the topic once the operator has reconciled it: then the status has
 the generation of the resource and the condition `Ready`.
 """
 
@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 0.5
 
 
 class KafkaTopics:
-    """KafkaTopic resources of a cluster; fit as `holdfast.compaction.apply.put_back.TopicOwner`.
+    """The KafkaTopic resources of a cluster; a `holdfast.compaction.apply.put_back.TopicOwner`.
 
     Args:
         kube: the cluster.
@@ -33,9 +33,9 @@ class KafkaTopics:
         self._found: Kind | None = None
 
     def owners(self, namespace: str) -> dict[str, str]:
-        """By topic: the resource that keeps its settings, as `kafkatopic/<namespace>/<name>`.
+        """By topic, the resource that keeps its settings, as `kafkatopic/<namespace>/<name>`.
 
-        Empty where there is no Strimzi.  Left out are those that the operator was told to leave
+        Empty without Strimzi.  Resources that the operator was told to ignore are left out.
         alone.
 
         Raises:
@@ -53,10 +53,10 @@ class KafkaTopics:
         }
 
     def alter(self, owner: str, changes: Mapping[str, str | None]) -> None:
-        """Change settings in a resource and wait until its topic has them; None removes one.
+        """Change settings in a resource and wait until its topic has them; None removes a setting.
 
         Raises:
-            Refused: the resource is gone, may not be changed, or its operator does not take it.
+            Refused: the resource is gone, may not be changed, or its operator rejects the change.
             Retriable: the API does not answer.
         """
         namespace, name = _parts(owner)
@@ -77,7 +77,7 @@ class KafkaTopics:
             patched = self._kube.custom_object(kind, namespace, name)
 
     def _kind(self) -> Kind | None:
-        """KafkaTopics in the version of this cluster; None without Strimzi."""
+        """The KafkaTopic kind in the cluster's version; None without Strimzi."""
         if self._found is None and (version := self._kube.group_version(_GROUP)):
             self._found = Kind(_GROUP, version, "kafkatopics")
         return self._found
@@ -102,7 +102,7 @@ def _there(owner: str, resource: Object | None) -> Object:
 
 
 def _done(owner: str, resource: Object) -> bool:
-    """Whether the operator has taken the resource as it is now."""
+    """Whether the operator has reconciled the resource's present generation."""
     status = resource.get("status") or {}
     if status.get("observedGeneration") != resource["metadata"].get("generation"):
         return False
@@ -124,7 +124,7 @@ def _refuse_paused(owner: str, resource: Object) -> None:
         raise Refused(
             f"{owner} is paused: its settings do not reach the topic.",
             cause=f"it is annotated {_PAUSED}=true",
-            action="take the annotation away, or wait until whoever set it does",
+            action="remove the annotation, or wait until its owner does",
         )
 
 

@@ -32,23 +32,23 @@ def all_releases(namespace: str) -> list[Deployment]:
 
 
 def last_good(history: Sequence[Mapping[str, Any]]) -> int:
-    """The newest revision before the present one that was deployed once; 0 without one."""
+    """The newest revision before the present one that was once deployed; 0 without one."""
     good = [int(r["revision"]) for r in history[:-1] if r["status"] == "superseded"]
     return max(good, default=0)
 
 
 class KubernetesDeployment:
-    """One release.  Helm owns the facts; the driver tells the rest."""
+    """One release.  Helm owns the facts; the driver reports the rest."""
 
     def __init__(self, namespace: str, name: str) -> None:
         self._namespace, self._name = namespace, name
         self._url = f"http://{name}-driver.{namespace}.svc:{_PORT}"
 
     def status(self) -> Deployment:
-        """The release as it is now.
+        """The present state of the release.
 
         Raises:
-            InvalidConfig, HoldfastError: helm cannot be asked.
+            InvalidConfig, HoldfastError: helm failed.
         """
         history = self._history()
         if not history:
@@ -85,11 +85,11 @@ class KubernetesDeployment:
         timeout_s: float,
         tell: _Tell,
     ) -> Deployment:
-        """Installs or upgrades the release; on failure helm goes back to what was there.
+        """Installs or upgrades the release; on failure helm restores the previous revision.
 
         Raises:
-            InvalidConfig: no helm or no chart.
-            HoldfastError: the job did not become ready; says why, as far as pods tell.
+            InvalidConfig: helm or the chart is missing.
+            HoldfastError: the job did not become ready; the message says why, if its pods show it.
         """
         place = find_chart(chart)
         with tempfile.TemporaryDirectory(prefix="holdfast-values-") as folder:
@@ -101,7 +101,7 @@ class KubernetesDeployment:
         return self.status()
 
     def rollback(self, timeout_s: float, tell: _Tell) -> Deployment:
-        """The last revision that was deployed before; without one the release is uninstalled.
+        """Rolls back to the previously deployed revision; without one, uninstalls the release.
 
         Raises:
             Refused: there is no release.
@@ -129,7 +129,7 @@ class KubernetesDeployment:
         return self.status()
 
     def _change(self, arguments: list[str], timeout_s: float, tell: _Tell) -> None:
-        """Runs helm and watches the pods: after a failure it has deleted what could tell why."""
+        """Runs helm and watches the pods, since helm deletes the evidence after a failure."""
         troubles: list[str] = []
 
         def look() -> None:

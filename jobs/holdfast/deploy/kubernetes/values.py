@@ -1,4 +1,4 @@
-"""Values of the chart from what `holdfast deploy` was given."""
+"""The chart's values for the arguments of `holdfast deploy`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.errors import InvalidConfig
 
 __all__ = ["chart_values"]
 
-# Properties that have a value of their own in the chart.
+# Properties with a value of their own in the chart.
 _PLACES = {
     "bootstrap.servers": ("kafka", "bootstrapServers"),
     "executors": ("executor", "replicas"),
@@ -20,12 +20,12 @@ _PLACES = {
     "driver.memory.mb": ("driver", "heapMiB"),
 }
 _NUMBERS = frozenset({"executors", "executor.memory.mb", "driver.memory.mb"})
-# The chart decides these; what a laptop's settings say of them means nothing in a pod.
+# The chart decides these; a laptop's settings for them mean nothing in a pod.
 _CHARTS_OWN = frozenset({"application.id", "home", "state.dir", "spark.master", "metrics.port"})
 
 
 def chart_values(sql: str, given: Mapping[str, object], image: str | None) -> dict[str, Any]:
-    """The values that say the same as these statements, properties and image.
+    """The chart values equivalent to these statements, properties and image.
 
     Raises:
         InvalidConfig: a property is secret, the image has no tag or digest, or a file of functions
@@ -73,7 +73,7 @@ def _functions(value: object) -> dict[str, str]:
 def _image(image: str) -> dict[str, str]:
     named, _, digest = image.partition("@")
     repository, _, tag = named.rpartition(":")
-    if "/" in tag or not repository:  # that was the port of a registry, or nothing
+    if "/" in tag or not repository:  # it was the port of a registry, or empty
         repository, tag = named, ""
     if not (repository and (tag or digest)):
         raise InvalidConfig(

@@ -1,4 +1,4 @@
-"""The processes of a local deployment, found by looking: who is which, and in what state."""
+"""Finds the processes of a local deployment: their roles and their states."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ class Member:
 
     @property
     def identity(self) -> str:
-        """Of this incarnation; empty once it is gone."""
+        """The incarnation's identity; empty once it is gone."""
         return identity_of(self.pid)
 
 
 class JobProcesses:
-    """Knows the processes of one deployment by the session its driver leads.
+    """Finds the processes of one deployment by the session that its driver leads.
 
     Args:
-        folder: of the deployment, `<home>/deploy/<name>`.
+        folder: the deployment's folder, `<home>/deploy/<name>`.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def drivers(self) -> list[Member]:
-        """The driver, if it lives."""
+        """The driver, if it is alive."""
         record = self.driver()
         return [Member(DRIVER, "driver", record.driver_pid)] if record is not None else []
 
     def executors(self) -> list[Member]:
-        """Executors that live, by their number."""
+        """The living executors, by number."""
         found = []
         for process in self._session():
             number = _executor_number(process)
@@ -75,16 +75,16 @@ class JobProcesses:
         return [p for p in session if p.pid not in executors]
 
     def hook_folder(self) -> Path | None:
-        """Where the tests' hook takes orders, if the job was started with it."""
+        """The folder where the tests' hook takes orders, if the job was started with it."""
         record = read_record(self._folder)
         with contextlib.suppress(psutil.Error):
-            # The supervisor's: it is there while a driver is not, and hands it on.
+            # The supervisor's environment: it survives the driver and is handed on.
             folder = psutil.Process(record.pid).environ().get(_HOOK_VARIABLE) if record else None
             return Path(folder) if folder else None
         return None
 
     def driver(self) -> SupervisorRecord | None:
-        """What the supervisor says of the driver that lives; None when none does."""
+        """The supervisor's record of a living driver; None without one."""
         record = read_record(self._folder)
         if record is None or not lives(record.driver_pid, record.driver_created):
             return None
@@ -96,7 +96,7 @@ class JobProcesses:
 
 
 def identity_of(pid: int) -> str:
-    """`<pid>@<time of birth>`; empty when there is no such process, or only its remains."""
+    """`<pid>@<start time>`; empty when there is no such process, or only a zombie."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -107,7 +107,7 @@ def identity_of(pid: int) -> str:
 
 
 def tree_of(pid: int) -> list[psutil.Process]:
-    """A process and all that it has started, the process first."""
+    """A process and all its descendants, the process first."""
     try:
         process = psutil.Process(pid)
         return [process, *process.children(recursive=True)]
@@ -116,7 +116,7 @@ def tree_of(pid: int) -> list[psutil.Process]:
 
 
 def signal_all(processes: Sequence[psutil.Process], number: signal.Signals) -> list[int]:
-    """The pids that were there to take it."""
+    """Signals all processes; returns the pids that were there to receive it."""
     reached = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -126,14 +126,14 @@ def signal_all(processes: Sequence[psutil.Process], number: signal.Signals) -> l
 
 
 def is_stopped(process: psutil.Process) -> bool:
-    """Is it stopped by SIGSTOP (state T)?"""
+    """Whether it is stopped by SIGSTOP (state T)."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.status() == psutil.STATUS_STOPPED
     return False
 
 
 def full_disk(process: psutil.Process) -> bool:
-    """May it write no byte to any file?"""
+    """Whether it may write no byte to any file."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return process.rlimit(psutil.RLIMIT_FSIZE)[0] == 0
     return False

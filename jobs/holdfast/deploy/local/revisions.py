@@ -25,15 +25,15 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class JobFiles:
-    """All that a driver is started from.
+    """Everything that a driver is started with.
 
     Attributes:
         sql: the statements.
         config: text of the YAML file of properties, empty without one; it may hold passwords.
         overrides: `key=value`, in order.
-        folder: where the command was given; relative paths in properties start there.
-        state_dir: where the job's stores are.
-        servers: how many query servers run beside it.
+        folder: the folder of the command; relative paths in properties start there.
+        state_dir: the folder of the job's stores.
+        servers: number of query servers beside it.
     """
 
     application_id: str
@@ -52,7 +52,7 @@ class _Index:
 
 
 class Revisions:
-    """Owns which revisions there are, what became of each, and which one is current."""
+    """Owns the revisions: which there are, their outcomes, and the current one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,25 +68,25 @@ class Revisions:
         return Outcome(found) if found else None
 
     def add(self, files: JobFiles) -> int:
-        """Keep a new revision, still pending; returns its number."""
+        """Stores a new revision, still pending; returns its number."""
         index = self._read()
         revision = max((int(n) for n in index.outcomes), default=0) + 1
-        # One that is still pending belongs to a command that was killed.
+        # An older pending revision belongs to a command that was killed.
         known = {
             n: Outcome.FAILED if o == Outcome.PENDING else o for n, o in index.outcomes.items()
         }
         self._folder.mkdir(parents=True, exist_ok=True)
         for old in self._folder.glob("revision-*"):
-            old.chmod(0o600)  # by an older version they were for everybody
+            old.chmod(0o600)  # an older version made it readable for everybody
         write_json(self._path(revision), _VERSION, asdict(files), private=True)
         self._write(index.current, known | {str(revision): Outcome.PENDING})
         return revision
 
     def files(self, revision: int) -> JobFiles:
-        """What the revision is made of.
+        """The files of a revision.
 
         Raises:
-            Refused: it is not there.
+            Refused: the revision is missing.
         """
         found = read_json(self._path(revision))
         if found is None or found.pop("version", None) != _VERSION:
@@ -98,7 +98,7 @@ class Revisions:
         return JobFiles(**{**found, "overrides": tuple(found["overrides"])})
 
     def deployed(self, revision: int) -> None:
-        """The revision is the current one; the one before is superseded."""
+        """Marks the revision as current and the one before as superseded."""
         index = self._read()
         outcomes = {
             n: Outcome.SUPERSEDED if o == Outcome.DEPLOYED else o for n, o in index.outcomes.items()
@@ -116,12 +116,12 @@ class Revisions:
         return max((n for n in good if n < index.current), default=0)
 
     def pending(self) -> int:
-        """The revision of a `deploy` that did not come to its end, 0 without one."""
+        """The revision of a `deploy` that did not finish, 0 without one."""
         found = [int(n) for n, o in self._read().outcomes.items() if o == Outcome.PENDING]
         return max(found, default=0)
 
     def forget(self) -> None:
-        """No revision is left."""
+        """Removes all revisions."""
         for file in (self._file, *self._folder.glob("revision-*.*")):
             file.unlink(missing_ok=True)
 
@@ -140,7 +140,7 @@ class Revisions:
 
 
 def state_dir_of(home: Path, name: str) -> Path:
-    """Where the stores of the deployment `name` are.
+    """The folder of the stores of the deployment `name`.
 
     Raises:
         Refused: it is not deployed.

@@ -1,7 +1,7 @@
-"""Query servers beside a local deployment: each is supervised as the driver is.
+"""Query servers beside a local deployment: each is supervised like the driver.
 
-`<home>/deploy/<name>/servers.json` says of which revision they are and where each listens,
-`server-<number>` beside it has the record of each one's supervisor.
+`<home>/deploy/<name>/servers.json` holds their revision and addresses; `server-<number>` beside it
+holds the record of each one's supervisor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.types.components import SERVER
 __all__ = ["COPIES", "LocalServers"]
 
 COPIES = 2
-"""On so many servers each state partition lies, where there are as many."""
+"""The number of servers that hold each state partition, if there are as many."""
 
 _VERSION = 2
 _POLL_S = 0.2
@@ -35,8 +35,8 @@ class LocalServers:
     """Owns the servers of one deployment, and their copies in the folder `serve` beside its files.
 
     Args:
-        home: of the job.
-        name: of its deployment.
+        home: the job's home.
+        name: the deployment's name.
     """
 
     def __init__(self, home: Path, name: str) -> None:
@@ -46,18 +46,18 @@ class LocalServers:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """By number; empty when there are none."""
+        """The addresses by number; empty without servers."""
         return tuple(self._record().get("addresses", ()))
 
     @property
     def revision(self) -> int:
-        """The one that they serve; 0 when there are none."""
+        """The revision that they serve; 0 without servers."""
         return int(self._record().get("revision", 0))
 
     def begin(self, revision: int, count: int) -> None:
-        """Starts so many for a revision.
+        """Starts `count` servers for a revision.
 
-        They take the place of those before, on the same addresses if they are as many.
+        They replace the earlier ones, on the same addresses if there are as many.
         """
         addresses = self.addresses
         self.end(delete_stores=False)
@@ -70,7 +70,7 @@ class LocalServers:
             server.start(revision, self._command(number), folder)
 
     def await_ready(self, timeout_s: float, tell: Callable[[str], None]) -> None:
-        """Returns when all have restored what they hold.
+        """Returns when all servers have restored what they hold.
 
         Raises:
             HoldfastError: not in time, or one of them was refused.
@@ -89,17 +89,17 @@ class LocalServers:
             time.sleep(_POLL_S)
 
     def members(self) -> list[Member]:
-        """Those that live, by number."""
+        """The living servers, by number."""
         pids = enumerate(server.pid for server in self._all())
         return [Member(SERVER, f"server {number}", pid) for number, pid in pids if pid]
 
     def ready(self) -> bool:
-        """Does every one answer, and has it restored what it holds?"""
+        """Whether every server answers and has restored what it holds."""
         told = [fetch_status(f"{address}/healthcheck", timeout_s=2.0) for address in self.addresses]
         return all(one is not None and bool(one.get("isHealthy")) for one in told)
 
     def told(self) -> list[dict[str, object]]:
-        """Each one's address, process (0: none), how often that was started again, and why."""
+        """Each server's address, process (0: none), number of restarts, and the reason for them."""
         return [
             {
                 "url": url,
@@ -113,7 +113,7 @@ class LocalServers:
         ]
 
     def end(self, *, delete_stores: bool = True) -> None:
-        """Ends them; their stores are copies and can be restored."""
+        """Ends the servers; their stores are copies and can be restored."""
         for server in self._all():
             server.stop()
             server.forget()

@@ -1,4 +1,4 @@
-"""A supervised process of this machine, seen from outside: started, found and ended by anybody."""
+"""A supervised process of this machine; any process may start, find and end it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _POLL_S = 0.1
 
 
 class Supervised:
-    """Owns the supervisor of one folder; what that tells is in the folder's record.
+    """Owns the supervisor of one folder; its reports are in the folder's record.
 
     Args:
-        folder: of the record; it is made when something is started.
-        log: what the process prints is added to it.
+        folder: the record's folder, created at the first start.
+        log: receives the output of the process.
     """
 
     def __init__(self, folder: Path, log: Path) -> None:
@@ -32,30 +32,30 @@ class Supervised:
 
     @property
     def record(self) -> SupervisorRecord | None:
-        """The last supervisor's, alive or not."""
+        """The last supervisor's record, whether it is alive or not."""
         return read_record(self._folder)
 
     @property
     def runs(self) -> bool:
-        """Does a supervisor take care of it?"""
+        """Whether a supervisor is alive."""
         record = self.record
         return record is not None and lives(record.pid, record.created)
 
     @property
     def pid(self) -> int:
-        """Of the process; 0 when it does not live."""
+        """The pid of the process; 0 when it is not alive."""
         record = self.record
         alive = record is not None and lives(record.driver_pid, record.driver_created)
         return record.driver_pid if record is not None and alive else 0
 
     def start(self, revision: int, command: Sequence[str], cwd: str) -> None:
-        """Has `command` kept running from now on; there must be no other supervisor.
+        """Keeps `command` running from now on; there must be no other supervisor.
 
         Raises:
-            HoldfastError: its supervisor did not start.
+            HoldfastError: the supervisor did not start.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        # A record of the one before would be taken for this one's until it writes its own.
+        # Until the new supervisor writes its record, the old one would be taken for it.
         self.forget()
         supervisor = [sys.executable, "-m", "holdfast.deploy.local.supervisor"]
         with (self._folder / "supervisor.log").open("ab") as log:
@@ -67,7 +67,7 @@ class Supervised:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # it outlives this command and its terminal
             )
-        # When it ends it is to be gone, and not a zombie for as long as this process lives.
+        # Reaps it when it ends, so that it does not stay a zombie while this process lives.
         threading.Thread(target=process.wait, name=self._folder.name, daemon=True).start()
         self._await_record(process)
 
@@ -82,13 +82,13 @@ class Supervised:
             time.sleep(_POLL_S)
 
     def await_record(self, timeout_s: float) -> None:
-        """A supervisor that somebody else has started may be about to say that it is there."""
+        """Waits for the record of a supervisor that another process may just have started."""
         deadline = time.monotonic() + timeout_s
         while self.record is None and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
     def stop(self) -> None:
-        """Ends supervisor and process; also a process whose supervisor was killed."""
+        """Ends the supervisor and the process, even one whose supervisor was killed."""
         record = self.record
         if record is None:
             return

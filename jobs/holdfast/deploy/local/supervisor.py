@@ -1,13 +1,13 @@
-"""The process that keeps a local deployment's driver running, or one of its query servers.
+"""The process that keeps a local deployment's driver, or one of its query servers, running.
 
     starting → running → (died) waiting → running …
                   ↘ refused: exit status 2 of the driver, a person has to decide
                   ↘ stopped: SIGTERM to the supervisor ends the driver first
 
-It starts the driver in a session of its own and again when it dies: at once the first time, then
-after a pause that doubles from 1 s to 60 s and is forgotten after five minutes of work.  The
-driver's executors have no use without it and are killed before its successor starts.  A query
-server is kept in the same way; it takes the driver's place in all that is said here.
+It starts the driver in a session of its own and restarts it when it dies: at once the first time,
+then after a pause that doubles from 1 s to 60 s and is reset after five minutes of work.  The
+driver's executors are useless without it and are killed before its successor starts.  A query
+server is kept running in the same way, in the driver's place.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class SupervisorRecord:
-    """What a supervisor tells; times are seconds since the epoch, as the system has them.
+    """A supervisor's report; times are seconds since the epoch by the system's clock.
 
     Attributes:
         state: running, waiting, refused or stopped.
-        starts: of the driver, the first one included.
-        reason: why the driver ended last.
-        log_from: where the driver's present life begins in its log, bytes.
+        starts: number of the driver's starts, including the first.
+        reason: why the driver last ended.
+        log_from: offset in the log, in bytes, at which the driver's present life begins.
     """
 
     pid: int
@@ -79,7 +79,7 @@ def read_record(folder: Path) -> SupervisorRecord | None:
 
 
 def pauses(deaths: int) -> float:
-    """Seconds to wait before the driver is started again after so many deaths in a row."""
+    """Seconds to wait before restarting the driver after this many deaths in a row."""
     if deaths <= 1:
         return 0.0
     return float(min(_PAUSE_FIRST_S * 2 ** min(deaths - 2, 10), _PAUSE_MAX_S))
@@ -129,7 +129,7 @@ class _Supervisor:
         self._tell(state="stopped", driver_pid=0)
 
     def _one_life(self) -> int:
-        """The driver from its start to its end; returns its exit status."""
+        """Runs the driver once, from start to end; returns its exit status."""
         with self._log.open("ab") as log:
             log_from = log.tell()
             driver = subprocess.Popen(

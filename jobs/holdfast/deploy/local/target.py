@@ -1,7 +1,7 @@
 """Target `local`: a job as a supervised process of this machine, in `<home>/deploy/<name>`.
 
-A new revision takes the place of the old one: its driver is stopped, the new one started, and if
-that does not become ready the old one is started again.  Query servers beside it answer meanwhile.
+A new revision replaces the old one: the old driver is stopped and the new one started; if that
+does not become ready, the old one is started again.  Query servers beside it answer meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["LocalDeployment", "all_deployments"]
 TARGET = "local"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,41}[a-z0-9])?")
 _START_S = 10.0
-_DEATHS_MAX = 3  # before it was ready once
+_DEATHS_MAX = 3  # before it was first ready
 
 _Tell = Callable[[str], None]
 
@@ -51,7 +51,7 @@ class LocalDeployment:
     """Owns one deployment's folder.  Every method may be called from any process.
 
     Args:
-        home: of the job: its local files are kept there.
+        home: the job's home, which holds its local files.
         name: lower-case letters, digits and dashes, as a Helm release.
     """
 
@@ -70,12 +70,12 @@ class LocalDeployment:
         self.log = self._folder / "driver.log"
         self._process = Supervised(self._folder, self.log)
 
-    # -- what there is -----------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------
 
     def status(self) -> Deployment:
-        """The deployment as it is now."""
+        """The present state of the deployment."""
         record = self._process.record
-        # A first revision that is being deployed is there already: it may be refused, or die.
+        # A first revision under deployment counts already: it may be refused, or die.
         revision = self._revisions.current or self._revisions.pending()
         if not revision and not self._process.runs:
             last = f"; the last attempt: {record.reason}" if record and record.reason else ""
@@ -115,18 +115,18 @@ class LocalDeployment:
         }
 
     def _driver_status(self, record: SupervisorRecord) -> JobStatus | None:
-        """What the present driver wrote; its predecessor's file does not count."""
+        """The status that the present driver wrote; its predecessor's file does not count."""
         application_id = self._revisions.files(record.revision).application_id
         status = JobStatus.read(status_path(self._home, application_id))
         return status if status is not None and status.pid == record.driver_pid else None
 
-    # -- what changes it ---------------------------------------------------------------------
+    # -- changing ----------------------------------------------------------------------------
 
     def deploy(self, files: JobFiles, timeout_s: float, tell: _Tell, *, wait: bool) -> Deployment:
-        """A new revision; on failure the one before runs again.
+        """Deploys a new revision; on failure the previous one runs again.
 
         Raises:
-            Refused: the job was refused, or somebody else runs it.
+            Refused: the job was refused, or another deployment runs it.
             HoldfastError: it did not become ready.
         """
         with self._locked():
@@ -134,11 +134,11 @@ class LocalDeployment:
             return self._replace(self._revisions.add(files), timeout_s, tell, wait=wait)
 
     def rollback(self, timeout_s: float, tell: _Tell) -> Deployment:
-        """The revision before, as a new one; without one the job is undeployed.
+        """Deploys the previous revision as a new one; without one, undeploys the job.
 
         Raises:
             Refused: it is not deployed.
-            HoldfastError: the revision before did not become ready either.
+            HoldfastError: the previous revision did not become ready either.
         """
         self._need()
         with self._locked():
@@ -185,7 +185,7 @@ class LocalDeployment:
             self._serve(revision)
             if wait and self._servers.addresses:
                 self._servers.await_ready(timeout_s, tell)
-        except BaseException:  # Ctrl-C as well: what was there before runs again
+        except BaseException:  # also on Ctrl-C: the previous revision runs again
             self._revisions.failed(revision)
             self._process.stop()
             if before:
@@ -197,7 +197,7 @@ class LocalDeployment:
         return self.status()
 
     def _serve(self, revision: int) -> None:
-        """The query servers of a revision in the place of those that are there; none of 0."""
+        """Replaces the query servers by those of a revision; none for 0."""
         count = self._revisions.files(revision).servers if revision else 0
         if not count:
             self._servers.end(delete_stores=False)
@@ -260,7 +260,7 @@ class LocalDeployment:
 
 def _gave_up(seen: Deployment) -> bool:
     if seen.state is DeploymentState.STOPPED and seen.details:
-        return True  # its supervisor has ended, and nobody will start it again
+        return True  # its supervisor has ended, and nothing restarts it
     starts = seen.details.get("starts", 0)
     died = seen.state is DeploymentState.RESTARTING
     return died and isinstance(starts, int) and starts >= _DEATHS_MAX

@@ -1,1 +1,1 @@
-"""Checkers: each looks at the evidence for one kind of anomaly."""
+"""Checkers: each one looks for one kind of anomaly in the evidence."""

@@ -1,4 +1,4 @@
-"""What all checkers share: a checker takes evidence and gives one finding."""
+"""The common parts of all checkers: a checker takes evidence and returns one finding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Checker = Callable[[E], Finding]
 
 
 def judge(evidence: E, checkers: Sequence[Checker[E]]) -> tuple[Finding, ...]:
-    """Every checker's finding; one that crashes found nothing, so its verdict is unknown."""
+    """Every checker's finding; the verdict of a checker that crashes is unknown."""
     findings = []
     for checker in checkers:
         try:
@@ -33,7 +33,7 @@ def finding(name: str, verdict: Verdict, fact: str, examples: Iterable[str]) -> 
 
 
 def unjudged(name: str, reason: str) -> Finding:
-    """The finding about what nobody recomputed."""
+    """The finding for a table that was not recomputed."""
     return Finding(name, Verdict.UNKNOWN, reason or "it was not recomputed")
 
 

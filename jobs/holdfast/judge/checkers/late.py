@@ -1,11 +1,11 @@
-"""Late records of windowed tables: what they explain, and what they cannot.
+"""Late records of windowed tables: which differences they explain, and which they cannot.
 
-A record whose window has closed is dropped and counted, once per window it would belong to; the
-commit markers carry the number.  Which records that hits depends on how the input was cut into
+A record whose window has closed is dropped and counted, once for each of its windows; the commit
+markers carry the number.  Which records are dropped depends on how the input was cut into
 batches, so the judge cannot recompute it.  But the numbers must add up: a window's COUNT(*) may
 only be lower than the recomputed one, and all windows together must lack as many records as were
-dropped.  And once a window has closed it stays so: of a window's records in each topic partition
-the first ones count and the rest is late, so that the other columns can be recomputed, too.
+dropped.  A closed window also stays closed: in each topic partition the first records of a window
+count and the rest is late, so the other columns can be recomputed, too.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ __all__ = ["Excuse", "beyond_counts", "doubt", "explained", "lacks_records", "mi
 
 @dataclass(frozen=True)
 class Excuse:
-    """What a difference is worth after all, and words that are added to the fact."""
+    """A milder verdict for a difference, and the words to add to the fact."""
 
     verdict: Verdict
     words: str = ""
 
 
 def doubt(table: TableEvidence) -> Excuse:
-    """Input that lets more than one answer be right excuses everything, as unknown."""
+    """Turns every difference into unknown when the input allows more than one right answer."""
     if table.doubtful:
         return Excuse(Verdict.UNKNOWN, f"; {table.doubtful}")
     return Excuse(Verdict.INVALID)
 
 
 def missing_records(table: TableEvidence) -> int | None:
-    """Records that all windows together lack, by COUNT(*); None where no column shows it."""
+    """The records that all windows together lack, by COUNT(*); None where no column shows it."""
     column, expected = table.record_count, table.expected
     if not column or expected is None:
         return None
@@ -49,7 +49,7 @@ def missing_records(table: TableEvidence) -> int | None:
 
 
 def lacks_records(table: TableEvidence, key: Key) -> bool:
-    """May late records be the reason why the row at `key` differs?"""
+    """Whether late records can be the reason why the row at `key` differs."""
     expected, actual = (table.expected or {})[key], table.history.rows[key]
     if not table.windowed:
         return False
@@ -62,12 +62,12 @@ def lacks_records(table: TableEvidence, key: Key) -> bool:
 
 
 def explained(table: TableEvidence, differences: int) -> Excuse:
-    """What it is worth that records are missing from so many rows."""
+    """The verdict on rows that lack records, given how many late records were dropped."""
     dropped = table.dropped_late
     if not table.windowed or dropped == 0:
         return doubt(table)
     if dropped is None:
-        return Excuse(Verdict.UNKNOWN, "; nobody can say how many late records were dropped")
+        return Excuse(Verdict.UNKNOWN, "; the number of dropped late records is unknown")
     missing = missing_records(table)
     if missing == dropped:
         words = f"; exactly the {dropped} late records that were dropped are missing"
@@ -79,7 +79,7 @@ def explained(table: TableEvidence, differences: int) -> Excuse:
 
 
 def beyond_counts(table: TableEvidence, keys: Iterable[Key]) -> Excuse | None:
-    """Values that late records explain and nobody can recompute; None when there are none."""
+    """The verdict on values that late records may explain but nobody can recompute, or None."""
     expected = table.expected or {}
     others = {c for key in keys for c in expected[key] if c not in table.counts}
     if not others:

@@ -1,6 +1,6 @@
-"""One function per disagreement between the places that tell of a query.
+"""One function per disagreement between the places that hold a query's results and progress.
 
-Sink, changelog, commit markers, stores and the consumer group must tell the same story.
+Sink, changelog, commit markers, stores and the consumer group must agree.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def changelog_agrees(table: TableEvidence) -> Finding:
 
 
 def changelog_rows(table: TableEvidence) -> Finding:
-    """The changelog's rows were made of the same records as the table's."""
+    """The changelog's rows were made from the same records as the table's."""
     name, heads = "changelog_rows", table.changelog.heads if table.changelog is not None else None
     if table.expected is None:
         return unjudged(name, table.unjudged)
@@ -59,7 +59,7 @@ def changelog_rows(table: TableEvidence) -> Finding:
         for key, head in known.items()
         if key in table.records and (why := _other_records(table, key, head))
     ]
-    fact = f"{len(bad)} of {len(heads)} rows of the changelog are of other records"
+    fact = f"{len(bad)} of {len(heads)} rows of the changelog come from other records"
     if not bad:
         return Finding(name, Verdict.VALID, f"{fact}, {len(known)} could be read")
     excuse = doubt(table)
@@ -67,7 +67,7 @@ def changelog_rows(table: TableEvidence) -> Finding:
 
 
 def dead_letters_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
-    """As many records were set aside as cannot be decoded: none of them was dropped unseen."""
+    """As many dead letters as undecodable records: none was dropped unseen."""
     name, wanted, found = "dead_letters_agree", evidence.undecodable, evidence.dead_letters
     if wanted is None or found is None:
         return Finding(name, Verdict.VALID, "nothing is set aside, or nobody counted it")
@@ -94,7 +94,7 @@ def stores_agree(table: TableEvidence) -> Finding:
 def stores_differ(
     folded: Mapping[int, FoldedPartition], stores: Mapping[int, StoreDigest]
 ) -> tuple[list[str], list[str], int, int]:
-    """(differences, stores that could not be read, how many could, how many of them row by row)."""
+    """(differences, unreadable stores, number of readable ones, number compared row by row)."""
     written = {p: each for p, each in folded.items() if each.last_offset >= 0}
     read = [(each, stores[p]) for p, each in written.items() if p in stores]
     bad = [text for each, store in read for text in _disagreement(each, store)]
@@ -106,7 +106,7 @@ def stores_differ(
 
 
 def markers_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
-    """Every commit marker says that the input is taken in to its end."""
+    """Every commit marker reaches the end of the input."""
     unlevel = evidence.progress.unlevel
     fact = f"{len(unlevel)} commit markers that are not at the input's end"
     verdict = Verdict.INVALID if unlevel else Verdict.VALID
@@ -114,14 +114,14 @@ def markers_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
 
 
 def markers_go_on(evidence: TableEvidence | StreamEvidence) -> Finding:
-    """Every commit marker has all that the one before it had, no less far, and is the query's."""
+    """Every commit marker covers at least what the previous one covers, and names this query."""
     bad = evidence.progress.contradictions
-    fact = f"{len(bad)} commit markers contradict the one before them or are another's"
+    fact = f"{len(bad)} commit markers contradict the one before them or belong to another query"
     return finding("markers_go_on", Verdict.INVALID if bad else Verdict.VALID, fact, bad)
 
 
 def group_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
-    """The group's offsets show lag tools what is committed: never more, in the end no less."""
+    """The group's offsets show lag tools what is committed: never more, and in the end no less."""
     progress = evidence.progress
     ahead, behind = [], []
     for partition, end in sorted(progress.ends.items()):
@@ -137,7 +137,7 @@ def group_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
     )
     if ahead:
         return finding("group_agrees", Verdict.INVALID, fact, ahead)
-    # Lag tools are misled; no record is.
+    # The group's offsets only mislead lag tools; no record is affected.
     verdict = Verdict.UNKNOWN if behind else Verdict.VALID
     return finding("group_agrees", verdict, fact, behind)
 
@@ -148,10 +148,10 @@ def hanging_transactions(evidence: TableEvidence | StreamEvidence) -> Finding:
 
 
 def _other_records(table: TableEvidence, key: Key, head: RowHead) -> str:
-    """How a row of the changelog contradicts input or sink, in words; empty when it does not."""
+    """How a changelog row contradicts the input or the sink, in words; empty when it does not."""
     records, newest_ms = table.records[key], table.newest[key]
     late = table.windowed and table.dropped_late != 0
-    if late and table.record_count:  # then the sink says how many there are
+    if late and table.record_count:  # then the sink tells how many records there are
         records = table.history.rows.get(key, {}).get(table.record_count, 0)
     counted = head.records if head.records is not None else records
     wrong = counted != records if not late or table.record_count else counted > records

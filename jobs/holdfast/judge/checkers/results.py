@@ -38,7 +38,7 @@ __all__ = [
 
 
 def written_once(table: TableEvidence) -> Finding:
-    """A final result is written once, and never taken back."""
+    """A final result is written once and never retracted."""
     bad = [
         f"{show_key(key)}: written {times} times"
         for key, times in table.history.updates_of.items()
@@ -54,10 +54,10 @@ def written_once(table: TableEvidence) -> Finding:
 
 
 def late_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
-    """As many records were dropped for coming late as had to be."""
+    """The number of records dropped as late equals the number that must be late."""
     name, late, dropped = "late_agrees", evidence.late, evidence.dropped_late
     if late is None or dropped is None:
-        return Finding(name, Verdict.VALID, "nothing here is dropped for coming late")
+        return Finding(name, Verdict.VALID, "no record can be late here")
     fact = f"{dropped} records were dropped as late, {late} must be"
     if late == dropped:
         return Finding(name, Verdict.VALID, fact)
@@ -66,11 +66,11 @@ def late_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
 
 
 def count_is_right(stream: StreamEvidence) -> Finding:
-    """Where order decides what records say, it need not decide how many there are."""
+    """The number of records is right where it does not depend on their order."""
     name, count, actual = "count_is_right", stream.count, stream.actual.total()
     if count is None:
-        return Finding(name, Verdict.VALID, f"{actual} records; how many depends on their order")
-    fact = f"{actual} records, must be {count} in whatever order the input came"
+        return Finding(name, Verdict.VALID, f"{actual} records; the number depends on their order")
+    fact = f"{actual} records, must be {count} in any order of the input"
     if actual == count:
         return Finding(name, Verdict.VALID, fact)
     verdict = Verdict.UNKNOWN if stream.doubtful else Verdict.INVALID
@@ -78,16 +78,16 @@ def count_is_right(stream: StreamEvidence) -> Finding:
 
 
 def undetermined_records(stream: StreamEvidence) -> Finding:
-    """Records that one order of the input makes and another does not: nobody can judge them."""
+    """Records that exist in one order of the input and not in another: they cannot be judged."""
     name, expected, possible = "undetermined_records", stream.expected, stream.possible
     if expected is None:
         return unjudged(name, stream.unjudged)
     open_ones = (possible or expected) - expected
     if not open_ones:
-        return Finding(name, Verdict.VALID, "the input alone says which records there are")
+        return Finding(name, Verdict.VALID, "the input alone determines the records")
     there = (open_ones & (stream.actual - expected)).total()
     fact = (
-        f"{there} records are right in some order of the input and need not be in others; "
+        f"{there} records are right in some order of the input but not in every one; "
         f"{stream.undetermined}"
     )
     examples = [show_key(key) for key, _ in open_ones.most_common(EXAMPLES_MAX)]
@@ -95,7 +95,7 @@ def undetermined_records(stream: StreamEvidence) -> Finding:
 
 
 def out_of_order(stream: StreamEvidence) -> Finding:
-    """Records of one key stand in the order in which the input made them."""
+    """The records of one key appear in the order in which the input made them."""
     name = "out_of_order"
     if stream.order is None:
         return Finding(name, Verdict.VALID, "the order in which they were made is not known")
@@ -107,19 +107,19 @@ def out_of_order(stream: StreamEvidence) -> Finding:
     for record in stream.written:
         key = record[: stream.keys]
         if not places[record] or not key or None in key:
-            continue  # another checker's business, or spread over the sink's partitions
+            continue  # a case for another checker, or the key is spread over the sink's partitions
         place = places[record].popleft()
         before = last.get(key)
         if before is not None and place < before[0]:
             bad.append(f"{show_key(record)} stands behind {show_key(before[1])}")
         last[key] = (place, record)
-    fact = f"{len(bad)} of {len(stream.written)} records stand behind one that was made later"
+    fact = f"{len(bad)} of {len(stream.written)} records follow one that was made later"
     verdict = Verdict.VALID if not bad else Verdict.INVALID
     return finding(name, Verdict.UNKNOWN if bad and stream.doubtful else verdict, fact, bad)
 
 
 def all_stores_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
-    """The stores of every query of the statement hold the rows of their changelogs."""
+    """The stores of all queries of the statement hold the rows of their changelogs."""
     name = "all_stores_agree"
     bad, missing, read, compared = [], [], 0, 0
     for state in evidence.states:
@@ -148,10 +148,10 @@ RESULT_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     all_stores_agree,
     vacuous,
 )
-"""Of tables that joins, sessions or other tables make."""
+"""The checkers of tables from joins, sessions or other tables."""
 
 FINAL_CHECKERS: tuple[Checker[TableEvidence], ...] = (*RESULT_CHECKERS, written_once)
-"""Of tables with EMIT FINAL."""
+"""The checkers of tables with EMIT FINAL."""
 
 RESULT_STREAM_CHECKERS: tuple[Checker[StreamEvidence], ...] = (
     *STREAM_CHECKERS,
@@ -161,4 +161,4 @@ RESULT_STREAM_CHECKERS: tuple[Checker[StreamEvidence], ...] = (
     late_agrees,
     all_stores_agree,
 )
-"""Of streams that joins make, or that come without duplicates."""
+"""The checkers of streams from joins or with DEDUPLICATE_WITHIN."""

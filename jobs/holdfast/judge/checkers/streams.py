@@ -27,7 +27,7 @@ __all__ = [
 
 
 def lost_records(stream: StreamEvidence) -> Finding:
-    """Output records that are there too seldom."""
+    """Expected output records that are missing."""
     if stream.expected is None:
         return unjudged("lost_records", stream.unjudged)
     lost = stream.expected - stream.actual
@@ -36,7 +36,7 @@ def lost_records(stream: StreamEvidence) -> Finding:
 
 
 def duplicated_records(stream: StreamEvidence) -> Finding:
-    """Right records that are there too often."""
+    """Correct records that occur too often."""
     allowed = stream.allowed
     if allowed is None:
         return unjudged("duplicated_records", stream.unjudged)

@@ -1,7 +1,7 @@
-"""One function per anomaly of a table's values: evidence in, finding out.
+"""One function per anomaly of a table's values: each turns evidence into a finding.
 
-A difference is `invalid` unless something known makes both answers right: doubtful input makes it
-`unknown`, late records that were dropped make it `valid` where the numbers add up (see `late`).
+A difference is `invalid` unless a known reason makes both answers right: doubtful input makes it
+`unknown`, dropped late records make it `valid` where the numbers add up (see `late`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def lost_keys(table: TableEvidence) -> Finding:
-    """Keys the input has and the table does not."""
+    """Keys that follow from the input but are not in the table."""
     if table.expected is None:
         return unjudged("lost_keys", table.unjudged)
     lost = [k for k in table.expected if k not in table.history.rows]
@@ -55,7 +55,7 @@ def lost_keys(table: TableEvidence) -> Finding:
 
 
 def phantom_keys(table: TableEvidence) -> Finding:
-    """Keys the table has and the input does not: no dropped record explains one."""
+    """Keys in the table that do not follow from the input; no dropped record explains one."""
     expected = table.expected
     if expected is None:
         return unjudged("phantom_keys", table.unjudged)
@@ -65,7 +65,7 @@ def phantom_keys(table: TableEvidence) -> Finding:
 
 
 def diverged_values(table: TableEvidence) -> Finding:
-    """Keys on both sides whose values differ: exact, but doubles to 1e-9."""
+    """Keys on both sides whose values differ: compared exactly, doubles to 1e-9."""
     if table.expected is None:
         return unjudged("diverged_values", table.unjudged)
     shared = [k for k in table.expected if k in table.history.rows]
@@ -82,7 +82,7 @@ def diverged_values(table: TableEvidence) -> Finding:
 
 
 def late_records(table: TableEvidence) -> Finding:
-    """Windows lack exactly as many records as were dropped for coming late."""
+    """Windows lack exactly as many records as were dropped as late."""
     name = "late_records"
     if not table.windowed or table.dropped_late is None:
         fact = "no count of late records" if table.windowed else "no windows, nothing is late"
@@ -98,7 +98,7 @@ def late_records(table: TableEvidence) -> Finding:
 
 
 def late_is_possible(table: TableEvidence) -> Finding:
-    """No more was dropped as late than can have come late: what was not is lost."""
+    """No more records were dropped as late than can be late: any others are lost."""
     name, dropped, most = "late_is_possible", table.dropped_late, table.late_most
     if most is None or dropped is None:
         return Finding(name, Verdict.VALID, "nothing was dropped that could be judged by the input")
@@ -110,7 +110,7 @@ def late_is_possible(table: TableEvidence) -> Finding:
 
 
 def sink_times(table: TableEvidence) -> Finding:
-    """The last record of each key has the newest event time of what its row is made of."""
+    """The last record of each key has the newest event time of the records in its row."""
     name = "sink_times"
     if not table.timed:
         return Finding(name, Verdict.VALID, "the sink's records have other times")
@@ -138,7 +138,7 @@ def duplicated_updates(table: TableEvidence) -> Finding:
 
 
 def sink_history_legal(table: TableEvidence) -> Finding:
-    """At no time did the sink hold more than the input: counts, and updates of each key."""
+    """The sink never held more than the input allows: counts, and updates of each key."""
     name, history = "sink_history_legal", table.history
     if table.expected is None:
         return unjudged(name, table.unjudged)
@@ -183,13 +183,13 @@ TABLE_CHECKERS: tuple[Checker[TableEvidence], ...] = (
     hanging_transactions,
     vacuous,
 )
-"""`stores_agree` comes to them where the stores can be read."""
+"""The checkers of other tables; `stores_agree` joins them where the stores can be read."""
 
 
 def _timely(table: TableEvidence, newest: int, at: int) -> bool:
     if table.windowed and table.dropped_late != 0:
-        return at <= newest  # its newest record may have come late
-    return at == newest or (newest == 0 and at == 1)  # to Kafka's clients 0 is no time
+        return at <= newest  # the newest record may have been late
+    return at == newest or (newest == 0 and at == 1)  # Kafka's clients read 0 as no timestamp
 
 
 def _differences(
@@ -207,13 +207,13 @@ def _differences(
 
 
 def _left_behind(table: TableEvidence, key: Key) -> bool:
-    """Whether it is a group that all rows have left: which there were, compaction may hide."""
+    """Whether it is a group that all rows have left: compaction may hide such groups."""
     empty, row = table.empty, table.history.rows[key]
     return empty is not None and all(same(value, row.get(c)) for c, value in empty.items())
 
 
 def _differs_from_all(table: TableEvidence, key: Key, rows: Sequence[Row]) -> str:
-    """How it differs from the first of several right rows; empty when it is one of them."""
+    """The difference from the first of several right rows; empty when it equals one of them."""
     differences = [_different(table, key, row) for row in rows]
     return differences[0] if all(differences) else ""
 

@@ -1,1 +1,1 @@
-"""Evidence about one table or stream: what its input, sink, changelog and stores say."""
+"""Gathers the evidence about one table or stream from its input, sink, changelog and stores."""

@@ -1,4 +1,4 @@
-"""How many records may be late of what is in a source topic now; see `lateness`."""
+"""The bound on late records of a source topic's present content; see `lateness`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["late_bound"]
 def late_bound(
     observer: Observer, origin: Source | None, window: WindowClause | None, dropped: int | None
 ) -> int | None:
-    """The most that can have been dropped, once per window.
+    """The most records that can have been dropped as late, once per window.
 
-    None where nothing was dropped, for then there is nothing to ask, or where it does not follow:
-    of sessions, and of records that do not come from one declared source.
+    None where nothing was dropped (there is nothing to check), or where the bound cannot be
+    derived: for sessions, and for records that do not come from one declared source.
     """
     if not dropped or origin is None or window is None or window.session:
         return None

@@ -38,7 +38,7 @@ __all__ = ["Gatherer", "Snapshot", "by_place"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One query's topics at a moment when none of them moved."""
+    """One query's topics at a moment when none of them grew."""
 
     input_bounds: Mapping[int, tuple[int, int]]
     sink_bounds: Mapping[int, tuple[int, int]]
@@ -47,7 +47,7 @@ class Snapshot:
 
 
 class Gatherer:
-    """Reads what there is of one job.
+    """Reads the evidence about one job.
 
     Args:
         application_id: names the job's changelogs.
@@ -79,11 +79,11 @@ class Gatherer:
         stores: Mapping[int, StoreDigest] | None,
         origin: Source | None = None,
     ) -> TableEvidence:
-        """Everything about a table.
+        """The evidence about a table.
 
         Args:
-            stores: by state partition; None when nobody could read them.
-            origin: the declared source that all of its records come from; None: there is none.
+            stores: by state partition; None when they could not be read.
+            origin: the only declared source of all its records; None: there is no such source.
 
         Raises:
             Untranslatable: the judge cannot recompute the statement.
@@ -125,7 +125,7 @@ class Gatherer:
         )
 
     def stream(self, query: Query, snapshot: Snapshot) -> StreamEvidence:
-        """Everything about a query without state.
+        """The evidence about a query without state.
 
         Raises:
             Untranslatable: the judge cannot recompute the statement.
@@ -156,7 +156,7 @@ class Gatherer:
         )
 
     def _timed(self, sink: Sink) -> bool:
-        """Whether the sink's records have event times for their own, and no column's."""
+        """Whether the sink's records carry event times as timestamps, and not a column's value."""
         return sink.timestamp is None and self._observer.keeps_times(sink.topic)
 
     def _marker_topic(self, query: Query) -> str:
@@ -219,12 +219,12 @@ def _progress(query: Query, snapshot: Snapshot, fold: ChangelogFold | ProgressFo
 def _strange(times: Mapping[int, int], table: InputTable) -> list[str]:
     """Times of sink records that no input record has."""
     known = set(table.table()["__timestamp"].to_pylist())
-    known |= {1} if 0 in known else set()  # to Kafka's clients 0 is no time
+    known |= {1} if 0 in known else set()  # Kafka's clients read 0 as no timestamp
     return [f"{n} records at {at} ms" for at, n in sorted(times.items()) if at not in known]
 
 
 def by_place(topic: str, offsets: Mapping[int, int]) -> dict[str, int]:
-    """Offsets by topic partition as `orders-0`."""
+    """Offsets by topic partition, named like `orders-0`."""
     return {place_name(topic, p): offset for p, offset in offsets.items()}
 
 
@@ -235,7 +235,7 @@ def _heads(query: Query, changelog: ChangelogFold) -> dict[Key, RowHead | None] 
 
 
 def _short(history: SinkHistory, recomputed: Recomputed, record_count: str) -> dict[Key, int]:
-    """Windows that lack records, with the number of those they have."""
+    """Windows that lack records, with the number of records that they have."""
     found = {}
     for key, row in recomputed.rows.items():
         count = history.rows.get(key, {}).get(record_count)
@@ -245,7 +245,7 @@ def _short(history: SinkHistory, recomputed: Recomputed, record_count: str) -> d
 
 
 def _kept(query: Query, recomputed: Recomputed) -> int:
-    """Groups whose rows no retention can have removed from the changelog."""
+    """The number of groups whose rows no retention can have removed from the changelog."""
     window = query.step.window if isinstance(query.step, AggregateStep) else None
     if window is None:
         return len(recomputed.records)
@@ -254,7 +254,7 @@ def _kept(query: Query, recomputed: Recomputed) -> int:
 
 
 def _doubts(snapshot: Snapshot, decoder: InputDecoder) -> str:
-    """What lets more than one answer be right, in words; empty when nothing does."""
+    """The facts that allow more than one right answer, in words; empty when there are none."""
     doubts = []
     deleted = sum(start for start, _ in snapshot.input_bounds.values())
     if deleted:

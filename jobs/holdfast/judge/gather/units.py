@@ -1,4 +1,4 @@
-"""Gathers the evidence about a statement that one query over one stream is not."""
+"""Gathers the evidence about a statement that is more than one query over one stream."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ Stores = Mapping[tuple[str, int], StoreDigest] | None
 
 @dataclass(frozen=True)
 class UnitSnapshot:
-    """A unit's topics at a moment when none of them moved.
+    """A unit's topics at a moment when none of them grew.
 
     Attributes:
-        inputs: of every topic that its statements name, by topic.
+        inputs: bounds of every topic that its statements name.
     """
 
     inputs: Mapping[str, Bounds]
@@ -47,7 +47,7 @@ class UnitSnapshot:
 
 @dataclass
 class _Read:
-    """What reading one unit has brought to light."""
+    """The facts collected while reading one unit."""
 
     records: int = 0
     doubts: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class _Read:
 
 
 class UnitGatherer:
-    """Reads what there is of one job's statements.
+    """Reads the evidence about one job's statements.
 
     Args:
         application_id: names the job's changelogs.
@@ -70,7 +70,7 @@ class UnitGatherer:
         self._observer = observer
 
     def topics(self, unit: Unit) -> list[str]:
-        """The topics that the unit's statements name: what it is recomputed from.
+        """The topics that the unit's statements name, and that it is recomputed from.
 
         Raises:
             Untranslatable: a statement cannot be read.
@@ -97,7 +97,7 @@ class UnitGatherer:
         return UnitSnapshot(inputs, observer.bounds(unit.sink.topic), tuple(still_open))
 
     def table(self, unit: Unit, snapshot: UnitSnapshot, stores: Stores) -> TableEvidence:
-        """Everything about a table.
+        """The evidence about a table.
 
         Raises:
             Untranslatable: the judge cannot recompute the statement.
@@ -126,7 +126,7 @@ class UnitGatherer:
         )
 
     def stream(self, unit: Unit, snapshot: UnitSnapshot, stores: Stores) -> StreamEvidence:
-        """Everything about a stream.
+        """The evidence about a stream.
 
         Raises:
             Untranslatable: the judge cannot recompute a statement that writes to it.
@@ -161,7 +161,7 @@ class UnitGatherer:
             states=read.states,
         )
 
-    # -- what the queries keep -----------------------------------------------------------------
+    # -- the queries' states -------------------------------------------------------------------
 
     def _queries(self, unit: Unit, snapshot: UnitSnapshot, stores: Stores) -> _Read:
         read = _Read()
@@ -249,8 +249,8 @@ class UnitGatherer:
         looked_up = source.kind == "TABLE" and unit.sink.kind == "STREAM"
         if looked_up and count < whole and self._observer.compacted(source.topic):
             read.doubts.append(
-                f"{source.topic} is compacted: of {whole} offsets {count} are left, and nobody "
-                "knows what a stream's record found before"
+                f"{source.topic} is compacted: {count} of {whole} offsets are left, so it is "
+                "unknown what a stream's record found before"
             )
         return relation
 
@@ -269,7 +269,7 @@ class UnitGatherer:
 
 
 def _origin(unit: Unit, parts: Parts) -> Source | None:
-    """The declared source that all of the statement's records come from."""
+    """The only declared source of all the statement's records."""
     return None if parts.joins else unit.origin(unit.source(parts.source))
 
 
@@ -289,7 +289,7 @@ def _decoder(unit: Unit) -> SinkDecoder:
 
 
 def _together(parts: Sequence[Progress]) -> Progress:
-    """The progress of several queries; what several read is as far as the one furthest behind."""
+    """The joint progress of several queries; a shared input counts as read by the slowest one."""
     ends = {place: end for each in parts for place, end in each.ends.items()}
     taken: dict[str, int] = {}
     group: dict[str, int] = {}

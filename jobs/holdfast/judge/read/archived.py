@@ -1,6 +1,6 @@
-"""An observer for which the topics that a run has deleted are still there.
+"""An observer that still shows the topics that a run has deleted.
 
-Their records come before those of their successors, under the numbers of `incarnations`.
+Their records come before their successors', with the partition numbers of `incarnations`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["ArchivedObserver"]
 
 
 class ArchivedObserver(Observer):
-    """Reads one job's topics, and what was kept of those that were made again.
+    """Reads one job's topics, and the archived records of recreated ones.
 
     Args:
-        kept: in the order in which they were deleted.
+        kept: the archives in the order of deletion.
 
     Raises:
-        KafkaUnavailable, TopicMissing: one was not made again.
+        KafkaUnavailable, TopicMissing: a deleted topic was not recreated.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class ArchivedObserver(Observer):
         self.incarnations = Incarnations(every)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Those of the deleted topics of that name, too."""
+        """Bounds that include the deleted topics of that name."""
         return super().bounds(topic) | self.incarnations.gone(topic)
 
     def records(self, topic: str, bounds: Bounds, *, headers: bool = False) -> Iterator[Record]:
-        """Those of the deleted topics first."""
+        """Records that begin with those of the deleted topics."""
         old = (
             replace(record, partition=numbered(turn, record.partition))
             for turn, archive in enumerate(self._kept.get(topic, ()))

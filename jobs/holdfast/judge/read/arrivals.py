@@ -1,8 +1,8 @@
-"""In which order a query has processed its records, as far as its commit markers tell.
+"""The order in which a query processed its records, as far as its commit markers show it.
 
-Records of several topic partitions have no order of their own.  But every commit marker names the
-offsets of its batch, and within a batch the order is documented: as Kafka Streams picks them.  So
-as long as no marker of a state partition has been compacted away, its whole order is known.
+Records of several topic partitions have no common order.  But every commit marker names the
+offsets of its batch, and the order within a batch is documented (Kafka Streams' order).  So the
+whole order of a state partition is known as long as none of its markers was compacted away.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ONE_EACH = Incarnations()
 def offsets_of(
     source: Mapping[str, Any], edge: str, incarnations: Incarnations = _ONE_EACH
 ) -> dict[Place, int]:
-    """The offsets at an edge ("start", "end") of what a commit marker says it has taken in."""
+    """The offsets at an edge ("start", "end") of the input range in a commit marker."""
     found: dict[Place, int] = {}
     for part in (source, *source.get("others", ())):
         topic, topic_id = part.get("topic", ""), str(part.get("topic_id", ""))
@@ -48,9 +48,9 @@ class Lane:
     """The records of one side, each topic partition's in offset order; lists run in parallel.
 
     Attributes:
-        topic: they are from; those of a deleted one of that name have other partitions.
-        homes: the state partitions that each comes to.
-        partitions: of the topic; `offsets` in it; `times` are event times in ms.
+        topic: their topic; a deleted topic of that name has partition numbers of its own.
+        homes: the state partitions that process each record.
+        partitions: partition numbers of the topic; `offsets` in them; `times`: event times in ms.
     """
 
     topic: str
@@ -62,11 +62,11 @@ class Lane:
 
 @dataclass(frozen=True)
 class Seen:
-    """Stream time where it is not that of the newest record so far.
+    """Stream time where it differs from the newest record so far.
 
     Attributes:
-        at: as each record of one lane finds it, by state partition and row.
-        last: of each state partition, in the end.
+        at: stream time that each record of one lane meets, by state partition and row.
+        last: the final stream time of each state partition.
     """
 
     at: Mapping[tuple[int, int], int]
@@ -78,9 +78,9 @@ class Batches:
     """Owns the batches of each state partition.  Feed it all commit markers, in offset order.
 
     Attributes:
-        newest_ms: stream time, by state partition, as its last marker says.
-        broken: why the markers do not tell the whole order, in words; empty when they do.
-        incarnations: topics that were made again.
+        newest_ms: stream time in the last marker of each state partition.
+        broken: why the markers do not show the whole order, in words; empty when they do.
+        incarnations: the topics that were recreated.
     """
 
     newest_ms: dict[int, int] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Batches:
     _limits: dict[int, list[int | None]] = field(default_factory=dict)
 
     def add(self, home: int, marker: Mapping[str, Any]) -> None:
-        """The next marker of a state partition."""
+        """Takes in the next marker of a state partition."""
         source = marker["source"]
         before = self._ends.setdefault(home, [])
         last = before[-1] if before else {}
@@ -106,31 +106,31 @@ class Batches:
         self.newest_ms[home] = int(marker.get("stream_time_ms", -(1 << 62)))
 
     def ends(self) -> dict[Place, int]:
-        """The offset up to which every state partition has taken in a topic partition."""
+        """The offset of each topic partition up to which every state partition has processed it."""
         last = [ends[-1] for ends in self._ends.values()]
         everywhere = set.intersection(*map(set, last)) if last else set()
         return {place: min(ends[place] for ends in last) for place in everywhere}
 
     def in_order(self, lanes: Sequence[Lane]) -> Iterator[tuple[int, int, int]]:
-        """(state partition, side, row) of every record, state partition by state partition.
+        """(state partition, side, row) of every record, one state partition after the other.
 
-        Within a batch each topic partition of each side is a queue in offset order, and the queue
-        whose next record has the lowest event time is next; of equal ones the left side, then the
+        Within a batch each topic partition of each side is a queue in offset order.  The queue
+        whose next record has the lowest event time comes first; on a tie the left side, then the
         lower topic partition.
         """
         for home, _, _, place, _, row in self._all(lanes):
             yield home, place >> 32, row
 
     def by_batch(self, lane: Lane) -> Iterator[tuple[int, list[int]]]:
-        """(state partition, rows) of each batch that has any."""
+        """(state partition, rows) of each batch that has rows."""
         for (home, _), found in groupby(self._all([lane]), key=lambda placed: placed[:2]):
             yield home, [placed[-1] for placed in found]
 
     def seen(self, lane: Lane) -> Seen | None:
-        """Stream time by watermarks; None: no batch had one, each record moves stream time.
+        """Stream time by watermarks; None: no batch had one, so each record advances stream time.
 
-        Of a batch with a watermark no record moves it.  At its end it goes on to the newest event
-        time so far, and no further than the watermark.
+        The records of a batch with a watermark do not advance it.  At the end of the batch it
+        advances to the newest event time so far, but not beyond the watermark.
         """
         if not any(limit is not None for limits in self._limits.values() for limit in limits):
             return None
@@ -157,7 +157,7 @@ class Batches:
         )
 
     def _placed(self, side: int, lane: Lane) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """(state partition, batch, time that its turn waits for, queue, offset, row)."""
+        """(state partition, batch, time used for its turn, queue, offset, row)."""
         cuts = {
             (home, p): [ends.get((lane.topic, p), 0) for ends in found]
             for home, found in self._ends.items()
@@ -168,7 +168,7 @@ class Batches:
             p, offset = lane.partitions[row], lane.offsets[row]
             for home in homes:
                 batch = bisect_right(cuts.get((home, p), []), offset)
-                # A record that is older than one before it in its queue comes with that one.
+                # A record older than its predecessor in the queue takes that one's turn.
                 turn = max(turns.get((home, batch, p), lane.times[row]), lane.times[row])
                 turns[home, batch, p] = turn
                 yield home, batch, turn, side << 32 | p, offset, row
@@ -177,7 +177,7 @@ class Batches:
 def home_of(
     types: Sequence[SqlType], state_partitions: int
 ) -> Callable[[Sequence[Any] | None], int] | None:
-    """Which state partition a key lives in; None: not known here of keys of these types."""
+    """The state partition of a key; None: unknown for keys of these types."""
     bases = [each.base for each in types]
     if state_partitions == 1:
         return lambda _: 0

@@ -1,4 +1,4 @@
-"""What a changelog topic says in the end: live rows, and each partition's last commit marker."""
+"""Folds a changelog topic: its live rows, and each partition's last commit marker."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from holdfast.judge.read.marker_story import MarkerStory
 __all__ = ["ChangelogFold", "FoldedPartition", "ProgressFold", "marker_end"]
 
 _ROW, _MARKER = b"\x01", b"\x00"  # first byte of a key
-_SOURCE_MARKER = b"\x00holdfast.commit."  # of a query without state; its source partition follows
+_SOURCE_MARKER = b"\x00holdfast.commit."  # for queries without state; the source partition follows
 _MODULUS = 1 << 128
-_HEAD_BYTES = 25  # of a row: as far as `changelog_rows` reads
+_HEAD_BYTES = 25  # bytes of a row that `changelog_rows` reads
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class FoldedPartition:
     """One partition of a changelog, folded.
 
     Attributes:
-        rows: keys that are there in the end.
-        digest: of those keys and values, in hex; see `StoreDigest` for what it is.
-        last_offset: of its last record, -1 without any.
+        rows: the number of live keys.
+        digest: hex digest of the live keys and values; `StoreDigest` defines it.
+        last_offset: offset of its last record, -1 without any.
     """
 
     rows: int
@@ -39,8 +39,8 @@ class ChangelogFold:
     """Owns the last record of every key.  Feed it each topic partition in offset order.
 
     Args:
-        partitions: of the topic, one per state partition.
-        story: gets every commit marker.
+        partitions: the topic's partitions, one per state partition.
+        story: receives every commit marker.
     """
 
     def __init__(self, partitions: Iterable[int], story: MarkerStory | None = None) -> None:
@@ -50,7 +50,7 @@ class ChangelogFold:
         self.markers: dict[int, dict[str, Any] | None] = dict.fromkeys(self._live)
 
     def update(self, partition: int, key: bytes | None, value: bytes | None, offset: int) -> None:
-        """One record of the changelog.
+        """Takes in one record of the changelog.
 
         Raises:
             ValueError: a commit marker that is not JSON.
@@ -70,12 +70,12 @@ class ChangelogFold:
 
     @property
     def contradictions(self) -> list[str]:
-        """What the commit markers contradict, in words."""
+        """The contradictions between the commit markers, in words."""
         return self._story.contradictions if self._story is not None else []
 
     @property
     def rows(self) -> int:
-        """Keys that are there in the end."""
+        """The number of live keys."""
         return sum(map(len, self._live.values()))
 
     def partitions(self) -> dict[int, FoldedPartition]:
@@ -86,7 +86,7 @@ class ChangelogFold:
         }
 
     def heads(self) -> Iterator[tuple[bytes, bytes]]:
-        """State keys that are there in the end, and the beginning of each row."""
+        """The live state keys, with the beginning of each row."""
         for live in self._live.values():
             yield from ((key[len(_ROW) :], head) for key, (_, head) in live.items())
 
@@ -100,7 +100,7 @@ class ChangelogFold:
         return total
 
     def unlevel(self, input_bounds: Mapping[int, tuple[int, int]]) -> Iterator[str]:
-        """State partitions that have not taken in the whole input, in words."""
+        """State partitions that have not processed the whole input, in words."""
         wanted = {p: end for p, (start, end) in living(input_bounds).items() if end > start}
         for partition, marker in sorted(self.markers.items()):
             ends = self._end(marker)
@@ -108,7 +108,7 @@ class ChangelogFold:
                 yield f"state partition {partition}: has {ends}, the input ends at {wanted}"
 
     def taken_in(self) -> dict[int, int]:
-        """By topic partition of the input: the offset up to which every state partition is."""
+        """By topic partition of the input, the offset that all state partitions have reached."""
         ends = [self._end(marker) for marker in self.markers.values()]
         everywhere = set.intersection(*map(set, ends)) if ends else set()
         return {p: min(end[p] for end in ends) for p in everywhere}
@@ -122,12 +122,12 @@ class ProgressFold:
     """Owns the last commit marker of each source topic partition of a query without state."""
 
     def __init__(self, story: MarkerStory | None = None) -> None:
-        """`story` gets every commit marker that goes back."""
+        """`story` receives every commit marker that goes back."""
         self._story = story
         self._markers: dict[int, Mapping[str, Any]] = {}
 
     def update(self, key: bytes | None, value: bytes | None) -> None:
-        """One record of the progress topic; other keys are not its business.
+        """Takes in one record of the progress topic; ignores other keys.
 
         Raises:
             ValueError: a commit marker that is not JSON.
@@ -159,11 +159,11 @@ class ProgressFold:
 
     @property
     def contradictions(self) -> list[str]:
-        """What the commit markers contradict, in words."""
+        """The contradictions between the commit markers, in words."""
         return self._story.contradictions if self._story is not None else []
 
     def unlevel(self, input_bounds: Mapping[int, tuple[int, int]]) -> Iterator[str]:
-        """Topic partitions of the input that are not taken in to their end, in words."""
+        """Topic partitions of the input that are not processed to their end, in words."""
         taken_in = self.taken_in()
         for partition, (start, end) in sorted(living(input_bounds).items()):
             taken = taken_in.get(partition)
@@ -171,7 +171,7 @@ class ProgressFold:
                 yield f"source partition {partition}: has {taken}, the input ends at {end}"
 
     def taken_in(self) -> dict[int, int]:
-        """By topic partition of the input: the offset up to which it is dealt with."""
+        """By topic partition of the input, the offset up to which it is processed."""
         known = self._story.incarnations if self._story is not None else Incarnations()
         return {
             known.number(str(m.get("topic", "")), str(m.get("topic_id", "")), p): int(m["offset"])
@@ -182,7 +182,7 @@ class ProgressFold:
 def marker_end(
     marker: Mapping[str, Any] | None, incarnations: Incarnations | None = None
 ) -> dict[int, int]:
-    """Source offsets a commit marker has taken in, by topic partition; empty without a marker."""
+    """The source offsets that a commit marker reaches, by topic partition; empty without one."""
     if marker is None:
         return {}
     ends = offsets_of({**marker["source"], "others": ()}, "end", incarnations or Incarnations())

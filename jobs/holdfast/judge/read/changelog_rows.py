@@ -1,4 +1,4 @@
-"""The rows of a changelog as far as they can be read without the engine: keys, newest time, count.
+"""A changelog's rows, as far as they can be read without the engine: key, newest time, count.
 
 key    one STRING column: UTF-8; one INTEGER or BIGINT: 4 or 8 bytes, big-endian;
        several columns: a JSON object of k0, k1 …; then the window start in ms, 8 bytes
@@ -32,17 +32,17 @@ _PLAIN = frozenset({Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN})
 def row_heads(
     rows: Iterable[tuple[bytes, bytes]], keys: Sequence[Column], step: AggregateStep
 ) -> dict[Key, RowHead | None] | None:
-    """What the rows say, by key; None in place of a row of another layout.
+    """The heads of the rows, by key; None for a row in another layout.
 
     Args:
         rows: state keys, and at least the first 25 bytes of each row.
         keys: the key columns.
 
     Returns:
-        None where keys of these types are not read here.
+        None where keys of these types cannot be read.
 
     Raises:
-        ValueError, struct.error: a key that is no such key.
+        ValueError, struct.error: a malformed key.
     """
     parse = key_parser(keys)
     if parse is None:
@@ -70,7 +70,7 @@ def _head(row: bytes, *, counted: bool) -> RowHead | None:
 
 
 def key_parser(keys: Sequence[Column]) -> Parse | None:
-    """What makes key columns of a state key without its window; None: not of these types."""
+    """A parser of a state key's columns, without its window; None: types that cannot be read."""
     bases = [column.type.base for column in keys]
     if not bases or not _PLAIN.issuperset(bases):
         return None

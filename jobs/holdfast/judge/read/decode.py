@@ -32,9 +32,9 @@ _KAFKA_NUMBERS = {
     Base.BIGINT: _LONG,
     Base.DOUBLE: struct.Struct(">d"),
 }
-_DEEPEST = 200  # objects and arrays in one another that a record may have
-_HOURS = re.compile(r"[+-]\d\d$")  # a zone in hours alone
-# Java's date patterns in Python's letters; a pattern with any other letter is not known.
+_DEEPEST = 200  # the deepest nesting of objects and arrays that a record may have
+_HOURS = re.compile(r"[+-]\d\d$")  # a time zone with hours only
+# Java's date pattern letters as Python's; patterns with other letters are not supported.
 _PATTERN = {
     "yyyy": "%Y", "uuuu": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S",
     "SSS": "%f", "SSSSSS": "%f", "X": "%z", "XXX": "%z", "Z": "%z",
@@ -42,11 +42,11 @@ _PATTERN = {
 
 
 class InputDecoder:
-    """Decodes the records of one source; owns the counts of what it could not take literally.
+    """Decodes the records of one source; owns the counts of values it could not take literally.
 
     Args:
-        source: names, types, formats and event time.
-        needed: columns to decode; the others are not looked at.
+        source: gives names, types, formats and event time.
+        needed: columns to decode; other columns are ignored.
     """
 
     def __init__(self, source: Source, needed: Sequence[str]) -> None:
@@ -61,7 +61,7 @@ class InputDecoder:
         self._fields = [c.name for c in self._values]  # the spelling last seen in a record
         self._event_time = _event_time(source)
         self.columns: tuple[Column, ...] = (*source.key_columns, *self._values)
-        self._time_at = -1  # where the event time is among the columns
+        self._time_at = -1  # index of the event time among the columns
         if source.timestamp is not None:
             self._time_at = [c.name for c in self.columns].index(source.timestamp.column)
         self.undecodable = 0
@@ -82,7 +82,7 @@ class InputDecoder:
         return (event_ms, *keys, *values)
 
     def tombstone(self, key: bytes | None, timestamp_ms: int) -> tuple[Any, ...] | None:
-        """The same of a record without a value: its time is the record's own."""
+        """The row of a record without a value: its time is the record's own."""
         try:
             keys = self._keys(key)
         except (ValueError, TypeError, struct.error, InvalidOperation):
@@ -107,7 +107,7 @@ class InputDecoder:
         return _key_values(key, self.key_columns, self._key_format)
 
     def _value(self, record: Mapping[str, Any], index: int) -> Any:
-        """A field by its exact name, else by its name in any case."""
+        """A field by its exact name, or else by its name in any case."""
         name = self._fields[index]
         if name not in record:
             wanted = self._values[index].name
@@ -138,7 +138,7 @@ class SinkDecoder:
             raise Untranslatable(f"values in {value_format} format")
         self._keys, self._values = keys, values
         self._key_format, self._windowed = key_format, windowed
-        # A session's key ends in its end and its start.
+        # A session's key ends with its end and its start.
         self._width = 2 * _LONG.size if sessions else _LONG.size
         self._loads = _exact_loads if any(_has_decimal(c.type) for c in values) else orjson.loads
 
@@ -146,16 +146,16 @@ class SinkDecoder:
         """Key columns, then the window start in ms for a windowed table.
 
         Raises:
-            ValueError: these bytes are no such key.
+            ValueError: the bytes are not such a key.
         """
         found = self.full_key(data)
         return found[: len(self._keys) + 1] if self._windowed else found
 
     def full_key(self, data: bytes | None) -> Key:
-        """The same, and of a session its end after the start.
+        """The key, and for a session its end after the start.
 
         Raises:
-            ValueError: these bytes are no such key.
+            ValueError: the bytes are not such a key.
         """
         try:
             if not self._windowed:
@@ -171,7 +171,7 @@ class SinkDecoder:
         """Value columns by name; None for a tombstone.
 
         Raises:
-            ValueError: these bytes are no such value.
+            ValueError: the bytes are not such a value.
         """
         if data is None:
             return None
@@ -182,7 +182,7 @@ class SinkDecoder:
 
 
 def json_form(value: Any, kind: SqlType | None = None) -> Any:  # noqa: PLR0911 - one line per type
-    """A value from DuckDB as JSON would give it back; `kind` tells DATE from TIMESTAMP."""
+    """A value from DuckDB in its JSON form; `kind` tells DATE from TIMESTAMP."""
     if isinstance(value, dt.datetime):
         return _since_epoch(value)
     if isinstance(value, dt.date):
@@ -199,7 +199,7 @@ def json_form(value: Any, kind: SqlType | None = None) -> Any:  # noqa: PLR0911 
 
 
 def key_part(value: Any) -> Any:
-    """A part of a key, equal to another where the bytes of both keys are: 0.0 and -0.0 are two."""
+    """A part of a key, equal to another only if the keys' bytes are: 0.0 and -0.0 differ."""
     if isinstance(value, float) and value == 0 and math.copysign(1.0, value) < 0:
         return "-0.0"
     return json_form(value)
@@ -267,7 +267,7 @@ def _has_decimal(kind: SqlType) -> bool:
     return kind.base is Base.DECIMAL or any(_has_decimal(i) for i in inner)
 
 
-# A reader gives (value, was it written literally as this type?).
+# A reader returns (value, whether it was written literally as this type).
 _Reader = Callable[[Any], tuple[Any, bool]]
 
 
@@ -342,7 +342,7 @@ _READERS: dict[Base, _Reader] = {
 
 
 def _event_time(source: Source) -> Callable[[Any], int] | None:
-    """How the timestamp column gives event time in ms; None: the record's own timestamp."""
+    """Turns the timestamp column into event time in ms; None: use the record's timestamp."""
     spec = source.timestamp
     if spec is None:
         return None
@@ -374,7 +374,7 @@ def _strptime(java: str) -> str:
     """Python's pattern for a Java date pattern.
 
     Raises:
-        Untranslatable: it uses letters that are not known here.
+        Untranslatable: it uses unsupported letters.
     """
     parts = []
     for quoted, letters, other in re.findall(r"'([^']*)'|([A-Za-z]+)|([^A-Za-z']+)", java):

@@ -1,8 +1,8 @@
-"""Which topics of one name there were, one after the other: offsets belong to a topic id.
+"""The topics of one name, in order of their creation: offsets belong to a topic id.
 
-The judge gives each topic partition a number.  Those of the topic that is there now keep theirs;
-partition p of the n-th deleted topic of that name (from 0) is (n + 1) * 65,536 + p.  So the two
-never meet in one place, and a marker's topic id says which of them it means.
+The judge gives each topic partition a number.  Partitions of the present topic keep theirs;
+partition p of the n-th deleted topic of that name (from 0) is (n + 1) * 65,536 + p.  So numbers
+never collide, and a marker's topic id says which topic it means.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def partition_of(number: int) -> int:
 
 
 def age(number: int) -> int:
-    """Orders topics of one name by time: all records of a lower one came first."""
+    """Orders topics of one name by age: all records of a lower one came first."""
     return number // _SPAN or _NOW
 
 
 def by_age(numbers: Sequence[int]) -> list[list[int]]:
-    """The numbers topic by topic, the oldest first."""
+    """The numbers grouped by topic, the oldest first."""
     return [[n for n in numbers if age(n) == each] for each in sorted(set(map(age, numbers)))]
 
 
 def living(numbers: Mapping[int, _T]) -> dict[int, _T]:
-    """Those of the topic that is there now."""
+    """The entries of the present topic."""
     return {number: found for number, found in numbers.items() if number < _SPAN}
 
 
@@ -68,11 +68,11 @@ class Incarnation:
 
     @property
     def empty(self) -> bool:
-        """Had it no record?"""
+        """Whether it had no record."""
         return all(start == end for start, end in self.bounds.values())
 
     def within(self, only: int | None) -> Incarnation:
-        """The same with only this partition; None: with all."""
+        """The same topic with only this partition; None: with all."""
         if only is None:
             return self
         return replace(self, bounds={p: b for p, b in self.bounds.items() if p == only})
@@ -80,16 +80,16 @@ class Incarnation:
 
 @dataclass(frozen=True)
 class Incarnations:
-    """All topics of each name that was made again in a run.
+    """All topics of each name that a run recreated.
 
     Attributes:
-        of: by name, the oldest first; the last is there now.
+        of: by name, the oldest first; the last one is the present topic.
     """
 
     of: Mapping[str, Sequence[Incarnation]] = field(default_factory=dict)
 
     def number(self, topic: str, topic_id: str, partition: int) -> int:
-        """Of a topic partition; an id that is not known is taken for the living topic's."""
+        """The number of a topic partition; an unknown id counts as the present topic's."""
         for turn, gone in enumerate(self.of.get(topic, ())[:-1]):
             if gone.topic_id == topic_id:
                 return numbered(turn, partition)
@@ -104,7 +104,7 @@ class Incarnations:
         }
 
     def knows(self, topic: str, topic_id: str) -> bool:
-        """Was there such a topic?  True of names of which nothing is known."""
+        """Whether there was such a topic; true for names without known topics."""
         every = self.of.get(topic, ())
         return not every or any(each.topic_id == topic_id for each in every)
 
@@ -116,13 +116,13 @@ class Incarnations:
         starts: Mapping[int, int],
         only: int | None = None,
     ) -> list[str]:
-        """What is wrong with markers that go on from one topic to another of its name, in words.
+        """The contradictions of markers that go on from one topic to another of its name.
 
         Args:
-            ids: the topic's in one marker, and in the next.
-            ends: how far the first had taken it in, by number.
-            starts: where the second begins, by number.
-            only: the partition that the markers are of; None: of all.
+            ids: the topic's id in one marker, and in the next.
+            ends: how far the first marker had processed it, by number.
+            starts: where the second marker begins, by number.
+            only: the only partition that the markers cover; None: all partitions.
         """
         every = [each.within(only) for each in self.of.get(topic, ())]
         turns = {each.topic_id: turn for turn, each in enumerate(every)}

@@ -19,7 +19,7 @@ _FIRST_LOOK = 256  # offsets; a marker is the last record of its transaction
 
 
 def last_markers(observer: Observer, application_id: str, query: Query) -> list[dict[str, Any]]:
-    """By state partition, or of a query without state by source partition.
+    """By state partition; for a query without state, by source partition.
 
     Raises:
         ValueError: a commit marker that is not JSON.

@@ -1,4 +1,4 @@
-"""What a job's own commit markers say of records that are in no result."""
+"""The records in no result, according to a job's own commit markers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEAD_LETTER = b"\x00holdfast.dead-letter."
 
 
 def left_out(observer: Observer, application_id: str, query: Query) -> LeftOut:
-    """A query's input since its first batch, and what of it is in no result.
+    """A query's input since its first batch, and the part of it that is in no result.
 
     Raises:
         ValueError: a commit marker that is not JSON.
@@ -37,7 +37,7 @@ def left_out(observer: Observer, application_id: str, query: Query) -> LeftOut:
 
 
 def dead_letters(observer: Observer, application_id: str, query: Query) -> int | None:
-    """Records that a query says it has set aside; None where it sets none aside."""
+    """Records that a query reports as dead letters; None where it writes none."""
     if not observer.exists(progress_topic(application_id, query.id)):
         return None
     return _sum(progress_records(observer, application_id, query), _DEAD_LETTER)

@@ -1,11 +1,11 @@
-"""Whether the commit markers of a query go on from each other, and are its own.
+"""Checks that the commit markers of a query continue each other, and are its own.
 
-Each marker tells how far a state partition has taken its input in.  One that lacks a topic
-partition which the one before it has, or has it at a lower offset, makes the next start read
-records again that are in the rows already, however right the rows are now.
+Each marker says how far a state partition has processed its input.  If a marker lacks a topic
+partition that the previous one has, or has a lower offset of it, the next start reads records
+again that are in the rows already, however right the rows are now.
 
-A topic that was deleted and made again has another id.  Its markers may begin anew exactly once,
-when the topic before it was taken in to its end, and at its own start.
+A topic that was deleted and recreated has another id.  Its markers may begin anew exactly once,
+at the new topic's start, after the previous topic was processed to its end.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["MarkerStory"]
 
 
 class MarkerStory:
-    """Owns what the markers of one query contradict.  Feed it each partition's in offset order.
+    """Owns the contradictions in one query's markers.  Feed it each partition's in offset order.
 
     Args:
-        application_id: that every marker must name, and so `query_id`.
-        incarnations: topics that were made again; of other names any new id is believed.
+        application_id: the id that every marker must name; `query_id` likewise.
+        incarnations: the recreated topics; for other names any new id is accepted.
 
     Attributes:
         contradictions: in words.
@@ -41,7 +41,7 @@ class MarkerStory:
         self.contradictions: list[str] = []
 
     def update(self, partition: int, marker: Mapping[str, Any]) -> None:
-        """The next marker of a state partition, in the changelog partition of that number."""
+        """Takes in the next marker of a state partition, from the changelog's partition."""
         self._compare_names(partition, marker)
         source = marker["source"]
         ends = offsets_of(source, "end", self.incarnations)
@@ -67,7 +67,7 @@ class MarkerStory:
         starts: Mapping[int, int],
         only: int | None = None,
     ) -> None:
-        """Tells what is wrong with the topic that a marker names; see `Incarnations.replaced`."""
+        """Reports contradictions about a marker's topic; see `Incarnations.replaced`."""
         before, after = ids
         if not self.incarnations.knows(topic, after):
             self._tell(partition, f"names the id {after} of {topic}, which it never had")
@@ -76,7 +76,7 @@ class MarkerStory:
                 self._tell(partition, what)
 
     def went_back(self, partition: int, place: str, before: int, after: int) -> None:
-        """A query without state has a marker for each source topic partition."""
+        """Reports a source partition's marker that goes back, for a query without state."""
         self._tell(partition, f"goes back from {before} to {after} of {place}")
 
     def _compare(
@@ -107,6 +107,6 @@ def _of(places: Mapping[Place, int], topic: str) -> dict[int, int]:
 
 
 def _topic_ids(source: Mapping[str, Any]) -> dict[str, str]:
-    """Ids of the topics, as far as the marker tells them."""
+    """Ids of the topics, where the marker has them."""
     parts = [source, *source.get("others", ())]
     return {part["topic"]: str(part["topic_id"]) for part in parts if part.get("topic_id")}

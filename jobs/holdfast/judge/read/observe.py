@@ -1,4 +1,4 @@
-"""Looks at the cluster from outside: offsets, open transactions, records.  Reads, never writes."""
+"""Observes the cluster from outside: offsets, open transactions, records.  It never writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POLL_S = 0.5
 
 @dataclass(frozen=True)
 class Record:
-    """One committed record; `headers` only where somebody asked for them."""
+    """One committed record; `headers` only where requested."""
 
     partition: int
     offset: int
@@ -49,7 +49,7 @@ class Observer:
         client: librdkafka properties.
 
     Attributes:
-        incarnations: topics that were made again, as far as that is known.
+        incarnations: the known recreated topics.
     """
 
     incarnations = Incarnations()
@@ -71,7 +71,7 @@ class Observer:
         return "compact" in self._admin.config(topic).get("cleanup.policy", "")
 
     def keeps_times(self, topic: str) -> bool:
-        """Whether records have the times that their producers gave them."""
+        """Whether records keep the timestamps that their producers set."""
         found = self._admin.config(topic).get("message.timestamp.type", "")
         return found != "LogAppendTime"
 
@@ -81,7 +81,7 @@ class Observer:
         return Lag(sum(lag.committed for lag in lags), sum(lag.end for lag in lags))
 
     def lag_of(self, query: Query, topic: str) -> Lag:
-        """The same of one of its topics."""
+        """The query's progress in one of its topics."""
         done = self.group_offsets(query, topic)
         bounds = self._admin.bounds(topic)
         # A topic partition that never held a record has no committed offset and needs none.
@@ -89,7 +89,7 @@ class Observer:
         return Lag(committed, sum(end for _, end in bounds.values()))
 
     def group_offsets(self, query: Query, topic: str) -> dict[int, int]:
-        """What the query's consumer group shows, by topic partition of one of its inputs."""
+        """The offsets of the query's consumer group, by topic partition of one of its inputs."""
         return self._admin.committed(consumer_group(self._application_id, query.id), topic)
 
     def await_caught_up(
@@ -104,7 +104,7 @@ class Observer:
             time.sleep(_POLL_S)
 
     def await_quiet(self, topic: str, deadline: float) -> list[OpenTransaction]:
-        """Wait until no transaction is open in `topic`; what is still open at `deadline`."""
+        """Wait until no transaction is open in `topic`; returns those still open at `deadline`."""
         while True:
             open_ones = self.open_transactions(topic)
             if not open_ones or time.monotonic() >= deadline:
@@ -113,7 +113,7 @@ class Observer:
 
     def open_transactions(self, topic: str) -> list[OpenTransaction]:
         """Topic partitions whose last stable offset is behind their end."""
-        # The end is asked first: whatever is committed meanwhile can only move the other one on.
+        # The end is read first: later commits can only advance the last stable offset.
         ends = self._admin.high_watermarks(topic)
         stable = self._admin.end_offsets(topic)
         return [OpenTransaction(topic, p, stable[p], e) for p, e in ends.items() if stable[p] < e]
@@ -134,7 +134,7 @@ class Observer:
                 reader.close()
 
     def header_values(self, topic: str, name: str) -> Iterator[bytes]:
-        """That header of every committed record that has it, from the topic's start to its end."""
+        """That header's values in all committed records, from the topic's start to its end."""
         for record in self.records(topic, self.bounds(topic), headers=True):
             value = dict(record.headers).get(name)
             if value is not None:
@@ -142,5 +142,5 @@ class Observer:
 
 
 def marker_topic(application_id: str, query: Query) -> str:
-    """The topic of a query's commit markers: its changelog, or without state its progress topic."""
+    """The topic of a query's commit markers: its changelog, or its progress topic without state."""
     return (changelog_topic if query.stateful else progress_topic)(application_id, query.id)

@@ -1,7 +1,7 @@
-"""Keeps all records of a topic that is about to be deleted, in a file of the run's folder.
+"""Archives all records of a topic before its deletion, in a file of the run's folder.
 
 `<run folder>/deleted-topic-<number>.arrow` has the records of every topic partition, by offset; the
-schema's metadata tell the topic's name, id, and bounds.  It is there whole or not at all.
+schema's metadata hold the topic's name, id and bounds.  The file exists whole or not at all.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class Archive:
 
 
 def archives(folder: Path) -> list[Archive]:
-    """Those of a run, in the order in which the topics were deleted."""
+    """A run's archives, in the order in which the topics were deleted."""
     files = sorted(folder.glob("deleted-topic-*.arrow"), key=lambda f: int(f.stem.split("-")[-1]))
     return [Archive(file, _about(file)) for file in files]
 
 
 def keep(folder: Path, observer: Observer, topic: str, topic_id: str, bounds: Bounds) -> Archive:
-    """Copies the topic; nobody may write to it meanwhile.
+    """Archives the topic; nobody may write to it meanwhile.
 
     Raises:
         KafkaUnavailable, DataLoss: it cannot be read.
     """
     about = Incarnation(topic, topic_id, bounds)
     there = archives(folder)
-    again = [each.file for each in there if each.topic.topic_id == topic_id]  # it was not deleted
+    again = [each.file for each in there if each.topic.topic_id == topic_id]  # not deleted
     file = again[0] if again else folder / f"deleted-topic-{len(there)}.arrow"
     beside = folder / f".{file.name}"
     told = {"topic": topic, "topic_id": topic_id, "bounds": sorted(bounds.items())}

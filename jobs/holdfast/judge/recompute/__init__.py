@@ -1,1 +1,1 @@
-"""Results computed again, from all of the input at once."""
+"""Recomputes results from the whole input at once."""

@@ -1,13 +1,12 @@
-"""Windows that close: sessions, final results, and which records came too late for either.
+"""Windows that close: sessions, final results, and the records that come too late for them.
 
-A record that comes when its window has closed is dropped and counted.  Sessions take a record
-that is no more than the gap away from them, and merge with each other through it; one that was
-merged is deleted.  A final result is written once, by the record that moves stream time past the
-window's end and grace.
+A record that comes after its window has closed is dropped and counted.  A record joins every
+session within the gap, and sessions that share it merge; a merged session is deleted.  A final
+result is written once, by the record that moves stream time past the window's end and grace.
 
-Where only a batch's last changes are written, late is what stream time had closed before the batch:
-all of its records count as having come at once.  So they do where a batch has a watermark, whatever
-is written: `Seen` tells the stream time then.
+Where only a batch's last changes are written, a record is late if stream time had closed its
+window before the batch: all records of a batch count as having come at once.  The same holds for
+every batch with a watermark; `Seen` then gives the stream time.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ Order = Iterable[tuple[int, int]]  # (state partition, row)
 
 @dataclass
 class Windowed:
-    """The windows that records are in: one entry per record and window that is a result.
+    """Windows and their records: one entry per record and window of the result.
 
     Attributes:
         rows: the records.
-        starts: of their windows, in ms; `ends` likewise.
-        late: how many were dropped, once per window.
+        starts: start of each record's window, in ms; `ends` likewise.
+        late: how many records were dropped, once per window.
     """
 
     rows: list[int] = field(default_factory=list)
@@ -51,7 +50,7 @@ class Windowed:
     late: int = 0
 
     def add(self, rows: Iterable[int], start: int, end: int) -> None:
-        """A window's records."""
+        """Adds a window's records."""
         for row in rows:
             self.rows.append(row)
             self.starts.append(start)
@@ -60,7 +59,7 @@ class Windowed:
 
 @dataclass
 class _Session:
-    """A session as one of its records has left it: never changed, only merged into the next."""
+    """A session after one of its records: immutable, replaced by the next one."""
 
     start: int
     end: int
@@ -77,7 +76,7 @@ def sessions_in_order(
     final: bool,
     seen: Seen | None = None,
 ) -> Windowed:
-    """The sessions that are a result in the end; of `final` ones each state that was written."""
+    """The sessions in the result; with `final`, every state that was written."""
     homes: dict[int, _Sessions] = {}
     for home, row in order:
         now = None if seen is None else seen.at[home, row]
@@ -95,7 +94,7 @@ def sessions_in_order(
 
 @dataclass
 class _Sessions:
-    """The sessions of one state partition while its records come."""
+    """The sessions of one state partition while it processes records."""
 
     window: WindowClause
     final: bool
@@ -107,16 +106,16 @@ class _Sessions:
     _made: int = 0
 
     def move(self, now: int) -> None:
-        """Stream time goes on without a record."""
+        """Advances stream time without a record."""
         self.now = now
         self._close()
 
     def take(self, row: int, key: Key, time: int, now: int | None) -> None:
-        """The next record; `now`: stream time, where the record does not move it."""
+        """Takes in the next record; `now`: stream time, where the record does not advance it."""
         gap = self.window.size_ms
         if now is not None:
             self.move(now)
-        # What has been forgotten cannot be merged any more.
+        # Expired sessions can no longer be merged.
         from_ms = max(time - gap, self.now - self.window.retention_ms + 1)
         self.now = max(self.now, time) if now is None else now
         there = self.of.setdefault(key, [])
@@ -150,10 +149,10 @@ def sessions_in_batches(
     batches: Iterable[tuple[int, Sequence[int]]],
     seen: Seen | None = None,
 ) -> Windowed:
-    """The sessions in the end, each batch's records taken at once.
+    """The final sessions, when each batch's records are processed at once.
 
     Args:
-        batches: (state partition, rows), each state partition's in their order.
+        batches: (state partition, rows), each state partition's batches in order.
     """
     made = Windowed()
     newest: defaultdict[int, int] = defaultdict(lambda: _LONG_AGO)
@@ -178,7 +177,7 @@ def sessions_in_batches(
 def _merged(
     window: WindowClause, before: list[_Session], new: list[_Session], now: int
 ) -> tuple[list[_Session], int]:
-    """(a key's sessions after a batch, records that were late) at stream time before it."""
+    """(a key's sessions after a batch, number of late records), at the stream time before it."""
     forgotten = [s for s in before if s.end <= now - window.retention_ms]
     near: list[list[_Session]] = []
     end = _LONG_AGO
@@ -230,7 +229,7 @@ def windows_in_order(
     for (home, _, start), rows in members.items():
         at = bisect_left(newest[home], start + window.open_ms)
         if at == len(newest[home]):
-            continue  # it has not closed
+            continue  # not closed yet
         # By Kafka Streams' rule, stream time that jumps over the retention finds the window gone.
         closed_in = newest[home][at] // window.advance_ms * window.advance_ms
         if not window.final_within_retention or start >= closed_in - window.retention_ms:
@@ -251,7 +250,7 @@ def once_within(
     order: Order,
     seen: Seen | None = None,
 ) -> tuple[list[int], int]:
-    """(records that pass a DEDUPLICATE_WITHIN in their order, how many came too late)."""
+    """(records that pass DEDUPLICATE_WITHIN, in order; number of late records)."""
     passed: list[int] = []
     late = 0
     now: dict[int, int] = {}
@@ -274,7 +273,7 @@ def once_within(
 
 
 def alone_within(within_ms: int, keys: Sequence[Key | None], times: Sequence[int]) -> list[bool]:
-    """Which records have no other one of their key so near: they pass whatever the order."""
+    """Whether each record has no other of its key within the span, and so passes in any order."""
     of_key: defaultdict[Key, list[int]] = defaultdict(list)
     for key, time in zip(keys, times, strict=True):
         if key is not None:

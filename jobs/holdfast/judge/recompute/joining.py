@@ -1,4 +1,4 @@
-"""One join of a statement: which rows meet, by what is known of the order they came in."""
+"""One join of a statement: the rows that meet, given what is known of their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.types.topology import Query, Source
 
 __all__ = ["Joiner"]
 
-_INTERNAL = "what is joined comes through an internal topic"
+_INTERNAL = "the join reads an internal topic"
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Joiner:
     """Joins the rows of a statement, one JOIN after the other.
 
     Attributes:
-        queries: the statement's.
-        batches: what the commit markers of each tell, by query id.
-        state_partitions: of each of them.
+        queries: the statement's queries.
+        batches: the batches from each query's commit markers, by query id.
+        state_partitions: number of state partitions of each query.
     """
 
     queries: Sequence[Query]
@@ -41,7 +41,7 @@ class Joiner:
         """The joined rows.
 
         Raises:
-            Untranslatable: the judge does not know the join.
+            Untranslatable: the judge does not support the join.
         """
         ours, theirs = _condition(clause, left, right)
         if left.kind == "TABLE" and right.kind == "TABLE":
@@ -63,13 +63,13 @@ class Joiner:
     def _tables(
         self, left: Relation, right: Relation, kind: str, on: tuple[exp.Expr, exp.Expr]
     ) -> Relation:
-        """The final rows of two tables; of a foreign-key join the key stays the left one's."""
+        """Joins the final rows of two tables; a foreign-key join keeps the left key."""
         ours = left.final() if left.topic else left
         theirs = right.final() if right.topic else right
         pointing = _keys(ours, on[0])
         keys = _keys(theirs, on[1])
         joined = tables_joined(pointing, keys, kind)
-        if kind in ("INNER", "LEFT"):  # the left row's key, whatever it points to
+        if kind in ("INNER", "LEFT"):  # the key of the left row, whatever its foreign key
             return ours.joined(theirs, joined, "TABLE", None)
         values = [
             _either(pointing, ours_row, keys, theirs_row)
@@ -114,7 +114,7 @@ class Joiner:
     def _broadcast(
         self, left: Relation, right: Relation, keys: tuple[list[Any], list[Any]], query: Query
     ) -> tuple[Side, Side]:
-        """A stream's records go by their topic partition, and a table's to everyone."""
+        """Places a stream's records by topic partition, and a table's in every state partition."""
         count = self.state_partitions[query.id]
         ours, theirs = _sides((left, right), keys, None)
         homes = [(partition_of(p) % count,) for p in left.column("__partition")]
@@ -134,7 +134,7 @@ class Joiner:
         return list(self.batches[query.id].in_order(lanes))
 
     def _query(self, left: Relation, right: Relation) -> Query | None:
-        """The query that reads both, if they are topics that nobody deletes from."""
+        """The query that reads both sides, if both are topics without deleted records."""
         wanted = [left.topic, right.topic]
         return next((q for q in self.queries if [s.topic for s in q.sources] == wanted), None)
 
@@ -183,7 +183,7 @@ def _condition(clause: JoinClause, left: Relation, right: Relation) -> tuple[exp
 
 
 def _is_of(node: exp.Expr, relation: Relation, other: Relation) -> bool:
-    """Whether an expression names columns of this relation and not of the other one."""
+    """Whether an expression names columns of `relation` and not of `other`."""
     names = {_written(column) for column in node.find_all(exp.Column)}
     return bool(names) and names <= relation.columns.keys() - other.columns.keys()
 
@@ -197,7 +197,7 @@ def _written(node: exp.Expr) -> str:
 
 
 def _keys(relation: Relation, node: exp.Expr) -> list[Any]:
-    """The join key of every row, with its window; None where there is none."""
+    """The join key of every row, with its window; None for a row without a key."""
     found = relation.values(node)
     bounds = [relation.column(name) for name in relation.bounds]
     windows = list(zip(*bounds, strict=True)) or [()] * len(found)
@@ -210,7 +210,7 @@ def _keys(relation: Relation, node: exp.Expr) -> list[Any]:
 def _either(
     left: Sequence[Any], left_row: int | None, right: Sequence[Any], right_row: int | None
 ) -> Any:
-    """The join key's value of a result."""
+    """The value of the join key in a result."""
     found = left[left_row] if left_row is not None else None
     if found is None and right_row is not None:
         found = right[right_row]

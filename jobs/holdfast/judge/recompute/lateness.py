@@ -1,9 +1,9 @@
-"""How many records may have come too late for their windows, by the input alone.
+"""A bound on the records that can be late for their windows, from the input alone.
 
-An engine that reads one topic partition far ahead of another makes records late that were not:
-its own count of them then agrees with what its tables lack, and nothing else would tell.  So the
-judge asks how late the input itself is when it is read in the order of its record times, all topic
-partitions side by side, and how much that leaves to chance.
+An engine that reads one topic partition far ahead of another makes records late that were on time.
+Its own count of late records then agrees with what its tables lack, and nothing else shows the
+error.  So the judge computes how late the input is when it is read in the order of its record
+times, all topic partitions side by side, with an allowance for chance.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.judge.read.incarnations import by_age
 __all__ = ["SLACK_MS", "ReadTimes", "late_most"]
 
 SLACK_MS = 60_000
-"""So far apart topic partitions may be read: a batch, and a broker that answers late."""
+"""How far apart topic partitions may be read: a batch, and a broker that answers late."""
 
 _Times = npt.NDArray[np.int64]
 
@@ -28,7 +28,7 @@ class ReadTimes:
     """The records of a topic, each topic partition's in offset order; columns run in parallel.
 
     Attributes:
-        partitions: of the topic, as numbers of `incarnations`.
+        partitions: partition numbers (see `incarnations`).
         arrived: record times in ms.
         events: event times in ms.
     """
@@ -39,15 +39,15 @@ class ReadTimes:
 
     @staticmethod
     def of(rows: list[tuple[int, int, int]]) -> ReadTimes:
-        """From (topic partition, record time, event time) each."""
+        """From tuples of (topic partition, record time, event time)."""
         columns = np.array(rows, np.int64).reshape(-1, 3)
         return ReadTimes(columns[:, 0], columns[:, 1], columns[:, 2])
 
 
 def late_most(read: ReadTimes, size_ms: int, advance_ms: int, grace_ms: int) -> int:
-    """Records that may have come late, once for each window; more cannot have.
+    """An upper bound on the late records, counted once for each window.
 
-    A record counts where some record that was there no more than `SLACK_MS` after it closes the
+    A record counts when another record closes its window and came no more than `SLACK_MS` after it.
     window.
     """
     if not len(read.events):
@@ -66,8 +66,8 @@ def late_most(read: ReadTimes, size_ms: int, advance_ms: int, grace_ms: int) -> 
 
 
 def _turns(read: ReadTimes) -> _Times:
-    """When each is read: behind what is before it in its topic partition, whatever its time is,
-    and behind all of a deleted topic that this one was made in the place of.
+    """When each record is read: after its predecessors in its topic partition, whatever its own
+    time, and after all records of the deleted topic that its topic replaced.
     """
     turns, floor = read.arrived.copy(), np.iinfo(np.int64).min
     for numbers in by_age(np.unique(read.partitions).tolist()):

@@ -1,8 +1,8 @@
-"""Which row of a table each record of a stream finds, and how tables join.
+"""The table row that each record of a stream finds, and the join of two tables.
 
-A table's changes are silent in a stream-table join: a record finds the row that is there when it
-comes, of a versioned table the one that was valid at its time.  With the order known there is one
-answer; without it, any change of the key may have been the last one.
+A table's changes produce no output in a stream-table join: a record finds the row present when it
+comes; in a versioned table, the row valid at its time.  If the order is known there is one answer;
+otherwise any change of the key may have been the last one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def found_in_order(
     outer: bool,
     history_ms: int | None,
 ) -> Joined:
-    """The results in their order.
+    """The results in order.
 
     Args:
         order: (state partition, side, row) of every record.
-        outer: records that find nothing stay.
-        history_ms: of a versioned table, how far back a record may look.
+        outer: records without a match are kept.
+        history_ms: how far back a record may look in a versioned table.
     """
     stream, table = sides
     tables: dict[int, _Table] = {}
@@ -51,7 +51,7 @@ def found_in_order(
 
 @dataclass
 class _Table:
-    """The rows of a table while its changes come."""
+    """The rows of a table while its changes come in."""
 
     changes: Side
     history_ms: int | None
@@ -59,7 +59,7 @@ class _Table:
     versions: defaultdict[Key, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
 
     def change(self, row: int) -> None:
-        """A key is what this row says, of a versioned table from its time on."""
+        """Sets a key's row; in a versioned table from the row's time on."""
         key, time = self.changes.keys[row], self.changes.times[row]
         if key is None:
             return
@@ -81,7 +81,7 @@ class _Table:
 
 
 def found_in_any_order(sides: tuple[Side, Side], *, outer: bool, why: str) -> Joined:
-    """Every result that some order makes; those that every order makes are `sure`."""
+    """Every result that some order produces; results of every order are `sure`."""
     stream, table = sides
     changes: defaultdict[Key, list[int]] = defaultdict(list)
     for row, key in enumerate(table.keys):
@@ -90,7 +90,7 @@ def found_in_any_order(sides: tuple[Side, Side], *, outer: bool, why: str) -> Jo
     found = list(_possible(stream, table, changes, outer=outer))
     unsure = sum(not sure for *_, sure in found)
     doubt = f"{unsure} looked-up rows depend on the order in which records came: {why}"
-    # Each record of the stream is there once, whatever it finds.
+    # Each record of the stream occurs once, whatever it finds.
     once = sum(not dead for dead in stream.dead) if outer and all(stream.sure) else None
     return Joined.of(found, doubt if unsure else "", once)
 
@@ -111,10 +111,10 @@ def _possible(
 
 
 def tables_joined(left: Sequence[Key | None], right: Sequence[Key | None], kind: str) -> Joined:
-    """Final rows of two tables by the keys on which they meet; a right key is there once.
+    """Joins the final rows of two tables by their join keys; a right key is unique.
 
     Args:
-        left: of a foreign-key join, what each left row points to.
+        left: join keys; in a foreign-key join, each left row's foreign key.
         kind: INNER, LEFT, RIGHT or FULL.
     """
     there = {key: row for row, key in enumerate(right)}

@@ -1,12 +1,12 @@
-"""Which records of two streams meet, by ksqlDB's rules for WITHIN and GRACE PERIOD.
+"""The records of two streams that join, by ksqlDB's rules for WITHIN and GRACE PERIOD.
 
-Told twice: with the order in which the records came there is one answer (`in_order`); without it
-there are results that every order makes, and results that some order makes (`in_any_order`).
+There are two versions.  If the order of the records is known there is one answer (`in_order`);
+otherwise there are results of every order, and results of some order (`in_any_order`).
 
-A side's records are kept, and seen, for before + after + grace behind the newest one of that side.
-An outer join without GRACE PERIOD says at once that a record has no partner.  With it, it waits
-until stream time has passed the record's window and grace; what comes later than its window is
-told at once.
+A side's records are kept, and can join, for before + after + grace behind that side's newest one.
+An outer join without GRACE PERIOD emits a record without a partner at once.  With it, the record
+waits until stream time has passed its window and grace; a record that comes after its window is
+emitted at once.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Side:
     """One side's records; lists run in parallel.
 
     Attributes:
-        keys: None of a record without one.
-        dead: records without a value, which only move time on.
-        sure: whether a record is there in every order.
-        homes: their state partitions; where they are not known all are in one.
+        keys: join keys; None for a record without one.
+        dead: whether a record has no value and only advances time.
+        sure: whether a record exists in every order.
+        homes: the records' state partitions; all in one where they are unknown.
     """
 
     keys: Sequence[Key | None]
@@ -50,10 +50,10 @@ class Meeting:
     """The rules of one join.
 
     Attributes:
-        outer: by side, whether records without a partner are told.
-        reach: by side, how far back and on from a record its partners may be, ms.
-        kept_ms: how far behind the newest record of its side one is kept.
-        wait_ms: by side, how long after its time a record without partner is told; None: at once.
+        outer: by side, whether records without a partner are emitted.
+        reach: by side, how far back and forward from a record its partners may be, ms.
+        kept_ms: how far behind the newest record of its side a record is kept.
+        wait_ms: by side, how long after its time a lone record is emitted; None: at once.
     """
 
     outer: tuple[bool, bool]
@@ -78,7 +78,7 @@ class Meeting:
 def in_order(
     rules: Meeting, sides: tuple[Side, Side], order: Iterable[tuple[int, int, int]]
 ) -> Joined:
-    """The results in their order; `order`: (state partition, side, row) of every record."""
+    """The results in order; `order`: (state partition, side, row) of every record."""
     homes: dict[int, _Home] = {}
     found: list[Found] = []
     ranks: list[int] = []
@@ -90,7 +90,7 @@ def in_order(
 
 @dataclass
 class _Home:
-    """One state partition while its records come."""
+    """One state partition while it processes records."""
 
     rules: Meeting
     sides: tuple[Side, Side]
@@ -98,10 +98,10 @@ class _Home:
     kept_newest: list[int] = field(default_factory=lambda: [_LONG_AGO, _LONG_AGO])
     kept: tuple[dict[Key, list[tuple[int, int]]], ...] = field(default_factory=lambda: ({}, {}))
     waiting: set[tuple[int, int]] = field(default_factory=set)  # side, row
-    due: list[tuple[int, int, int]] = field(default_factory=list)  # told after, side, row
+    due: list[tuple[int, int, int]] = field(default_factory=list)  # emitted after, side, row
 
     def take(self, side: int, row: int) -> Iterator[Found]:
-        """What one record gives."""
+        """The results of one record."""
         mine = self.sides[side]
         time, key = mine.times[row], mine.keys[row]
         self.newest = max(self.newest, time)
@@ -119,7 +119,7 @@ class _Home:
             insort(self.kept[side].setdefault(key, []), (time, row))
 
     def _told(self) -> Iterator[Found]:
-        """Records whose wait is over."""
+        """Emits the records whose wait is over."""
         while self.due and self.due[0][0] < self.newest:
             _, side, row = heapq.heappop(self.due)
             if (side, row) in self.waiting:
@@ -146,11 +146,11 @@ class _Home:
 
 
 def in_any_order(rules: Meeting, sides: tuple[Side, Side], *, apart: bool, why: str) -> Joined:
-    """Every result that some order makes; those that every order makes are `sure`.
+    """Every result that some order produces; results of every order are `sure`.
 
     Args:
         apart: whether the state partitions of the records are known.
-        why: the order is not known, in words.
+        why: the reason why the order is unknown, in words.
     """
     reach = _Reach(rules, sides, apart=apart)
     found: list[Found] = []
@@ -165,7 +165,7 @@ def in_any_order(rules: Meeting, sides: tuple[Side, Side], *, apart: bool, why: 
 
 
 class _Reach:
-    """What may and what must meet, whatever the order."""
+    """The records that may join and that must join, in any order."""
 
     def __init__(self, rules: Meeting, sides: tuple[Side, Side], *, apart: bool) -> None:
         self._rules, self._sides = rules, sides
@@ -182,11 +182,11 @@ class _Reach:
                 if records.sure[row]:
                     closing[home] = max(closing.get(home, _LONG_AGO), time)
         self._newest, self._over, self._apart = newest, over, apart
-        # The newest record closes every window before it, unless something newer may come first.
+        # The newest record closes every earlier window, unless a newer record may come first.
         self._closing = {h: t if t == over[h] and apart else _LONG_AGO for h, t in closing.items()}
 
     def pairs(self) -> Iterator[tuple[int, int, int, bool]]:
-        """(left row, right row, time, sure) of all in each other's window."""
+        """(left row, right row, time, sure) of all pairs within each other's window."""
         left, right = self._sides
         there: defaultdict[Key, list[tuple[int, int]]] = defaultdict(list)
         for row, key in enumerate(right.keys):
@@ -205,7 +205,7 @@ class _Reach:
                 yield row, other, max(time, other_time), sure
 
     def _kept(self, side: int, row: int) -> bool:
-        """Whether a record is there in every order, and kept to the end."""
+        """Whether a record exists in every order, and is kept to the end."""
         records = self._sides[side]
         newest = self._newest[side][self._home(side, row)]
         return records.sure[row] and records.times[row] > newest - self._rules.kept_ms
@@ -214,7 +214,7 @@ class _Reach:
         return self._sides[side].homes[row][0] if self._apart else 0
 
     def alone(self, side: int, partners: Collection[int | None]) -> Iterator[Found]:
-        """Records that may be told to have no partner; `partners`: those that may have one."""
+        """Records that may be emitted without a partner; `partners`: rows that may have one."""
         records, rules = self._sides[side], self._rules
         for row, key in enumerate(records.keys):
             if records.dead[row]:

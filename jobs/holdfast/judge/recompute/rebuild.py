@@ -1,7 +1,7 @@
-"""Recomputes a statement of joins, tables, sessions or final results from all of its input.
+"""Recomputes a statement of joins, tables, sessions or final results from its whole input.
 
-Rows go through the statement as a whole: every join pairs rows in Python, expressions are
-DuckDB's, and what the statement's own queries wrote to each other is not looked at.
+Rows pass through the statement as a whole: joins pair rows in Python, DuckDB evaluates expressions,
+and the topics between the statement's own queries are not read.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["Facts", "RebuiltStream", "RebuiltTable", "rebuilt_stream", "rebuilt_
 
 @dataclass(frozen=True)
 class Facts:
-    """One statement and what is known of its run.
+    """One statement and the known facts of its run.
 
     Attributes:
-        queries: the statement's, in the order of the records' way.
-        relations: what FROM and JOIN name, in their order.
-        batches: what the commit markers of each query with state tell, by query id.
-        state_partitions: of each of them.
+        queries: the statement's queries, in processing order.
+        relations: the relations of FROM and JOIN, in order.
+        batches: the batches from the commit markers of each query with state, by query id.
+        state_partitions: number of state partitions of each query.
         dropped_late: records that the last query dropped as late; None: its markers do not say.
     """
 
@@ -72,8 +72,8 @@ class RebuiltTable:
     """A table's final rows.
 
     Attributes:
-        empty: the row that a group has when all of its rows have left it; None: it has none.
-        late: records that must have been dropped as late; None: it does not follow.
+        empty: the row of a group that all of its rows have left; None: there is no such row.
+        late: records that must have been dropped as late; None: it cannot be derived.
     """
 
     rows: dict[Key, Row]
@@ -88,12 +88,12 @@ class RebuiltStream:
     """A stream's records, as key and value columns.
 
     Attributes:
-        ranked: those that are there in whatever order the input came, each behind the number of
-            the record that made it, where the order is known.
-        possible: those that some order makes.
-        doubt: why there are such, in words.
+        ranked: the records of every order of the input, each preceded by the number of the record
+            that made it, where the order is known.
+        possible: the records of some order.
+        doubt: why some records depend on the order, in words.
         ordered: whether the order is known.
-        count: how many records there are in whatever order; None: it depends on it.
+        count: the number of records in any order; None: it depends on the order.
     """
 
     ranked: list[tuple[int, Key]]
@@ -105,10 +105,10 @@ class RebuiltStream:
 
 
 def rebuilt_table(facts: Facts) -> RebuiltTable:
-    """What the statement's table must hold.
+    """The content that the statement's table must have.
 
     Raises:
-        Untranslatable: the judge does not know the statement, or its result does not follow.
+        Untranslatable: the judge does not support the statement, or the result is not determined.
     """
     joined = _joined(facts)
     if facts.parts.select.args.get("group") is None:
@@ -120,10 +120,10 @@ def rebuilt_table(facts: Facts) -> RebuiltTable:
 
 
 def rebuilt_stream(facts: Facts) -> RebuiltStream:
-    """What the statement's stream must hold.
+    """The records that the statement's stream must have.
 
     Raises:
-        Untranslatable: the judge does not know the statement.
+        Untranslatable: the judge does not support the statement.
     """
     joined, late = _joined(facts), None
     if facts.parts.once_within_ms is not None:
@@ -147,7 +147,7 @@ def rebuilt_stream(facts: Facts) -> RebuiltStream:
 
 
 def _one_to_one(parts: Parts) -> bool:
-    """Whether every joined row is a record."""
+    """Whether every joined row becomes one record."""
     return parts.select.args.get("where") is None and not list(parts.select.find_all(exp.Explode))
 
 
@@ -156,14 +156,14 @@ def _as_json(row: Sequence[Any], columns: Sequence[Column]) -> Key:
 
 
 def _joined(facts: Facts) -> Relation:
-    """The rows that SELECT is over: all records of a stream, all changes of one table."""
+    """The rows that SELECT reads: all records of a stream, or all changes of one table."""
     joiner = Joiner(facts.queries, facts.batches, facts.state_partitions)
     current = facts.relations[0]
     for clause, right in zip(facts.parts.joins, facts.relations[1:], strict=True):
         current = joiner.join(current, right, clause)
     whole = not facts.parts.joins and facts.parts.select.args.get("where") is None
     grouped = facts.parts.select.args.get("group") is not None
-    if current.kind == "STREAM" and (grouped or not whole):  # else it passes as it is
+    if current.kind == "STREAM" and (grouped or not whole):  # otherwise it passes unchanged
         dead = current.column("__dead")
         return current.at([row for row, gone in enumerate(dead) if not gone])
     return current
@@ -187,19 +187,19 @@ def _outline(facts: Facts, joined: Relation, *, prepared: bool = False) -> Outli
 
 
 def _plain(name: str) -> str:
-    """Without its owner."""
+    """The name without its owner."""
     return name.split(".", 1)[1]
 
 
 def _ordering(joined: Relation) -> list[int]:
-    """The topic partitions whose offsets order the rows; none orders a table's or a join's."""
+    """The topic partitions whose offsets order the rows; none for tables and joins."""
     if joined.kind == "TABLE" or not joined.topic:
         return []
     return sorted(set(joined.column("__partition"))) or [0]
 
 
 def _projected(facts: Facts, joined: Relation) -> RebuiltTable:
-    """Of a table without GROUP BY: each of its final rows that passes WHERE."""
+    """A table without GROUP BY: its source's final rows that pass WHERE."""
     final = joined.final() if joined.topic else joined
     sink = facts.sink
     bounds = [f'"{name}"' for name in final.bounds[: 1 if sink.window_size_ms else 2]]
@@ -214,7 +214,7 @@ def _projected(facts: Facts, joined: Relation) -> RebuiltTable:
 
 
 def _once(facts: Facts, joined: Relation) -> tuple[Relation, int | None]:
-    """DEDUPLICATE_WITHIN: (the records that pass, how many were late)."""
+    """DEDUPLICATE_WITHIN: (the records that pass, the number of late ones)."""
     within_ms = facts.parts.once_within_ms
     assert within_ms is not None
     passing = joined.at(_passing(facts, joined))
@@ -231,18 +231,18 @@ def _once(facts: Facts, joined: Relation) -> tuple[Relation, int | None]:
 def _maybe_once(
     facts: Facts, passing: Relation, keys: Sequence[Key | None], times: Sequence[int]
 ) -> Relation:
-    """Without the order any record of a key may be the first; one that is alone passes surely."""
+    """Without an order any record of a key may be the first; one that is alone passes surely."""
     assert facts.parts.once_within_ms is not None
     alone = alone_within(facts.parts.once_within_ms, keys, times)
     sure = [each and facts.dropped_late == 0 for each in alone]
     there = [row for row, key in enumerate(keys) if key is not None]
-    doubt = f"which of the records of a key came first is not known: {_why(facts)}"
+    doubt = f"it is unknown which of a key's records came first: {_why(facts)}"
     found = passing.with_column("__sure", sure).at(there)
     return found if all(sure[row] for row in there) else replace(found, doubt=doubt)
 
 
 def _passing(facts: Facts, joined: Relation) -> list[int]:
-    """The rows that WHERE lets through."""
+    """The rows that pass WHERE."""
     where = facts.parts.select.args.get("where")
     if where is None:
         return list(range(joined.data.num_rows))
@@ -253,7 +253,7 @@ def _passing(facts: Facts, joined: Relation) -> list[int]:
 def _lane(
     facts: Facts, rows: Relation, keys: Sequence[tuple[Any, ...] | None]
 ) -> tuple[Batches, Lane] | None:
-    """The rows as the last query takes them; None: nothing tells in which order."""
+    """The rows in the last query's order; None: the order is unknown."""
     query = facts.queries[-1]
     batches = facts.batches[query.id]
     types = [c.type for c in facts.sink.key_columns]
@@ -265,18 +265,18 @@ def _lane(
 
 
 def _order(found: tuple[Batches, Lane]) -> list[tuple[int, int]]:
-    """(state partition, row) in the order in which they are taken."""
+    """(state partition, row) in processing order."""
     batches, lane = found
     return [(at, row) for at, _, row in batches.in_order([lane])]
 
 
 def _seen(found: tuple[Batches, Lane] | None) -> Seen | None:
-    """Stream time as they find it, where watermarks hold it back."""
+    """The stream time that the rows meet, where watermarks hold it back."""
     return None if found is None else found[0].seen(found[1])
 
 
 def _why(facts: Facts) -> str:
-    """Why the order is not known."""
+    """Why the order is unknown."""
     broken = facts.batches[facts.queries[-1].id].broken
     return broken or "its records come through an internal topic, or have keys of other types"
 
@@ -289,7 +289,7 @@ class _Grouped:
     joined: Relation
 
     def of_table(self) -> RebuiltTable:
-        """Over a table: groups of its final rows, and those that all rows have left."""
+        """GROUP BY over a table: groups of its final rows, and groups that all rows have left."""
         facts = self.facts
         final = self.joined.final() if self.joined.topic else self.joined
         outline = _outline(facts, final)
@@ -306,7 +306,7 @@ class _Grouped:
         return RebuiltTable(rows, batch.matches, batch, empty)
 
     def _groups_ever(self) -> set[Key]:
-        """Every group that a change of the table was in."""
+        """Every group that a change of the table was ever in."""
         rows = self.joined.at(
             [r for r, dead in enumerate(self.joined.column("__dead")) if not dead]
         )
@@ -315,7 +315,7 @@ class _Grouped:
         return {tuple(map(key_part, key)) for key in keys if None not in key}
 
     def of_stream(self) -> RebuiltTable:
-        """Over a stream: sessions and final results by their own rules, all else at once."""
+        """GROUP BY over a stream: sessions and final results by their rules, the rest at once."""
         facts, window = self.facts, self.facts.parts.window
         late, rows, prepared = None, self.joined, False
         if window is not None and (window.session or facts.parts.final):
@@ -331,7 +331,7 @@ class _Grouped:
         return RebuiltTable(dict(made.rows), batch.matches, batch, late=late)
 
     def _windowed(self) -> tuple[Relation, int | None]:
-        """(rows with the window that each is in, how many were late)."""
+        """(rows with the window of each, number of late ones)."""
         facts, window = self.facts, self._window()
         passing = self.joined.at(_passing(facts, self.joined))
         groups: list[exp.Expr] = list(facts.parts.select.args["group"].expressions)
@@ -346,7 +346,7 @@ class _Grouped:
         return replace(placed, data=data), made.late
 
     def _window(self) -> WindowClause:
-        """As the statement has it, under the properties that were set."""
+        """The statement's window, with the properties that were set."""
         window, step = self.facts.parts.window, self.facts.queries[-1].step
         assert window is not None
         if not isinstance(step, AggregateStep) or step.window is None:
@@ -372,14 +372,14 @@ class _Grouped:
         return sessions_in_order(window, keys, times, order, final=final, seen=seen)
 
     def _timely(self, keys: Sequence[Key], times: Sequence[int]) -> list[tuple[int, int]]:
-        """An order in which nothing is late, where nothing was."""
+        """An order without late records, if none was late."""
         facts = self.facts
         home = home_of(
             [c.type for c in facts.sink.key_columns], facts.state_partitions[facts.queries[-1].id]
         )
         if facts.dropped_late != 0 or home is None:
             raise Untranslatable(
-                f"{facts.dropped_late} late records were dropped, and which is not known: "
+                f"{facts.dropped_late} late records were dropped, and it is unknown which: "
                 f"{_why(facts)}"
             )
         return sorted(

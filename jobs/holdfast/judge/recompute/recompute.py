@@ -1,4 +1,4 @@
-"""Recomputes a statement from its decoded input, all at once, in DuckDB."""
+"""Recomputes a statement from its whole decoded input in DuckDB."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 _CHUNK_ROWS = 50_000
-_CHOICES_MAX = 200  # of one window
+_CHOICES_MAX = 200  # choices of one window
 
 
 class InputTable:
-    """The decoded input of one query, as Arrow chunks; `__dead` tells records without a value."""
+    """The decoded input of one query, as Arrow chunks; `__dead` marks records without a value."""
 
     def __init__(self, decoder: InputDecoder) -> None:
         self._decoder = decoder
@@ -55,7 +55,7 @@ class InputTable:
     def add(
         self, partition: int, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int
     ) -> None:
-        """One input record."""
+        """Adds one input record."""
         self.records += 1
         if value is None:
             row = self._decoder.tombstone(key, timestamp_ms)
@@ -84,10 +84,10 @@ class Recomputed:
     """A recomputed table.
 
     Attributes:
-        rows: value columns by key, in JSON form; groups that HAVING keeps out are not in it.
-        records: the number of input records by the key of every group.
-        newest: the newest event time of every group, in ms.
-        spread: the number of records by topic partition, and the group's home; of windows only.
+        rows: value columns by key, in JSON form, without the groups that HAVING filters out.
+        records: the number of input records by group key.
+        newest: the newest event time by group key, in ms.
+        spread: the number of records by topic partition, and the group's home; for windows only.
         newest_ms: the newest event time of the input, -1 without any.
     """
 
@@ -100,7 +100,7 @@ class Recomputed:
 
 
 def recompute_table(batch: BatchQuery, sink: Sink, table: InputTable) -> Recomputed:
-    """The rows the table must hold."""
+    """The rows that the table must hold."""
     data = table.table()
     living = data.filter(pc.invert(data["__dead"]))
     newest = pc.max(living["__timestamp"]).as_py()
@@ -115,14 +115,14 @@ def recompute_first(
     wanted: Mapping[Key, int],
     recomputed: Recomputed,
 ) -> dict[Key, list[Row]]:
-    """Windows' rows by their first records only, in the order of each topic partition's offsets.
+    """Windows' rows from only their first records, by the offsets of each topic partition.
 
-    Nobody knows how the records of several topic partitions came together, so there is a row for
-    each choice; windows with too many choices are left out.
+    It is unknown how the records of several topic partitions were interleaved, so there is a row
+    for each choice; windows with too many choices are left out.
 
     Args:
-        wanted: of how many records, by key.
-        recomputed: what `recompute_table` gave.
+        wanted: the number of first records, by key.
+        recomputed: the result of `recompute_table`.
     """
     lines: list[tuple[int, int, int, int, int]] = []
     for key, total in wanted.items():
@@ -142,7 +142,7 @@ def recompute_first(
 
 
 def _in_turn(spread: Mapping[int, int], total: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """`_choices`, for records of a deleted topic came before those of the one in its place."""
+    """`_choices`, knowing that a deleted topic's records came before its successor's."""
     whole: list[tuple[int, int]] = []
     for numbers in by_age(list(spread)):
         turn = [(p, spread[p]) for p in numbers]
@@ -170,7 +170,7 @@ def _choices(
 def recomputed_rows(
     found: Iterable[tuple[Any, ...]], batch: BatchQuery, sink: Sink, newest_ms: int
 ) -> Recomputed:
-    """A table's rows of what DuckDB gave for `batch`."""
+    """A table's rows from DuckDB's result for `batch`."""
     kinds: dict[str, SqlType] = {c.name: c.type for c in sink.value_columns}
     width = len(sink.key_columns) + batch.bounds
     made = Recomputed(newest_ms)
@@ -190,7 +190,7 @@ def recomputed_rows(
 def recompute_stream(
     batch: BatchQuery, columns: Sequence[Column], table: InputTable
 ) -> Counter[Key]:
-    """How often each output record must be there; `columns` are the sink's, keys first."""
+    """How often each output record must occur; `columns` are the sink's, keys first."""
     found = run_sql(batch.sql, {INPUT: table.table()})
     return Counter(stream_record(batch, columns, row, dead=dead) for *row, dead in found)
 
@@ -198,9 +198,9 @@ def recompute_stream(
 def stream_record(
     batch: BatchQuery, columns: Sequence[Column], row: Sequence[Any], *, dead: bool
 ) -> Key:
-    """A record of a stream's sink, of what DuckDB gave for the sink's `columns`, keys first.
+    """A record of a stream's sink from DuckDB's row; `columns` are the sink's, keys first.
 
-    A record without a value passes as it is, with what its own key says.
+    A record without a value passes unchanged, with the values of its own key.
     """
     values = tuple(json_form(v, c.type) for v, c in zip(row, columns, strict=True))
     if not dead:
@@ -210,7 +210,7 @@ def stream_record(
 
 
 def run_sql(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    """What DuckDB makes of the tables."""
+    """DuckDB's result of the query over these tables."""
     with duckdb.connect(config={"threads": 2}) as engine:
         engine.execute("SET TimeZone = 'UTC'")
         register(engine)
@@ -220,6 +220,6 @@ def run_sql(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
 
 
 def arrow_type(kind: SqlType) -> pa.DataType:
-    """How values of a type are handed to DuckDB."""
+    """The Arrow type in which DuckDB receives values of a type."""
     # Whole numbers are computed in 64 bits, so that nothing overflows here.
     return pa.int64() if kind.base is Base.INTEGER else kind.arrow()

@@ -1,4 +1,4 @@
-"""Whether the judge will know a statement, asked before there is anything to judge."""
+"""Checks that the judge supports a statement, before there is anything to judge."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["rehearse"]
 
 
 def rehearse(unit: Unit) -> None:
-    """Recomputes the unit's statements from nothing.
+    """Recomputes the unit's statements from an empty input.
 
     Raises:
-        Untranslatable: the judge does not know one of them, or a format.
+        Untranslatable: the judge does not support one of them, or a format.
     """
     sink = unit.sink
     unit.refuse_strange()
@@ -35,7 +35,7 @@ def rehearse(unit: Unit) -> None:
         try:
             _rehearsed(unit, queries)
         except duckdb.Error as error:
-            raise Untranslatable(f"DuckDB does not know it: {error}") from error
+            raise Untranslatable(f"DuckDB does not support it: {error}") from error
 
 
 def _rehearsed(unit: Unit, queries: tuple[Query, ...]) -> None:

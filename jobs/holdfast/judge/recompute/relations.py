@@ -1,12 +1,12 @@
-"""Sources and joined rows as columns for DuckDB, with what their names mean.
+"""Sources and joined rows as columns for DuckDB, with the meaning of their names.
 
-Columns of a source are called `OWNER.NAME`, so that a join can have both sides'.  Beside them:
+A source's columns are called `OWNER.NAME`, so that a join can hold both sides'.  Beside them:
 
     __timestamp   event time in ms
-    __partition, __offset   where a source's record is; of joined rows their number
+    __partition, __offset   a source record's place; for joined rows their number
     __dead   a record without a value
-    __sure        the row is there in whatever order the records came
-    __rank        the number of the record that made it, in the order in which records came
+    __sure        the row exists in every order of the records
+    __rank        the number of the record that made it, in processing order
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Found = tuple[int | None, int | None, int, bool]  # see `Joined.of`
 
 @dataclass(frozen=True)
 class Joined:
-    """Which rows meet, in parallel lists; None where a side has none.
+    """The pairs of rows that join, in parallel lists; None for a side without a row.
 
     Attributes:
-        times: of the results, in ms.
-        sure: whether a result is there in whatever order the records came.
-        doubt: why some are not, in words.
-        count: how many results there are in whatever order; None: it depends on it.
-        ranks: which record made each, by the order of the records; empty where that is not known.
+        times: times of the results, in ms.
+        sure: whether a result exists in every order of the records.
+        doubt: why some are not sure, in words.
+        count: the number of results in any order; None: it depends on the order.
+        ranks: the number of the record that made each, in processing order; empty if unknown.
     """
 
     left: Sequence[int | None]
@@ -63,7 +63,7 @@ class Joined:
         count: int | None = None,
         ranks: Sequence[int] = (),
     ) -> Joined:
-        """Of one tuple per result: left row, right row, time, whether it is sure."""
+        """From one tuple per result: left row, right row, time, whether it is sure."""
         left, right, times, sure = zip(*found, strict=True) if found else ((), (), (), ())
         return Joined(left, right, times, sure, doubt, count if doubt else len(found), ranks)
 
@@ -78,10 +78,10 @@ class Relation:
         key: DuckDB columns of a table's primary key, or of a source's key.
         bounds: DuckDB columns of the window in a windowed source's key.
         stars: what `*` stands for: owner, name in a join's result, name as written.
-        topic: of a source; empty of joined rows, whose order nothing tells.
-        doubt: why some rows may be there or not, in words.
-        count: how many rows there are in whatever order; None: it depends on it.
-        ordered: whether `__rank` is known of joined rows.
+        topic: a source's topic; empty for joined rows, whose order is unknown.
+        doubt: why some rows depend on the order, in words.
+        count: the number of rows in any order; None: it depends on the order.
+        ordered: whether `__rank` of joined rows is known.
     """
 
     kind: str
@@ -97,20 +97,20 @@ class Relation:
     ordered: bool = False
 
     def scope(self, partitions: Sequence[int] = ()) -> Scope:
-        """What names mean; `partitions` of the topic, where its offsets order the rows."""
+        """The scope of names; `partitions` of the topic, where its offsets order the rows."""
         return Scope(self.columns, partitions, self.places)
 
     def values(self, *nodes: exp.Expr) -> list[list[Any]]:
-        """Expressions of every row, row by row.
+        """The values of expressions, row by row.
 
         Raises:
-            Untranslatable: the judge does not know one of them.
+            Untranslatable: the judge does not support one of them.
         """
         translator = Translator(self.scope())
         return self.evaluated(*(translator.sql(node) for node in nodes))
 
     def evaluated(self, *texts: str) -> list[list[Any]]:
-        """The same of DuckDB SQL."""
+        """The values of DuckDB expressions, row by row."""
         rows = self.data.append_column("__row", pa.array(range(self.data.num_rows), pa.int64()))
         select = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
         sql = f"SELECT {select} FROM {INPUT} ORDER BY __row"
@@ -127,17 +127,17 @@ class Relation:
         return list(zip(*(self.column(name) for name in names), strict=True))
 
     def at(self, rows: Sequence[int]) -> Relation:
-        """Only these rows, in this order."""
+        """The relation with only these rows, in this order."""
         return replace(self, data=self.data.take(pa.array(rows, pa.int64())))
 
     def with_column(self, name: str, values: Iterable[Any]) -> Relation:
-        """The same with other values in one of its DuckDB columns."""
+        """The relation with new values in one of its DuckDB columns."""
         place = self.data.column_names.index(name)
         column = pa.array(list(values), self.data.schema.field(place).type)
         return replace(self, data=self.data.set_column(place, name, column))
 
     def final(self) -> Relation:
-        """A table's rows in the end: the last change of each key that is not its deletion."""
+        """A table's final rows: the last change of each key, unless it is a deletion."""
         dead = self.column("__dead")
         last = {key: row for row, key in enumerate(self.row_keys())}
         return self.at([row for row in last.values() if not dead[row]])
@@ -148,8 +148,8 @@ class Relation:
         """The rows of a join.
 
         Args:
-            kind: what they are, STREAM or TABLE.
-            key: of a join that makes a key of its own, its values and their type.
+            kind: STREAM or TABLE.
+            key: if the join makes a key of its own, its values and their type.
         """
         count = len(found.times)
         sides = (self.data, pa.array(found.left, pa.int64())), (
@@ -195,10 +195,10 @@ class Relation:
 def load(
     owner: str, source: Source, needed: Sequence[str], records: Iterable[Record]
 ) -> tuple[Relation, InputDecoder]:
-    """A source's records; those that cannot be decoded are left out, of a table those without key.
+    """A source's records, without undecodable ones, and for a table without those that lack a key.
 
     Raises:
-        Untranslatable: the judge does not know a format or type of it.
+        Untranslatable: the judge does not support one of its formats or types.
     """
     decoder = InputDecoder(source, needed)
     table = source.kind == "TABLE"
@@ -261,6 +261,6 @@ def _names(
 
 
 def _merged(left: dict[str, _T], right: dict[str, _T]) -> dict[str, _T]:
-    """Names of both; what both have means nothing without its owner."""
+    """The names of both sides; a name that both have needs its owner."""
     both = left.keys() & right.keys()
     return {name: v for name, v in (left | right).items() if name not in both}

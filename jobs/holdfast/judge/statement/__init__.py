@@ -1,1 +1,1 @@
-"""Statements as the judge understands them: their text, translated to plain SQL."""
+"""Statements in the judge's own understanding: their text, translated to plain SQL."""

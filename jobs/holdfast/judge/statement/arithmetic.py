@@ -1,7 +1,7 @@
-"""The judge's own arithmetic: aggregates by the documentation of ksqlDB and of Java, in DuckDB SQL.
+"""The judge's own arithmetic: aggregates as documented for ksqlDB and Java, in DuckDB SQL.
 
-DuckDB's are others: its sums do not wrap, its sum of decimals fails beyond 38 digits, and it takes
--0.0 and 0.0 for one value.  Java's whole numbers wrap; `Double.equals` tells zeros apart and finds
+DuckDB's own differ: its sums do not wrap, its sum of decimals fails beyond 38 digits, and it treats
+-0.0 and 0.0 as one value.  In Java whole numbers wrap; `Double.equals` distinguishes the zeros and
 every NaN equal; a sum of decimals that its type cannot hold is NULL (ADR 39).
 """
 
@@ -20,13 +20,13 @@ _ANY_WIDTH = Context(prec=200)
 
 
 def wrapped(sql: str, bits: int) -> str:
-    """A whole number as Java's type of so many bits keeps it."""
+    """A whole number wrapped to this many bits, as in Java."""
     whole, half = f"{1 << bits}::HUGEINT", f"{1 << bits - 1}::HUGEINT"
     return f"((({sql} + {half}) % {whole} + {whole}) % {whole} - {half})"
 
 
 def sum_of(value: str, kind: SqlType) -> str:
-    """SUM of values of a type; 0 of none."""
+    """SUM of values of a type; 0 without any value."""
     if kind.base is Base.DECIMAL:
         shown = f"{_DECIMAL_SUM}(list(CAST({value} AS VARCHAR)), {kind.precision}, {kind.scale})"
         return f"CAST({shown} AS DECIMAL({kind.precision}, {kind.scale}))"
@@ -37,12 +37,12 @@ def sum_of(value: str, kind: SqlType) -> str:
 
 
 def distinct_doubles(value: str) -> str:
-    """A list of the doubles that `Double.equals` tells apart, without NULL where there is none."""
+    """A list of the doubles distinct by `Double.equals`; without NULL."""
     return f"list_transform(list(DISTINCT CAST({value} AS VARCHAR)), t -> CAST(t AS DOUBLE))"
 
 
 def register(engine: duckdb.DuckDBPyConnection) -> None:
-    """Makes known to DuckDB what it cannot say itself."""
+    """Registers functions that DuckDB lacks."""
     engine.create_function(
         _DECIMAL_SUM, _decimal_sum, ["VARCHAR[]", "INTEGER", "INTEGER"], "VARCHAR",
         null_handling="special",

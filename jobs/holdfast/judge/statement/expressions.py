@@ -1,7 +1,7 @@
 """ksqlDB scalar expressions and aggregates as DuckDB SQL, for a whole topic at once.
 
-Only what is known to mean the same is translated; everything else is `Untranslatable`, for a
-judge that guesses is no judge.
+Only constructs known to mean the same are translated; everything else is `Untranslatable`, because
+a judge must not guess.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ _CASTS = {
 
 @dataclass(frozen=True)
 class Scope:
-    """What names mean.
+    """The meaning of names.
 
     Attributes:
-        columns: their types; of a join also as `OWNER.NAME`.
-        partitions: of the one topic whose offsets order the records; none: nothing orders them.
-        places: names whose column in DuckDB is another one.
+        columns: their types; in a join also as `OWNER.NAME`.
+        partitions: the one topic's, whose offsets order the records; none: no known order.
+        places: names whose DuckDB column has another name.
     """
 
     columns: Mapping[str, SqlType]
@@ -82,12 +82,12 @@ class Translator:
         """DuckDB SQL of `node`.
 
         Raises:
-            Untranslatable: a part of it is not known here.
+            Untranslatable: a part of it is not supported.
         """
         return self._rewrite(node).sql(dialect="duckdb")
 
     def match(self, node: exp.Expr) -> Match:
-        """How a value of `node` is to be compared."""
+        """How to compare a value of `node`."""
         name, _ = _call(node)
         if name in _ORDERED and len(self.scope.partitions) != 1:
             return Match.BAG if name == "COLLECT_LIST" else Match.ANY_OF
@@ -156,7 +156,7 @@ class Translator:
         raise Untranslatable(f"the function {name} is not known to the judge")
 
     def _arithmetic_of(self, name: str, argument: exp.Expr, value: str) -> str | None:
-        """An aggregate by Java's rules where DuckDB has others; None where it has the same."""
+        """An aggregate by Java's rules where DuckDB's differ; None where they agree."""
         kind = self.kind(argument)
         if name == "SUM":
             summed = self._summed(argument, kind)
@@ -169,7 +169,7 @@ class Translator:
         return _OF_DOUBLES[name].format(value=value, distinct=distinct_doubles(value))
 
     def _summed(self, argument: exp.Expr, kind: str) -> SqlType | None:
-        """The type of a sum, which is its argument's; None where the judge does not know it."""
+        """The type of a sum, equal to its argument's; None where the judge does not know it."""
         inside = [self.scope.columns.get(self._name(c)) for c in argument.find_all(exp.Column)]
         if isinstance(argument, exp.Column):
             return inside[0] or BIGINT
@@ -179,21 +179,21 @@ class Translator:
         return INTEGER if small else BIGINT
 
     def _ordered(self, name: str, value: str, rest: Sequence[str]) -> str:
-        """Aggregates that depend on the order of records, which only a topic partition has."""
+        """Aggregates that depend on the order of records, which only a topic partition defines."""
         if name == "COLLECT_LIST":
             found = f"list({value} ORDER BY __offset)"
             if len(self.scope.partitions) == 1:
                 return f"list_slice({found}, 1, {COLLECT_LIMIT})"
             return f"coalesce({found}, [])"
         if not self.scope.partitions:
-            raise Untranslatable(f"{name} of records whose order nothing tells")
+            raise Untranslatable(f"{name} of records whose order is unknown")
         if rest and rest[0].upper() != "TRUE":
             raise Untranslatable(f"{name} with {', '.join(rest)}")
         pick = "arg_max" if name == "LATEST_BY_OFFSET" else "arg_min"
         only = f"FILTER ({value} IS NOT NULL"
         if len(self.scope.partitions) <= 1:
             return f"{pick}({value}, __offset) {only})"
-        # All records of a topic came before those of the one that was made in its place.
+        # All records of a topic came before its successor's.
         turns = by_age(self.scope.partitions)
         if pick == "arg_max":
             turns.reverse()
@@ -219,13 +219,13 @@ class Translator:
     def _cast(self, node: exp.Cast) -> exp.Expr:
         target = _CASTS.get(node.to.this)
         source = self.kind(node.this)
-        # Texts of doubles, and doubles cut to whole numbers, differ between engines.
+        # Text forms of doubles, and doubles cut to whole numbers, differ between engines.
         if target is None or (source, target[1]) in {(REAL, _TEXT), (REAL, _WHOLE)}:
             raise Untranslatable(f"{node.sql()}")
         return _parse(f"CAST({self.sql(node.this)} AS {target[0]})")
 
     def kind(self, node: exp.Expr) -> str:
-        """Whole, real, decimal, text or other: what division and + need to know."""
+        """Whole, real, decimal, text or other: the kind that division and + depend on."""
         if isinstance(node, exp.Literal):
             return _TEXT if node.is_string else _EXACT if "." in node.this else _WHOLE
         if isinstance(node, exp.Column):
@@ -249,7 +249,7 @@ class Translator:
         )
 
 
-# Node classes and the kind of their value; empty: the kind of what is inside.
+# Node classes and the kind of their value; empty: the kind of their operand.
 _KIND_OF_NODE: dict[tuple[type[exp.Expr], ...], str] = {
     (exp.Count, exp.Length): _WHOLE,
     (exp.Avg,): REAL,
@@ -275,7 +275,7 @@ _AGGREGATES = {
 }
 
 
-# Of doubles, by `Double.equals`; what follows in braces is for the call's constant.
+# For doubles, by `Double.equals`; the braces take the call's constant.
 _OF_DOUBLES = {
     "COUNT_DISTINCT": "count(DISTINCT CAST({value} AS VARCHAR))",
     "COLLECT_SET": "{distinct}",
@@ -285,7 +285,7 @@ _OF_DOUBLES = {
 
 
 def _call(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
-    """(upper-case function name, arguments); ("", []) for what is no function."""
+    """(upper-case function name, arguments); ("", []) for other nodes."""
     if isinstance(node, exp.Anonymous):
         return str(node.this).upper(), list(node.expressions)
     if isinstance(node, exp.AggFunc):

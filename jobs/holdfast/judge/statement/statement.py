@@ -1,7 +1,7 @@
-"""Takes a CREATE ... AS SELECT apart, far enough to recompute it.
+"""Parses a CREATE ... AS SELECT, far enough to recompute it.
 
-Written from the language's documentation and for the judge alone: it shares nothing with the
-planner, so that a planner's mistake shows as a difference.
+Written from the language's documentation for the judge alone: it shares nothing with the planner,
+so that a planner's mistake shows as a difference.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class HoldfastJudge(Dialect):
 class WindowClause:
     """Lengths in ms; a tumbling window advances by its size, a session's size is its gap.
 
-    Grace is what is left of a day after the size, and none for EMIT FINAL, where nothing else is
-    written; retention is size and grace.
+    Grace is the rest of a day after the size, and none for EMIT FINAL, which writes nothing
+    else; retention is size plus grace.
     """
 
     size_ms: int
@@ -62,7 +62,7 @@ class WindowClause:
     kind: str = "TUMBLING"
     grace_ms: int = 0
     retention_ms: int = 0
-    final_within_retention: bool = False  # not of the clause: SET 'emit.final.after.jump'
+    final_within_retention: bool = False  # from SET 'emit.final.after.jump', not from the clause
 
     @property
     def session(self) -> bool:
@@ -70,7 +70,7 @@ class WindowClause:
 
     @property
     def open_ms(self) -> int:
-        """How long after its start (a session: its end) it takes records."""
+        """How long after its start (a session: its end) it accepts records."""
         return self.size_ms + self.grace_ms
 
 
@@ -85,7 +85,7 @@ class Within:
 
 @dataclass(frozen=True)
 class SourceName:
-    """A source as a statement names it: its own name, and the one it has in expressions."""
+    """A source as a statement names it: its own name, and its alias in expressions."""
 
     name: str
     owner: str
@@ -103,7 +103,7 @@ class JoinClause:
 
 @dataclass(frozen=True)
 class Parts:
-    """A statement's SELECT without ksqlDB's own clauses, and those clauses' meaning.
+    """A statement's SELECT without ksqlDB's own clauses, and the meaning of these clauses.
 
     Attributes:
         once_within_ms: DEDUPLICATE_WITHIN; None without it.
@@ -122,7 +122,7 @@ def split(statement: str) -> Parts:
     """The parts of one `CREATE STREAM|TABLE … AS SELECT` or `INSERT INTO … SELECT`.
 
     Raises:
-        Untranslatable: something in it is not known here.
+        Untranslatable: a part of it is not supported.
     """
     try:
         found = HoldfastJudge().tokenize(statement)
@@ -143,11 +143,11 @@ def split(statement: str) -> Parts:
 
 
 class _Clauses:
-    """Cuts out what plain SQL does not have.
+    """Cuts out the clauses that plain SQL does not have.
 
     Attributes:
         plain: the SELECT without them.
-        withins: of every join in its order; None without WITHIN.
+        withins: the WITHIN of every join in order; None without one.
     """
 
     def __init__(self, statement: str, found: list[Token]) -> None:
@@ -216,7 +216,7 @@ class _Clauses:
 
 
 def resolved(identifier: exp.Expr) -> str:
-    """An identifier's name: as written in quotes, else in capitals."""
+    """An identifier's name: as written if quoted, else in capitals."""
     text = str(identifier.this)
     return text if identifier.args.get("quoted") else text.upper()
 
@@ -225,7 +225,7 @@ def duration_ms(text: str) -> int:
     """`2 HOURS` in ms.
 
     Raises:
-        Untranslatable: it is no such length.
+        Untranslatable: it is not a duration.
     """
     found = re.fullmatch(r"\s*(\d+)\s+([A-Za-z]+)\s*", text)
     unit = found.group(2).upper().removesuffix("S") if found else ""
@@ -255,13 +255,13 @@ def _refuse(select: exp.Select) -> None:
 def _source(select: exp.Select) -> SourceName:
     source = select.args.get("from_") or select.args.get("from")
     if source is None:
-        raise Untranslatable("a SELECT from something that is not one stream")
+        raise Untranslatable("a SELECT from something other than one stream")
     return _named(source.this)
 
 
 def _named(table: exp.Expr | None) -> SourceName:
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise Untranslatable("a SELECT from something that is no stream or table")
+        raise Untranslatable("a SELECT from something other than a stream or table")
     name = resolved(table.this)
     alias = table.args.get("alias")
     return SourceName(name, resolved(alias.this) if alias is not None else name)
@@ -270,7 +270,7 @@ def _named(table: exp.Expr | None) -> SourceName:
 def _joins(select: exp.Select, withins: list[Within | None]) -> Iterator[JoinClause]:
     nodes = select.args.get("joins") or []
     if len(nodes) != len(withins):
-        raise Untranslatable("a join that is not written as one")
+        raise Untranslatable("a join in an unknown form")
     for node, within in zip(nodes, withins, strict=True):
         on = node.args.get("on")
         if on is None:

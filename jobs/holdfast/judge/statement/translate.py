@@ -1,4 +1,4 @@
-"""A whole statement as one DuckDB query over all of its input."""
+"""A whole statement as one DuckDB query over its whole input."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["FIRST_RECORDS", "INPUT", "BatchQuery", "Outline", "needed_columns", 
 
 INPUT = "input"  # the DuckDB table that holds the decoded topic
 FIRST_RECORDS = "first_records"
-"""The DuckDB table that says of which first records some windows are recomputed: columns
-`w` (window start), `h` (home of the group), `c` (number of the choice, there may be several
-of one group), `p` (topic partition) and `n` (how many of its first records)."""
+"""The DuckDB table with the number of first records from which windows are recomputed: columns
+`w` (window start), `h` (home of the group), `c` (number of the choice; a group may have several),
+`p` (topic partition) and `n` (how many of its first records)."""
 
-# One number that no two groups of a window share: the first record's topic partition and offset.
+# A number unique to each group of a window: the first record's topic partition and offset.
 _HOME = "__partition::BIGINT * 1099511627776 + __offset"
 _WINDOW = ("__window", "__window_end")
 
@@ -37,18 +37,18 @@ _WINDOW = ("__window", "__window_end")
 class BatchQuery:
     """SQL whose columns are the key columns, the window start when windowed, the value columns.
 
-    For tables these follow: the group's number of records by topic partition, its home, its newest
-    event time, and TRUE where it passes HAVING.
+    Tables have further columns: the group's number of records by topic partition, its home, its
+    newest event time, and whether it passes HAVING.
 
     Attributes:
-        first_sql: the same of windows' first records only, see `FIRST_RECORDS`, with the number
-            of the choice as last column; empty without windows.
+        first_sql: the same for windows' first records only, see `FIRST_RECORDS`, with the number of
+            the choice as last column; empty without windows.
         needed: source columns that have to be decoded.
         matches: how each value column is compared.
-        growing: value columns every update increases; `never_shrinking`: none decreases.
-        having: whether groups may be kept out.
-        bounds: how many of the window's bounds are in the key.
-        dead_keys: which parts of the key a record without a value has: those of its own key alone.
+        growing: value columns that every update increases; `never_shrinking`: none decreases.
+        having: whether groups may be filtered out.
+        bounds: how many bounds of the window are in the key.
+        dead_keys: the key columns that a record without a value has: those of its own key.
     """
 
     sql: str
@@ -65,7 +65,7 @@ class BatchQuery:
 
 
 def _refuse_steps(query: Query) -> None:
-    """The judge recomputes what reads one stream and forgets nothing."""
+    """Refuses anything but queries that read one stream and keep every key."""
     step = query.step
     if query.sink.internal:
         raise Untranslatable("it is one of several steps of a statement")
@@ -88,7 +88,7 @@ def translate(query: Query, partitions: Sequence[int]) -> BatchQuery:
         partitions: the topic partitions of its source.
 
     Raises:
-        Untranslatable: the judge does not know the statement well enough.
+        Untranslatable: the judge does not support the statement.
     """
     _refuse_steps(query)
     source = query.source
@@ -118,9 +118,9 @@ class Outline:
 
     Attributes:
         needed: columns that have to be decoded.
-        stars: what a star stands for: owner, name in the result, name as a statement may write it.
-        carried: columns that are in a stream's result though nobody names them, as written.
-        prepared: WHERE has been applied, and every row has its window.
+        stars: the columns of a star: owner, name in the result, name as a statement may write it.
+        carried: columns that are in a stream's result without being named, as written.
+        prepared: whether WHERE has been applied and every row has its window.
         own_key: the columns of a record's own key, as written.
     """
 
@@ -144,7 +144,7 @@ class Outline:
         select = [*keys, *(f'"{name}"' for name in _WINDOW[:bounds])]
         grouped = ", ".join(str(i + 1) for i in range(len(select)))
         grouped += ", __window_end" if bounds == 1 else ""
-        # DuckDB takes -0.0 and 0.0 for one group; their bytes, and texts, are two.
+        # DuckDB groups -0.0 with 0.0; their bytes and texts differ.
         texts = [f"CAST({k} AS VARCHAR)" for k, g in zip(keys, self.groups, strict=True)
                  if translator.kind(g) == REAL]  # fmt: skip
         grouped = ", ".join([grouped, *texts])
@@ -194,7 +194,7 @@ class Outline:
         )
 
     def _timed(self, sql: str, columns: Sequence[str], extra: Sequence[str]) -> str:
-        """Without records whose TIMESTAMP column holds no time: they are not written."""
+        """Drops records without a time in the TIMESTAMP column: they are not written."""
         stamp = self.sink.timestamp
         column = next((c for c in self.sink.columns if stamp and c.name == stamp.column), None)
         if column is None or column.type != BIGINT or "__dead" not in extra:
@@ -212,7 +212,7 @@ class Outline:
         )
 
     def empty(self, batch: BatchQuery) -> str:
-        """SQL of the values of a group that all of its rows have left, and whether it passes."""
+        """SQL for the values of a group that all rows have left, and whether it passes HAVING."""
         having = self.parts.select.args.get("having")
         found = self._values([self.translator.sql(g) for g in self.groups])
         select = [self.translator.sql(found[name]) for name in batch.values]
@@ -229,7 +229,7 @@ class Outline:
             owner = inner.args.get("table") if isinstance(inner, exp.Column) else None
             if owner is not None and not isinstance(node, exp.Alias):
                 named.setdefault(f"{resolved(owner)}_{resolved(inner.this)}", inner)
-        for name in self.carried:  # the key is carried along unless it is renamed
+        for name in self.carried:  # the key is in the result unless it is renamed
             named.setdefault(name, _column(name))
         return named
 
@@ -243,12 +243,12 @@ class Outline:
         wanted = [c.name for c in self.sink.value_columns]
         if set(wanted) == set(found):
             return {name: found[name] for name in wanted}
-        if len(wanted) == len(found):  # generated names: the order says which is which
+        if len(wanted) == len(found):  # generated names: the position decides
             return dict(zip(wanted, found.values(), strict=True))
         raise Untranslatable(f"the sink has the columns {wanted}, the SELECT {list(found)}")
 
     def _expanded(self) -> list[tuple[str, exp.Expr]]:
-        """The SELECT's expressions; those of a star with their names."""
+        """The SELECT's expressions; a star's columns with their names."""
         nodes: list[tuple[str, exp.Expr]] = []
         for node in self.parts.select.expressions:
             if not node.is_star or not isinstance(node, exp.Star | exp.Column):
@@ -281,7 +281,7 @@ class Outline:
 
 
 def needed_columns(parts: Parts, source: Source, *others: exp.Expr) -> tuple[str, ...]:
-    """The columns of a source that a statement may name; `others` are beside its SELECT."""
+    """The columns of a source that a statement may name, in its SELECT or in `others`."""
     if any(node.is_star for node in parts.select.expressions):
         return tuple(c.name for c in source.columns)
     nodes = [parts.select, *parts.partition_by, *others]
@@ -293,7 +293,7 @@ def needed_columns(parts: Parts, source: Source, *others: exp.Expr) -> tuple[str
 
 
 def _first_records(rows: str, keys: Sequence[str]) -> str:
-    """Of the groups in `FIRST_RECORDS` as many records as it says, in the order of offsets."""
+    """The first records of the groups in `FIRST_RECORDS`, in offset order."""
     group = f'PARTITION BY {", ".join(keys)}, "__window"'
     ranked = (
         f"SELECT *, min({_HOME}) OVER ({group}) AS __home, "

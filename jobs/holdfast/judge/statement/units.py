@@ -1,5 +1,5 @@
-"""What is judged as one: a statement with the queries between its topics, or several statements
-that write to one sink.
+"""The units of judgement: a statement with its internal topics, or several statements that
+write to one sink.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Unit:
     """The statements that write to one sink.
 
     Attributes:
-        statements: the queries of each, in the order of the records' way; all but the last of them
-            write internal topics.
-        named: every stream and table that statements may name.
+        statements: the queries of each, in processing order; all but the last one write internal
+            topics.
+        named: every stream and table that the statements may name.
         insertions: whether INSERT INTO … VALUES writes to the sink, too.
-        properties: what SET has set for the file.
-        makers: by topic the queries of the file that write it.
+        properties: the properties that SET gives in the file.
+        makers: by topic, the queries of the file that write it.
     """
 
     statements: tuple[tuple[Query, ...], ...]
@@ -47,7 +47,7 @@ class Unit:
     makers: Mapping[str, Sequence[Query]] = field(default_factory=dict)
 
     def refuse_strange(self) -> None:
-        """Refuse what no recomputation here knows of.
+        """Refuses units that no recomputation supports.
 
         Raises:
             Untranslatable: the sink has other writers, values stand alone in their records, or a
@@ -71,20 +71,20 @@ class Unit:
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """Those of all statements."""
+        """The queries of all statements."""
         return tuple(query for statement in self.statements for query in statement)
 
     @property
     def plain(self) -> Query | None:
-        """The one query that reads one stream and forgets nothing, where there is no more to it."""
+        """The one query that reads one stream and keeps every key, if the unit has only that."""
         query = self.queries[0]
         whole = len(self.queries) == 1 and not self.insertions
         return query if whole and _is_plain(query) else None
 
     def origin(self, source: Source) -> Source | None:
-        """The declared source that a stream's records come from, each with the time it has there.
+        """The declared source that a stream's records come from with their times unchanged.
 
-        None where they come from several, or are made of others.
+        None where they come from several sources, or are computed from other records.
         """
         while source.kind == "STREAM" and (makers := self.makers.get(source.topic)):
             query = makers[0]
@@ -99,10 +99,10 @@ class Unit:
         return source if source.kind == "STREAM" else None
 
     def source(self, name: SourceName) -> Source:
-        """What a statement names.
+        """The source that a statement names.
 
         Raises:
-            Untranslatable: nothing of that name is declared.
+            Untranslatable: no source of that name is declared.
         """
         if name.name not in self.named:
             raise Untranslatable(f"{name.name} is not declared in these statements")
@@ -110,7 +110,7 @@ class Unit:
 
 
 def units(topology: Topology) -> Iterator[Unit]:
-    """All of a job, in the file's order."""
+    """All units of a job, in the file's order."""
     named = {source.name: source for source in topology.sources}
     for query in topology.queries:
         if not query.sink.internal:

@@ -1,1 +1,1 @@
-"""ksqlDB's REST cases: what a query server answers once a case's records have been processed."""
+"""ksqlDB's REST cases: the answers of a query server after a case's records were processed."""

@@ -1,4 +1,4 @@
-"""What makes a case a REST case: statements to send, responses and errors to expect."""
+"""The parts of a REST case: statements to send, responses and errors to expect."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _KINDS = {"admin", "query", "queryProto"}
 
 
 def is_rest(node: Mapping[str, Any]) -> bool:
-    """Does the case say what a server answers?"""
+    """Whether the case has expectations of a server's answers."""
     return "responses" in node or "expectedError" in node
 
 
 def formats_answered(node: Mapping[str, Any]) -> frozenset[str]:
-    """Serialization formats in which rows are asked for, beside JSON."""
+    """Serialization formats requested for rows, besides JSON."""
     return frozenset({"PROTOBUF"} if node.get("testPullWithProtoFormat") else ())
 
 
 def rest_of(node: Mapping[str, Any], statements: Sequence[str], where: str) -> Rest:
-    """What a REST case sends and expects.
+    """The requests and expectations of a REST case.
 
     Args:
         where: file and case, for messages.
 
     Raises:
-        InvalidTestCase: a response or the error is not as it must be.
+        InvalidTestCase: a response or the error is malformed.
     """
     responses = tuple(node.get("responses") or ())
     for number, response in enumerate(responses):
@@ -52,12 +52,12 @@ def rest_of(node: Mapping[str, Any], statements: Sequence[str], where: str) -> R
 
 
 def statements_of_job(rest: Rest) -> str:
-    """What a job carries out of a case's statements; the others are a server's."""
+    """The case's statements for a job; the other statements are for a server."""
     return "\n".join(t for t in rest.statements[: rest.queries_from] if not is_looking(t))
 
 
 def is_looking(statement: str) -> bool:
-    """Does a statement look at what there is, and change nothing?"""
+    """Whether a statement only reads and changes nothing."""
     return _LOOKING.match(statement) is not None
 
 
@@ -72,7 +72,7 @@ def _error(node: Any, where: str) -> RestError | None:
 
 
 def _first_query(statements: Sequence[str], where: str) -> int:
-    """How many statements come before the first SELECT."""
+    """The number of statements before the first SELECT."""
     queries = [text.lstrip().upper().startswith("SELECT ") for text in statements]
     first = queries.index(True) if True in queries else len(queries)
     if not all(queries[first:]):

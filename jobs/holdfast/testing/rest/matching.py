@@ -1,8 +1,8 @@
-"""Responses as a case expects them, compared by ksqlDB's rules.
+"""Compares responses with a case's expectations, by ksqlDB's rules.
 
-A case need not name every field of an object.  Rows may come in any order unless it says
+A case need not name every field of an object.  Rows may come in any order unless the case says
 otherwise; `"name|starts_with"` is a field that begins with the text; `{STATEMENT}` stands for the
-statement that is answered.
+statement that the response belongs to.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _ANY_ERROR = ("statement_error", "generic_error")
 
 @dataclass(frozen=True)
 class Answered:
-    """One answer of a server, or of the job for a statement that it has carried out.
+    """One answer of a server, or of the job for a statement that it carried out.
 
     Attributes:
         kind: `admin`, `query` or `error`.
         body: decoded JSON.
-        status: HTTP's.
+        status: HTTP status.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class _Rows:
 
 
 def wrong_responses(rest: Rest, answers: Sequence[Answered]) -> list[str]:
-    """What is not as expected, one line each; there may be more answers than are expected."""
+    """The mismatches, one line each; there may be more answers than expectations."""
     if len(answers) < len(rest.responses):
         return [f"There are {len(answers)} responses, {len(rest.responses)} were expected."]
     return [
@@ -120,10 +120,10 @@ def _as_expected(actual: Any, expected: Any, operator: str) -> bool:
 
 
 def wrong_error(expected: RestError, answer: Answered, statement: str) -> tuple[str, bool | None]:
-    """Why an error is not the expected one (empty: it is), and whether it has its words.
+    """Why an error is not the expected one (empty: it is), and whether its words match.
 
     Args:
-        statement: the case's last one, which ksqlDB's message repeats.
+        statement: the case's last statement, which ksqlDB's message repeats.
     """
     body = answer.body
     name = expected.type.rpartition(".")[2]
@@ -134,5 +134,5 @@ def wrong_error(expected: RestError, answer: Answered, statement: str) -> tuple[
     if body["@type"] not in types:
         return f"The error is a {body['@type']}, not a {types[0]}: {body['message']}", words
     if name in _TYPES and statement not in body.get("statementText", ""):
-        return f"The error is not of the last statement: {dumps(body)}", words
+        return f"The error does not name the last statement: {dumps(body)}", words
     return "", words

@@ -1,4 +1,4 @@
-"""Runs a REST case: statements and inputs as in any case, then a query server is asked."""
+"""Runs a REST case: statements and inputs as in any case, then requests to a query server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.types.topology import Topology
 
 __all__ = ["Judged", "judged_answers", "judged_refusal"]
 
-# What the server of ksqlDB's own cases is started with.
+# The settings of the server in ksqlDB's own cases.
 _DEFAULTS = {"auto.offset.reset": "earliest", "ksql.query.pull.table.scan.enabled": "true"}
 _SILENT = (Define, InsertValues, SetProperty, Undefine, UnsetProperty)
 _DONE = {"@type": "currentStatus", "commandStatus": {"status": "SUCCESS"}}
@@ -34,7 +34,7 @@ _DONE = {"@type": "currentStatus", "commandStatus": {"status": "SUCCESS"}}
 
 @dataclass(frozen=True)
 class Judged:
-    """What is wrong, one line each; `words` and `said` (the message) are of an expected error."""
+    """The mismatches, one line each; `words` and `said` (the message) are of an expected error."""
 
     wrong: tuple[str, ...] = ()
     words: bool | None = None
@@ -42,10 +42,10 @@ class Judged:
 
 
 def judged_answers(case: Case, topology: Topology, topics: Topics, life: Life) -> Judged:
-    """Asks a query server what a REST case asks, and judges what it answers.
+    """Sends a REST case's requests to a query server and judges the answers.
 
     Args:
-        topics, life: as they are once the case's records have been processed.
+        topics, life: their state after the case's records were processed.
     """
     rest = case.rest
     if rest is None:
@@ -61,7 +61,7 @@ def judged_answers(case: Case, topology: Topology, topics: Topics, life: Life) -
 
 
 def judged_refusal(rest: Rest, error: HoldfastError) -> Judged:
-    """Judges what a statement was refused with that a job carries out, not a server."""
+    """Judges the refusal of a statement that a job, not a server, carries out."""
     status, body = problem(error, rest.statements[-1])
     if rest.error is None:
         return Judged((str(error),))
@@ -86,13 +86,13 @@ async def _answers(
 
 
 def _each(rest: Rest) -> list[str]:
-    """The statements that are no queries, one by one."""
+    """The statements that are not queries, one by one."""
     texts = rest.statements[: rest.queries_from]
     return [text[start:end] for text in texts for start, end in statement_places(text)]
 
 
 async def _done(server: AskedServer, text: str) -> Answered | None:
-    """The answer to a statement that is no query; None: ksqlDB has none for it."""
+    """The answer to a statement that is not a query; None: ksqlDB has none for it."""
     if is_looking(text):
         return await server.statement(text)
     found = parse(Script(text), Definitions(), place=Place.TEST)

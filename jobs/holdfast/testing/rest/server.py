@@ -1,7 +1,7 @@
-"""A query server over the tables of one case: the server's own parts, but for those that follow.
+"""A query server over the tables of one case: the server's own parts, except its readers.
 
-Its statements, queries, readers, forms and HTTP are those of `holdfast serve`; its stores are in
-memory, and hold what the case's statements have made of the case's records.
+Statements, queries, readers, forms and HTTP are those of `holdfast serve`; its stores are in memory
+and hold the results of the case's statements.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from holdfast.types.topology import Topology
 __all__ = ["AskedServer", "asked_server"]
 
 _HOST = "127.0.0.1"
-_TIMEOUT_S = 10.0  # a push query that has read all there is would wait for ever
-_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without it httpx reads certificates, for long
-_STARTING = threading.Lock()  # cases run side by side, and no two servers may take one port
-_SETTINGS = Settings("holdfast-test", bootstrap_servers="none:9")  # nobody asks it
+_TIMEOUT_S = 10.0  # a push query that has read everything would wait for ever
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # httpx would read certificates, slowly
+_STARTING = threading.Lock()  # cases run concurrently, and two servers must not take one port
+_SETTINGS = Settings("holdfast-test", bootstrap_servers="none:9")  # no client connects to it
 
 
 class AskedServer:
-    """A server that answers, and the client that asks it."""
+    """A running server and its client."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
 
     async def query(self, sql: str, properties: Mapping[str, Any]) -> Answered:
-        """POST /query, whole."""
+        """POST /query; the whole answer."""
         return await self._post("query", "/query", sql, properties)
 
     async def statement(self, text: str) -> Answered:
-        """POST /ksql of one statement."""
+        """POST /ksql with one statement."""
         found = await self._post("admin", "/ksql", text, {})
         return found if found.kind == "error" else Answered("admin", found.body[0])
 
@@ -69,7 +69,7 @@ class AskedServer:
         except httpx.ReadTimeout:
             raise InvalidTestCase(
                 f"{path} has not answered within {_TIMEOUT_S:g} s: {text}",
-                cause="a push query waits for more rows than there are",
+                cause="a push query waits for more rows than will come",
                 action="give it a LIMIT that the inputs reach",
             ) from None
         good = response.status_code == httpx.codes.OK
@@ -78,7 +78,7 @@ class AskedServer:
 
 @dataclass(frozen=True)
 class _Parts:
-    """What a server is made of."""
+    """The parts of a server."""
 
     serving: Serving
     engine: QueryEngine
@@ -89,11 +89,11 @@ class _Parts:
 async def asked_server(
     text: str, topology: Topology, topics: Topics, life: Life
 ) -> AsyncIterator[AskedServer]:
-    """A server of a case's statements, on a socket of this machine.
+    """Starts a server for a case's statements, on a socket of this machine.
 
     Args:
         text: the statements.
-        life: what their queries keep.
+        life: the state of their queries.
     """
     async with AsyncExitStack() as stack:
         with _STARTING:
@@ -110,7 +110,7 @@ async def asked_server(
 
 
 def _parts(script: Script, topics: Topics, life: Life, url: str) -> _Parts:
-    """Those of `holdfast serve`, with stores in memory."""
+    """The parts of `holdfast serve`, with stores in memory."""
     files, catalog = MemoryTopics(topics), ScriptCatalog([script])
     catalog.refresh(files.describe)
     standbys = {(t.name, 0): standby_of(t, topics, life) for t in catalog.stored().values()}

@@ -1,4 +1,4 @@
-"""What a query server follows, made of a case's topics and state: no broker, no files."""
+"""The topics and standbys of a query server, made from a case: no broker, no files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def standby_of(table: StoredTable, topics: Topics, life: Life) -> Standby:
 
 
 def chunk_of(records: Sequence[RawRecord], start: int = 0) -> Chunk:
-    """Records as a reader gives them; `start` is the offset of the first."""
+    """Records in the form that a reader returns; `start` is the offset of the first one."""
     return Chunk(
         keys=[r.key for r in records],
         values=[r.value for r in records],
@@ -52,37 +52,37 @@ def chunk_of(records: Sequence[RawRecord], start: int = 0) -> Chunk:
 
 
 class MemoryTopics:
-    """A case's topics, as the `Admin` of a cluster tells of them: one partition each."""
+    """A case's topics with the interface of a cluster's `Admin`: one partition each."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
     def describe(self, topic: str) -> TopicInfo | None:
-        """Every topic is there."""
+        """Describes the topic; every topic exists."""
         return TopicInfo(topic, _ID, 1, 1)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """From the first record to behind the last."""
+        """The bounds from the first record to behind the last one."""
         return {0: (0, len(self._topics.records(topic)))}
 
     def tail(self) -> MemoryTail:
-        """Reads the topics."""
+        """A reader of the topics."""
         return MemoryTail(self._topics)
 
 
 class MemoryTail:
-    """Follows a case's topics as `TailReader` follows those of a cluster."""
+    """Follows a case's topics like `TailReader`."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
         self._at: dict[Place, int] = {}
 
     def follow(self, topic: str, partition: int, offset: int) -> None:
-        """Read a topic from here on."""
+        """Follows a topic from this offset on."""
         self._at[topic, partition] = offset
 
     def poll(self, most: int, wait_s: float) -> Tail:
-        """What is there; it waits for nothing."""
+        """The available records; never waits."""
         found = Tail()
         for place, start in self._at.items():
             records = self._topics.records(place[0])
@@ -95,4 +95,4 @@ class MemoryTail:
         return found
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: it holds no connection."""

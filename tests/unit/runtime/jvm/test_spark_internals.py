@@ -56,7 +56,7 @@ def _noted(folder: str, partition: int, parts: list[bytes]) -> Iterator[int]:
 
 
 def test_a_payload_that_is_cut_off_is_not_worked_on(spark: SparkSession, tmp_path: Path) -> None:
-    """What Spark's own serializers do: the first part would be committed as if it were all."""
+    """With Spark's own serializers, the first part would be committed as if it were all."""
     try:
         spark.conf.set(_MOST_ROWS, 2)
         failing = spark.range(0, 8, 1, 2).selectExpr(

@@ -1,4 +1,4 @@
-"""Whose turn it is, with real threads."""
+"""The batch lock's order of turns, with real threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a packed batch is decided without an executor."""
+"""The decisions about a packed batch that need no executor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds what: evenly, and moving little when servers come or go."""
+"""The placement of partitions: even, and moving little when servers come or go."""
 
 from __future__ import annotations
 

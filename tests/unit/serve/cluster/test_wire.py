@@ -1,4 +1,4 @@
-"""What servers send each other comes back as it was, in pieces of any size."""
+"""Messages between servers survive the wire unchanged, in pieces of any size."""
 
 from __future__ import annotations
 

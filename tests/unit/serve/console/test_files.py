@@ -16,7 +16,7 @@ SCRIPTS = sorted(name for name in FILES if name.endswith(".js"))
 
 
 class Page(HTMLParser):
-    """What the page asks for, and code and style inside of it."""
+    """The page's requests, and its inline code and style."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ class Shop:
 
 
 async def all_rows(answer: Answer) -> list[tuple[Any, ...]]:
-    """Of a pull query, sorted."""
+    """All rows of a pull query's answer, sorted."""
     found = [tuple(r) for r in answer.rows or ()]
     async for batch in answer.batches:
         found += zip(*(c.to_pylist() for c in batch.columns), strict=True)

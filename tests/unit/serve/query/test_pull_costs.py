@@ -1,4 +1,4 @@
-"""What pull queries may cost, who may ask them, and those of one moment together."""
+"""Pull queries: their limits, their permissions, and several of them at one time."""
 
 from __future__ import annotations
 

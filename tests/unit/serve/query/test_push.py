@@ -120,7 +120,7 @@ def test_rows_leave_when_they_do_not_pass_any_more(loop: asyncio.Runner) -> None
 
 
 def test_only_what_may_pass_is_looked_at(loop: asyncio.Runner) -> None:
-    """Of a thousand rows that change at a time the one that is asked for is decoded."""
+    """A thousand rows change at a time, and only the requested one is decoded."""
 
     async def scenario() -> None:
         shop = Shop(1)

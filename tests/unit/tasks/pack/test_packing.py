@@ -1,4 +1,4 @@
-"""What ingest packs is what Spark SQL would have computed."""
+"""Ingest packs exactly the values that Spark SQL would have computed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _without(batch: pa.RecordBatch, names: frozenset[str]) -> pa.RecordBatch:
 
 
 def _packed(query: Query, parts: list[tuple[int, pa.RecordBatch]]) -> list[pa.Table]:
-    """Of every state partition the decoded payload."""
+    """The decoded payload of every state partition."""
     packing, wanted = Packing(query, STATE_PARTITIONS), added(query)
     read = [(side, _without(batch, BESIDE - wanted)) for side, batch in parts]
     cut = [b for side, batch in read for b in Packer(packing, side)([batch[:30], batch[30:]])]

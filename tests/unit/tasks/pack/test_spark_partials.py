@@ -1,4 +1,4 @@
-"""What the tests take for Spark's partials is what Spark makes of the values engines differ at."""
+"""The tests' stand-in for Spark's partials equals Spark's own, at values where engines differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What leaves a store by its age leaves it once, whatever the batch did to it."""
+"""Expired rows leave a store exactly once, whatever the batch did to them."""
 
 from __future__ import annotations
 

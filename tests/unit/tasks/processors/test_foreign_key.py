@@ -85,7 +85,7 @@ class Chain:
         return self.answer([Record(1, key.encode(), values, time, self._count)])
 
     def told(self, sent: list[Sent]) -> list[Record]:
-        """What the first query wrote, as the second reads it."""
+        """The first query's output, as the second reads it."""
         return [Record(0, _bytes(s.key), _with_bytes(s.value), s.time, s.cause) for s in sent]
 
     def answer(self, records: list[Record]) -> list[Sent]:
@@ -93,7 +93,7 @@ class Chain:
         return self.resolve.process(self.answers(records))
 
     def answers(self, records: list[Record]) -> list[Record]:
-        """What the second query writes, as the third reads it."""
+        """The second query's output, as the third reads it."""
         sent = self.join.process(records)
         return [Record(0, _bytes(s.key), s.value, s.time, s.cause) for s in sent]
 

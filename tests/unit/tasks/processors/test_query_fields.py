@@ -31,7 +31,7 @@ from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
 
 
 class May(StrEnum):
-    """What comes of a change."""
+    """The consequence of a change."""
 
     REFUSED = "refused"
     KEPT = "kept"

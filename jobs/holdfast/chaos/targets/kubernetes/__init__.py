@@ -1,1 +1,1 @@
-"""Pods of a cluster, and what can be done to them."""
+"""Pods of a cluster, and the faults they can suffer."""

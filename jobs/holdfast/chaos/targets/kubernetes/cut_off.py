@@ -1,4 +1,4 @@
-"""Kafka out of reach for one pod: by a NetworkPolicy, or from inside where those do nothing."""
+"""Cuts one pod off from Kafka: by a NetworkPolicy, or from inside where policies have no effect."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _Hosts = Sequence[tuple[str, int]]
 
 
 class CutOff:
-    """Knows which of the two ways works here, and where the job's brokers are.
+    """Knows which of the two ways works here, and the addresses of the job's brokers.
 
-    A policy comes first: it needs no rights over pods.  Where the cluster does not enforce it, a
-    helper container does the same in the pod's own network namespace.
+    It tries a policy first, which needs no rights over pods.  Where the cluster does not enforce
+    policies, a helper container does the same in the pod's own network namespace.
     """
 
     def __init__(self, kube: KubeClient, namespace: str, name: str) -> None:
@@ -36,7 +36,7 @@ class CutOff:
         self._advertised: _Hosts = ()
 
     def possible(self, executor: Object) -> tuple[bool, str]:
-        """Can it be done, and how, in words; policies are tried on a connection that no executor
+        """Whether and how it can be done, in words; tries a policy on a connection that no executor
         needs, the one to the driver's status page.
         """
         status = [(f"{self._name}-driver", _STATUS_PORT)]
@@ -54,7 +54,7 @@ class CutOff:
         return True, f"of the job's pods by a container that joins them, as {none}"
 
     def cut(self, pod: Object) -> str:
-        """Cuts the pod off and waits until it feels it; says what was done.
+        """Cuts the pod off and waits until it has effect; returns what was done.
 
         Raises:
             Refused: neither way is allowed here.
@@ -65,7 +65,7 @@ class CutOff:
         words = ", ".join(f"{host}:{port}" for host, port in brokers)
         if self._enforced is not False:
             felt = self._forbidden(pod, brokers)
-            # What was felt once is enforced here, be it slowly another time.
+            # An effect seen once means that policies are enforced, perhaps slowly another time.
             self._enforced = self._enforced or felt
             if self._enforced:
                 return f"NetworkPolicy against {words}, {'' if felt else 'not '}felt by the pod"
@@ -75,20 +75,20 @@ class CutOff:
         return f"{helper} drops what goes to {words}, {'' if felt else 'not '}felt by the pod"
 
     def is_cut(self, pod: Object) -> bool:
-        """Can the pod reach no broker?"""
+        """Whether the pod can reach no broker."""
         return not self._reaches(pod, self._brokers(pod))
 
     def restore(self, pod: str) -> list[str]:
-        """Takes back what is done to a pod; returns what it was.
+        """Heals a pod; returns what was taken back.
 
         Raises:
-            Retriable: it could not be, for now.
+            Retriable: it could not be healed for now.
         """
         policy = ["NetworkPolicy"] if self._policies.restore(pod) else []
         return policy + self._helpers.restore(pod)
 
     def restore_policies(self) -> list[str]:
-        """Takes back every policy of the job's, also of pods that are gone; returns what it was."""
+        """Removes every policy of the job, also for pods that are gone; returns their words."""
         return self._policies.restore_all()
 
     def _forbidden(self, pod: Object, hosts: _Hosts) -> bool:
@@ -108,7 +108,7 @@ class CutOff:
         return any(tried.status == 0 for tried in tries)
 
     def _brokers(self, pod: Object) -> _Hosts:
-        """Those the pod starts from, and those that these name, which may have other ports."""
+        """The brokers that the pod starts from, and those they name, which may have other ports."""
         text = self._kube.run(pod, sh(READ, _PROPERTIES)).out
         found = yaml.safe_load(text) or {}
         if "bootstrap.servers" not in found:

@@ -1,4 +1,4 @@
-"""Ports made unreachable in one pod's own network namespace, by a container that joins the pod."""
+"""Makes ports unreachable in one pod's own network namespace, by a container that joins the pod."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from holdfast.errors import HoldfastError, Retriable
 __all__ = ["Helpers"]
 
 _PREFIX = "holdfast-chaos-"
-_LASTS_S = 360  # then it ends by itself, whatever has become of the run that started it
+_LASTS_S = 360  # then it ends by itself, whatever happened to the run that started it
 _STARTS_S, _ENDS_S, _POLL_S = 60.0, 15.0, 0.2
 
 
 class Helpers:
-    """Ephemeral containers that run `unreachable.py`; the pod remembers them.
+    """Ephemeral containers that run `unreachable.py`; the pod keeps the list of them.
 
-    They take the job's own image and have no right but that over the pod's network.  What is left
-    of one that has ended is its name, for as long as the pod lives.
+    They use the job's own image, and their only right is over the pod's network.  Of one that has
+    ended only its name remains, as long as the pod lives.
     """
 
     def __init__(self, kube: KubeClient, namespace: str) -> None:
         self._kube, self._namespace = kube, namespace
 
     def refused(self, pod: Object) -> str:
-        """Why the cluster would have none in this pod; empty when it would.  Changes nothing."""
+        """Why the cluster would refuse one in this pod, or nothing.  Changes nothing."""
         try:
             allowed = self._kube.add_helper(pod, _container(pod, [1]), dry_run=True)
         except HoldfastError as refusal:  # rights, pod security, or somebody's admission webhook
@@ -39,7 +39,7 @@ class Helpers:
         return "" if allowed else "the pod is gone, or the cluster knows no ephemeral containers"
 
     def cut(self, pod: Object, ports: Collection[int]) -> str:
-        """Starts one and waits until it runs; returns its name, or that of one that runs there.
+        """Starts one and waits until it runs, or finds a running one; returns its name.
 
         Raises:
             Refused: the cluster does not allow it.
@@ -65,7 +65,7 @@ class Helpers:
         return name
 
     def restore(self, pod: str) -> list[str]:
-        """Ends those that run in the pod, which take back what they did; returns their names.
+        """Ends the helpers in the pod, which undo their changes; returns their names.
 
         Raises:
             Retriable: one did not end.

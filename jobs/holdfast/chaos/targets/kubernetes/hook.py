@@ -1,4 +1,4 @@
-"""The tests' hook where the job's executors are pods: the same files, written and read by exec."""
+"""The tests' hook where executors are pods: the same files, written and read by exec."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ done"""
 
 
 class KubernetesHook:
-    """Owns the orders that are given and not yet obeyed: a pod that is new gets them, too.
+    """Owns the orders that no task has claimed yet: a new pod receives them, too.
 
     Args:
-        executors: the pods that are alive.
+        executors: lists the living pods.
     """
 
     def __init__(self, kube: KubeClient, executors: Callable[[], list[Object]]) -> None:
@@ -42,19 +42,19 @@ class KubernetesHook:
         self._given: set[tuple[str, str]] = set()
 
     def known(self) -> bool:
-        """Does, or did, a process with the hook run in any executor?  Images stay what they are."""
+        """Whether a process with the hook runs, or ran, in any executor; images do not change."""
         if not self._known:
             said = [self._run(pod, _PIDS) for pod in self._executors()]
             self._known = any(alive_pid(line) for out in said for line in out.splitlines())
         return self._known
 
     def order(self, order: str, step: Step, hold_s: float) -> None:
-        """The next state task that gets past `step` is held, at most `hold_s` seconds."""
+        """Orders that the next state task past `step` is held, at most `hold_s` seconds."""
         self._orders[order] = order_text(order, step, hold_s)
         self._give(order, self._executors())
 
     def held(self, order: str) -> Held | None:
-        """Who is held by the order; with it the order is taken back in all other pods."""
+        """The state task held by the order; withdraws the order in all other pods."""
         pods = self._executors()
         for pod in pods:
             found = read_held(self._run(pod, _HELD, order).encode())
@@ -67,17 +67,17 @@ class KubernetesHook:
         return None
 
     def release(self, order: str) -> None:
-        """Lets go, or takes the order back; also when nobody is held any more."""
+        """Lets the held task continue, or withdraws the order; harmless when no task is held."""
         self._orders.pop(order, None)
         self._take_back(order, self._executors())
 
     def clear(self) -> list[str]:
-        """Takes back all orders; returns their names."""
+        """Withdraws all orders; returns their names."""
         said = [self._run(pod, _CLEAR) for pod in self._executors()]
         return sorted({line for out in said for line in out.splitlines()})
 
     def _give(self, order: str, pods: list[Object]) -> None:
-        """To those that do not have it yet: an order is claimed in a pod only once."""
+        """Gives the order to pods that do not have it yet: a pod claims an order only once."""
         for pod in pods:
             place = (order, pod["metadata"]["uid"])
             if order in self._orders and place not in self._given:
@@ -89,7 +89,7 @@ class KubernetesHook:
             self._run(pod, _RELEASE, order)
 
     def _run(self, pod: Object, script: str, *arguments: str) -> str:
-        """What it printed; nothing when the pod has gone meanwhile, and its files with it."""
+        """The script's output; empty when the pod, and its files, have gone meanwhile."""
         with suppress(Retriable):
             return self._kube.run(pod, sh(script, *arguments)).out
         return ""

@@ -1,4 +1,4 @@
-"""Faults from inside a container: to its processes, by commands run in it."""
+"""Faults from inside a container: commands that act on its processes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _NOTHING_TO_KILL = 3
 
 
 class Inside:
-    """What is true is what the container's /proc says.
+    """Acts on containers by exec; the container's /proc is the truth.
 
-    Every method raises `Retriable` when the container ends under its command.
+    Every method raises `Retriable` when the container ends during its command.
     """
 
     def __init__(self, kube: KubeClient) -> None:
         self._kube = kube
 
     def possible(self, pod: Object) -> bool:
-        """Only below an init can the main process be killed and stopped from inside."""
+        """Whether there is an init: only below one can the main process be killed and stopped."""
         return self._run(pod, sh(INIT)).strip() in _INITS
 
     def read(self, pod: Object, path: str) -> str:
@@ -48,10 +48,10 @@ class Inside:
         return self._kube.run(pod, sh(READ, path)).out
 
     def kill(self, pod: Object) -> tuple[str, ...]:
-        """Kills the main process; its pid and start time, if the container could still say so.
+        """Kills the main process; returns its pid and start time, if still reported.
 
         Raises:
-            HoldfastError: there is none below PID 1.
+            HoldfastError: there is no process below PID 1.
         """
         ran = self._kube.run(pod, sh(KILL))
         if ran.status == _NOTHING_TO_KILL:
@@ -61,7 +61,7 @@ class Inside:
         return tuple(ran.out.split())
 
     def ended(self, pod: Object, killed: tuple[str, ...]) -> bool:
-        """Is the killed process gone?"""
+        """Whether the killed process is gone."""
         return self._kube.run(pod, sh(IS_ALIVE, *killed)).status not in (0, None)
 
     def stop(self, pod: Object) -> None:
@@ -69,39 +69,39 @@ class Inside:
         self._run(pod, sh(STOP))
 
     def stopped(self, pod: Object) -> Landing:
-        """Are all of them?"""
+        """Whether all processes are stopped."""
         states = [line.split()[1] for line in self._run(pod, sh(LIST)).splitlines()]
         stopped = states.count("T")
         all_of_them = stopped > 0 and stopped + states.count("Z") == len(states)
         return Landing(all_of_them, f"{stopped} of {len(states)} processes are stopped")
 
     def resume(self, pod: Object) -> int:
-        """Lets stopped processes go on; how many there were."""
+        """Continues stopped processes; returns how many there were."""
         return len(self._run(pod, sh(CONTINUE)).split())
 
     def slow_down(self, pod: Object) -> None:
-        """Stops all and lets them go, several times a second, for six minutes at most."""
+        """Stops and continues all processes several times a second, for six minutes at most."""
         self._run(pod, sh(SLOW_DOWN, slow_loop()))
 
     def slowed(self, pod: Object) -> Landing:
-        """Is that going on?"""
+        """Whether the slowing is under way."""
         process = self.read(pod, _SLOW_FILE).split()
         going_on = bool(process) and not self.ended(pod, tuple(process))
         words = f"process {process[0]} does it" if going_on else "no process does it"
         return Landing(going_on, words)
 
     def speed_up(self, pod: Object) -> bool:
-        """Ends it, and lets go what is stopped; was it going on?"""
+        """Ends the slowing and continues stopped processes; true if it was under way."""
         going_on = bool(self._run(pod, sh(SPEED_UP)).split())
         if going_on:
             self.resume(pod)
         return going_on
 
     def fill_disk(self, pod: Object) -> int:
-        """Keeps an executor's Python workers from writing to files; how many there are.
+        """Keeps an executor's Python workers from writing files; returns how many there are.
 
         Raises:
-            Retriable: there are none yet.
+            Retriable: there are no workers yet.
         """
         workers = self._workers(pod, "full")
         if not workers:
@@ -113,7 +113,7 @@ class Inside:
         return len(workers)
 
     def disk_full(self, pod: Object) -> Landing:
-        """Can none of them write?  Those that came since find the disk full at the next look."""
+        """Whether no worker can write; workers started since are limited at the next look."""
         limits = [line.split()[1] for line in self._workers(pod, "look")]
         full = limits.count("0")
         if full < len(limits):
@@ -122,7 +122,7 @@ class Inside:
         return Landing(0 < full == len(limits), words)
 
     def free_disk(self, pod: Object) -> int:
-        """Lets them write again; how many could not."""
+        """Lets the workers write again; returns how many could not."""
         return sum(line.endswith(" 0") for line in self._workers(pod, "free"))
 
     def _workers(self, pod: Object, what: str) -> list[str]:

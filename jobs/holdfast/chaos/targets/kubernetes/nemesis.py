@@ -1,6 +1,6 @@
-"""What a nemesis can do to the pods of a job, and to those of the platform that are labelled so.
+"""The faults of a job's pods, and of platform pods that are labelled for chaos.
 
-A fault is believed when the API, or the container's own processes, show it.
+A fault counts as landed when the API, or the container's own processes, show it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _HEAL_S, _POLL_S = 15.0, 0.5
 
 
 class KubernetesTarget:
-    """The pods of one release, and those of the platform that may be hit.
+    """The pods of one release, and the platform pods that may be hit.
 
-    The API owns what is true of them; what this object remembers is only which process it killed
-    and which claims it deleted, to look for them again.
+    The API is the truth about them; this object remembers only which process it killed and which
+    claims it deleted, so that it can look for them again.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class KubernetesTarget:
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
-        """By component: what can be done to it here, found out by trying once."""
+        """By component, the faults that can be injected here, found out by trying once."""
         if self._faults is None:
             alive = {c: self._places.alive(c) for c in self._places.components()}
             for pod in alive.get(EXECUTOR, [])[:1]:
@@ -72,20 +72,20 @@ class KubernetesTarget:
 
     @property
     def notes(self) -> Mapping[Fault, str]:
-        """How Kafka is put out of reach here, or why that is not possible."""
+        """How Kafka is put out of reach here, or why that is impossible."""
         return {Fault.CUT_OFF: self._how_cut if self.faults else ""}
 
     @property
     def hook(self) -> Hook | None:
-        """None: no executor runs the tests' hook, and aimed moments are not possible."""
+        """The hook; None: no executor has it, and aimed moments are not possible."""
         return self._hook if self._hook.known() else None
 
     def is_dev_namespace(self) -> bool:
-        """Does the label of the job's namespace say that anything may be broken in it?"""
+        """Whether the label of the job's namespace allows breaking anything in it."""
         return self._kube.namespace_labels(self._namespace).get(_ENVIRONMENT) == _DEV
 
     def job_files(self) -> tuple[str, dict[str, Any]]:
-        """Statements and properties of the job, as its driver was given them.
+        """The job's statements and properties, as its driver received them.
 
         Raises:
             Refused: there is no such job here.
@@ -102,7 +102,7 @@ class KubernetesTarget:
         return sql, dict(yaml.safe_load(properties) or {})
 
     def victims(self, component: str) -> list[Victim]:
-        """Those alive now, by name.
+        """The living victims, by name.
 
         Raises:
             Refused: nothing here is labelled as that component.
@@ -114,12 +114,12 @@ class KubernetesTarget:
         ]
 
     def strike(self, victim: Victim, fault: Fault) -> str:
-        """Does it, once; returns what was done in words.
+        """Injects the fault, once; returns what was done in words.
 
         Raises:
             Refused: the pod is not labelled as the victim's component.
-            Retriable: nothing was done: it is another pod by now, or not yet fit to be hit.
-            HoldfastError: it could not be done.
+            Retriable: nothing was done: the pod was replaced, or cannot be hit yet.
+            HoldfastError: the fault could not be injected.
         """
         pod = self._chosen(victim)
         if fault in _DELETIONS:
@@ -134,13 +134,13 @@ class KubernetesTarget:
         return self._hamper(pod, fault)
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """Did it happen?  Looks at the pod, its processes and its claims as they are now."""
+        """Whether the fault happened, seen on the present pod, its processes and its claims."""
         pod = self._places.pod(victim.component, victim.name)
         same_pod = pod is not None and kube_pods.uid(pod) == victim.identity.partition("/")[0]
         same = pod is not None and kube_pods.identity(pod) == victim.identity
         seen = f"was pod {victim.identity}, now {kube_pods.seen(pod)}"
         if fault in _DELETIONS:
-            # With grace it takes its time; the API takes no deletion back.
+            # A graceful deletion takes time, but the API never reverts it.
             ending = fault is Fault.DELETE and pod is not None and kube_pods.ending(pod)
             return Landing(ending or not same_pod, seen)
         if fault is Fault.LOSE_VOLUME:
@@ -153,7 +153,7 @@ class KubernetesTarget:
         return self._shows(victim, fault, pod)
 
     def heal(self, victim: Victim, fault: Fault) -> None:
-        """Takes back a fault that lasts; nothing is left of it where the container is gone."""
+        """Heals a fault that lasts; a container that is gone needs no healing."""
         if fault is Fault.CUT_OFF and victim.component != BROKER:
             self._patiently(lambda: self._cut_off.restore(victim.name))
         elif fault in (Fault.PAUSE, Fault.CUT_OFF):
@@ -164,7 +164,7 @@ class KubernetesTarget:
             self._while_alive(victim, self._inside.free_disk)
 
     def heal_all(self) -> list[str]:
-        """Takes back whatever any nemesis has left on these pods; returns what it was."""
+        """Heals whatever any nemesis has left on these pods; returns what was healed."""
         found = self._cut_off.restore_policies()
         found += [f"order {order} of the hook" for order in self._hook.clear()]
         for component in self._places.components():
@@ -173,7 +173,7 @@ class KubernetesTarget:
         return found
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Is the job ready, and every victim's pod, be it the same or its successor?"""
+        """Whether the job and every victim's pod, the same one or its successor, are ready."""
         pods = [self._places.pod(v.component, v.name) for v in victims]
         parts = (DRIVER, EXECUTOR) if victims else (DRIVER, EXECUTOR, SERVER)
         pods += [pod for c in parts for pod in self._places.all(c)]
@@ -183,25 +183,25 @@ class KubernetesTarget:
         return status is not None and bool(status.get("ready"))
 
     def refusal(self) -> str:
-        """The last words of a driver that ended with the status for it and waits to be restarted.
+        """The last words of a driver that exited with the refusal status and waits for its restart.
 
-        Its container is started again for ever, in vain until a person has decided.
+        Kubernetes restarts its container for ever, in vain until a person has decided.
         """
         return next(
             (why for pod in self._places.all(DRIVER) if (why := kube_pods.refusal(pod))), ""
         )
 
     def query_servers(self) -> QueryServers:
-        """Those of the release, each by the name that its peers have for it.
+        """The release's query servers, each by the name that its peers use.
 
-        Such names are known in the release's namespace only: elsewhere there are none.
+        These names resolve only in the release's namespace: elsewhere the list is empty.
         """
         pods = self._places.all(SERVER) if in_a_pod() else []
         copies = min(map(kube_pods.copies, pods), default=QueryServers.copies)
         return QueryServers(tuple(map(kube_pods.served_at, pods)), copies)
 
     def job_status(self) -> dict[str, Any] | None:
-        """What the driver's /status says; None when nobody answers."""
+        """The driver's /status; None when nobody answers."""
         if in_a_pod():
             return fetch_status(f"http://{self._name}-driver.{self._namespace}.svc:8090/status")
         return driver_status(self._namespace, self._name)
@@ -221,7 +221,7 @@ class KubernetesTarget:
         return frozenset(found)
 
     def _chosen(self, victim: Victim) -> Object:
-        """The victim's pod, if it still is the one that was chosen, and labelled as such."""
+        """The victim's pod, if it is still the chosen one and labelled accordingly."""
         pod = self._places.pod(victim.component, victim.name)
         if pod is None or kube_pods.identity(pod) != victim.identity:
             raise Retriable(
@@ -240,7 +240,7 @@ class KubernetesTarget:
         return pod
 
     def _hamper(self, pod: Object, fault: Fault) -> str:
-        """Faults that last, from inside the container."""
+        """Injects a fault that lasts, from inside the container."""
         if fault is Fault.DISK_FULL:
             return f"{self._inside.fill_disk(pod)} Python workers may not write to files"
         if fault is Fault.SLOW:
@@ -253,7 +253,7 @@ class KubernetesTarget:
         meta = pod["metadata"]
         try:
             found = self._kube.delete_pod(meta["namespace"], meta["name"], meta["uid"], grace_s)
-        except Retriable as error:  # it may have been heard: what landed will tell
+        except Retriable as error:  # the API may have received the request: `landed` will tell
             return f"asked for the deletion of pod {meta['name']}: {error.fact}"
         if not found:
             raise Retriable(f"{meta['name']} was gone already.", action="choose again")
@@ -261,7 +261,7 @@ class KubernetesTarget:
         return f"deleted pod {meta['name']} with a grace of {grace} s"
 
     def _lose_volume(self, victim: Victim, pod: Object) -> str:
-        """The claim first: it goes with the last pod that uses it, before another can take it."""
+        """Deletes the claim first: it goes with its last pod, before another pod can take it."""
         names = kube_pods.claims(pod)
         found = [self._kube.claim(self._namespace, name) for name in names]
         self._deeds[victim.name, Fault.LOSE_VOLUME] = tuple(
@@ -279,7 +279,7 @@ class KubernetesTarget:
         return claim is not None and kube_pods.uid(claim) == uid
 
     def _killed(self, victim: Victim, pod: Object) -> Landing:
-        """Of a container that was not started again: only an executor's Java ends alone."""
+        """Evidence from a container that was not restarted: only an executor's Java ends alone."""
         killed = self._deeds.get((victim.name, Fault.KILL), ())
         if not killed or not kube_pods.alive(pod):
             return Landing(False, f"nothing shows it yet: {kube_pods.seen(pod)}")
@@ -287,7 +287,7 @@ class KubernetesTarget:
         return Landing(gone, f"process {killed[0]} is {'gone' if gone else 'there'}")
 
     def _shows(self, victim: Victim, fault: Fault, pod: Object) -> Landing:
-        """Of a fault that lasts: what the container's processes are like."""
+        """Evidence of a fault that lasts: the state of the container's processes."""
         if fault is Fault.CUT_OFF and victim.component != BROKER:
             cut = self._cut_off.is_cut(pod)
             return Landing(cut, f"its brokers are {'out of' if cut else 'within'} its reach")
@@ -298,7 +298,7 @@ class KubernetesTarget:
         return self._inside.stopped(pod)
 
     def _while_alive(self, victim: Victim, cure: Callable[[Object], object]) -> None:
-        """Tries until it is done, or until the container that was hit is no more."""
+        """Retries until `cure` succeeds, or until the container that was hit is gone."""
 
         def once() -> None:
             pod = self._places.pod(victim.component, victim.name)
@@ -329,6 +329,6 @@ class KubernetesTarget:
                 found.append(f"{woken} processes of {name} were stopped")
             if component == EXECUTOR and (freed := self._inside.free_disk(pod)):
                 found.append(f"{freed} Python workers of {name} could not write")
-        except Retriable:  # the container ended meanwhile, and with it what was done to it
+        except Retriable:  # the container ended meanwhile, and the fault with it
             return found
         return found

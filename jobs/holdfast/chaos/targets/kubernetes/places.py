@@ -1,4 +1,4 @@
-"""Which pods a nemesis may touch, and where they are: what their labels say, and nothing else."""
+"""The pods that a nemesis may touch, and their namespaces, by their labels and nothing else."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _TARGET, _COMPONENT = "holdfast/chaos-target", "app.kubernetes.io/component"
 _PRODUCT, _INSTANCE = "app.kubernetes.io/name", "app.kubernetes.io/instance"
 _LABELS = {SERVER: "serve"}  # where a component's label is another word
 _WORDS = {label: component for component, label in _LABELS.items()}
-_HOOKS = frozenset({"preflight", "test"})  # of the chart: they come and go
+_HOOKS = frozenset({"preflight", "test"})  # the chart's short-lived pods
 
 
 class Places:
     """The pods of one release, and those of the platform that carry `holdfast/chaos-target`.
 
-    Remembers where a component was seen: for a moment after a fault there may be no pod of it.
+    It remembers where a component was seen: right after a fault the component may have no pod.
     """
 
     def __init__(self, kube: KubeClient, namespace: str, name: str, platform: str) -> None:
@@ -28,7 +28,7 @@ class Places:
         self._seen: dict[str, tuple[str, dict[str, str]]] = {}
 
     def components(self) -> list[str]:
-        """All that have a pod which may be touched."""
+        """All components with a pod that may be touched."""
         own = self._kube.pods(self._namespace, self._own())
         labels = {_label(pod, _COMPONENT) for pod in own}
         found = {_WORDS.get(label, label) for label in labels} - {BROKER, SCHEDULER}
@@ -36,11 +36,11 @@ class Places:
         return sorted((found | platform - {DRIVER, EXECUTOR}) - {""} - _HOOKS)
 
     def alive(self, component: str) -> list[Object]:
-        """Its pods whose container runs, by name."""
+        """The component's pods whose container runs, by name."""
         return [pod for pod in self.all(component) if kube_pods.alive(pod)]
 
     def pod(self, component: str, name: str) -> Object | None:
-        """The pod of that name now, with the component's label or not; None when there is none.
+        """The present pod of that name, with or without the component's label; None without a pod.
 
         Raises:
             Refused: the component is unknown.
@@ -51,7 +51,7 @@ class Places:
         """Namespace and labels of a component's pods.
 
         Raises:
-            Refused: nothing is labelled so, nor was.
+            Refused: no pod has this label, or ever had.
         """
         if component not in self._seen and not self.all(component):
             raise Refused(
@@ -63,7 +63,7 @@ class Places:
         return self._seen[component]
 
     def all(self, component: str) -> list[Object]:
-        """Its pods in any state, by name."""
+        """The component's pods in any state, by name."""
         for namespace, labels in self._candidates(component):
             if found := self._kube.pods(namespace, labels):
                 self._seen[component] = (namespace, labels)

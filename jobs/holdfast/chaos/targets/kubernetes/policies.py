@@ -14,22 +14,22 @@ _HIGHEST_PORT = 65535
 
 
 class Policies:
-    """Owns the NetworkPolicies that chaos has made for one job; the cluster remembers them."""
+    """Owns the NetworkPolicies that chaos made for one job; the cluster keeps the list of them."""
 
     def __init__(self, kube: KubeClient, namespace: str, name: str) -> None:
         self._kube, self._namespace, self._name = kube, namespace, name
 
     def forbid(self, pod: Object, ports: Collection[int]) -> None:
-        """Asks for it; whether the cluster does so is another question."""
+        """Creates the policy; whether the cluster enforces it is another question."""
         policy = _policy(pod["metadata"]["name"], self._name, ports)
         self._kube.create_policy(self._namespace, policy)
 
     def restore(self, pod: str) -> bool:
-        """Takes the policy back; False when there is none."""
+        """Deletes the policy; False when there is none."""
         return self._kube.delete_policy(self._namespace, _policy_name(pod))
 
     def restore_all(self) -> list[str]:
-        """Takes back every policy of the job's; returns what they were."""
+        """Deletes every policy of the job; returns their names."""
         label = f"{_LABEL}=cut-off,app.kubernetes.io/instance={self._name}"
         names = self._kube.policies(self._namespace, label)
         deleted = [name for name in names if self._kube.delete_policy(self._namespace, name)]
@@ -41,7 +41,7 @@ def _policy_name(pod: str) -> str:
 
 
 def _policy(pod: str, job: str, forbidden: Collection[int]) -> Object:
-    """Everything may go out but TCP to the forbidden ports."""
+    """A policy that allows all egress except TCP to the forbidden ports."""
     edges = [0, *sorted(forbidden), _HIGHEST_PORT + 1]
     spans = [(low + 1, high - 1) for low, high in itertools.pairwise(edges)]
     allowed = [{"protocol": "TCP", "port": a, "endPort": b} for a, b in spans if a <= b]

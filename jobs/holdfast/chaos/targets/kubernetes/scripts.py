@@ -1,7 +1,7 @@
-"""What chaos runs inside a container: a few lines for the shell that every image has.
+"""The scripts that chaos runs inside a container, for the shell that every image has.
 
-They act on the processes below PID 1, that is the container's own, and never on those that were
-started beside them by exec (a probe's, or chaos's own).
+They act on the processes below PID 1, which are the container's own, and never on processes that
+exec started beside them (a probe's, or chaos's own).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LIST = 'tell() { echo "$p $state $start"; }; each tell'
 
 STOP = "freeze"
 CONTINUE = "each go"
-"""Lets every stopped process go on; prints the pids of those that were stopped."""
+"""Continues every stopped process; prints the pids of those that were stopped."""
 
 INIT = "read -r name < /proc/1/comm; echo $name"
 """The name of PID 1: only below an init can processes be killed and stopped from inside."""
@@ -71,7 +71,8 @@ SLOW_DOWN = r"""
 setsid sh -c "$1" >/dev/null 2>&1 </dev/null &
 n=0; until [ -e $slow ] || [ $n -gt 50 ]; do sleep 0.1; n=$((n + 1)); done; cat $slow
 """
-"""Stops and lets go several times a second, six minutes at most; prints pid and start."""
+"""Stops and continues the processes several times a second, six minutes at most; prints pid and
+start."""
 
 SPEED_UP = r"""
 if { read -r pid since < $slow; } 2>/dev/null && about "$pid" && [ "$start" = "$since" ]; then
@@ -79,10 +80,10 @@ if { read -r pid since < $slow; } 2>/dev/null && about "$pid" && [ "$start" = "$
 fi
 rm -f $slow
 """
-"""Ends what `SLOW_DOWN` began; prints its pid if it still ran."""
+"""Ends the loop of `SLOW_DOWN`; prints its pid if it still ran."""
 
 REACHES = 'timeout 2 bash -c \'exec 3<>"/dev/tcp/$0/$1"\' "$1" "$2" 2>/dev/null'
-"""Can a connection to this host and port be made?"""
+"""Tests whether a connection to this host and port can be made."""
 
 READ = 'cat "$1" 2>/dev/null'
 
@@ -97,10 +98,10 @@ def module(name: str, *arguments: str) -> list[str]:
 
 
 def sh(script: str, *arguments: str) -> list[str]:
-    """The command that runs a script of these, with arguments."""
+    """The command that runs one of these scripts, with arguments."""
     return ["sh", "-c", _TOOLS + script, "chaos", *arguments]
 
 
 def slow_loop() -> str:
-    """The script that `SLOW_DOWN` is given as its argument."""
+    """The script that `SLOW_DOWN` takes as its argument."""
     return _TOOLS + _LOOP

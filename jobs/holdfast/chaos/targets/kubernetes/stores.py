@@ -1,4 +1,4 @@
-"""The stores of a release, as each of its executors reads those on its own volume."""
+"""The stores of a release: each executor reads the stores on its own volume."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holdfast.types.stores import StoreDigest, newest_stores
 
 __all__ = ["release_stores"]
 
-_STATE_DIR = "/var/lib/holdfast/state"  # the chart's
+_STATE_DIR = "/var/lib/holdfast/state"  # the chart's default
 _READ_S = 300.0
 
 
 def release_stores(
     namespace: str, name: str, application_id: str, kube: KubeClient | None = None
 ) -> dict[tuple[str, int], StoreDigest]:
-    """By (query id, state partition) the store that is furthest.
+    """The store with the highest offset, by (query id, state partition).
 
     Raises:
         Refused: there is no such release.

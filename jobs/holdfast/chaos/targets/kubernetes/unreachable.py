@@ -1,13 +1,13 @@
-"""Makes TCP ports unreachable from the network namespace it runs in, until told to end.
+"""Makes TCP ports unreachable from the network namespace it runs in, until it is told to end.
 
     python unreachable.py SECONDS PORT...
 
-A rule sends packets to these ports, whatever their address, by a route to the loopback device, and
-there they are dropped: new connections hang, and those that are there hear nothing any more.
-Needs CAP_NET_ADMIN.  Takes everything back at SIGTERM, at SIGINT, and when the time is over.
+A rule routes packets to these ports, whatever their address, to the loopback device, where they are
+dropped: new connections hang, and existing ones receive nothing any more.  It needs CAP_NET_ADMIN
+and undoes everything at SIGTERM, at SIGINT, and when the time is over.
 
-Its text is run in containers whose image may have another version of this package: it needs nothing
-but Python.  The numbers are those of linux/rtnetlink.h and linux/fib_rules.h.
+Its source is run in containers whose image may have another version of this package: it needs only
+Python.  The numbers are from linux/rtnetlink.h and linux/fib_rules.h.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from pathlib import Path
 __all__ = ["main"]
 
 _NEW_ROUTE, _DELETE_ROUTE, _NEW_RULE, _DELETE_RULE = 24, 25, 32, 33
-_REQUEST, _CREATE = 0x1 | 0x4, 0x200 | 0x400  # asks for an answer; makes a new one
+_REQUEST, _CREATE = 0x1 | 0x4, 0x200 | 0x400  # request with an answer; create a new one
 _ERROR = 2
 _RULE_PRIORITY, _RULE_PROTOCOL, _RULE_PORTS, _RULE_TO_TABLE = 6, 22, 24, 1
 _ROUTE_DEVICE, _TABLE_ATTRIBUTE = 4, 15
 _STATIC, _LINK, _UNICAST = 4, 253, 1
-# A table of our own; the rule comes behind the one of local addresses, before all others.
+# A table of its own; the rule comes after the rule for local addresses and before all others.
 _TABLE = _PRIORITY = 7205
 _HEADER = struct.Struct("=IHHII")
 _BODY = struct.Struct("=8BI")
 
 
 def main(seconds: float, ports: list[int]) -> None:
-    """Does it, says so in a line, and returns when it is taken back.
+    """Blocks the ports, reports it in a line, and returns when the block is undone.
 
     Raises:
-        OSError: the kernel refused, or this process may not do it.
+        OSError: the kernel refused the request, or this process lacks the right.
     """
     ends = {signal.SIGTERM, signal.SIGINT}
-    # Held back, they are not lost for a PID 1 that has no handler.
+    # Blocked signals are kept; a PID 1 without a handler would lose them.
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
     with ExitStack() as stack:
         for family in _families():
@@ -56,7 +56,7 @@ def main(seconds: float, ports: list[int]) -> None:
 
 
 def _families() -> list[int]:
-    """IPv6 only where this namespace has an address of it: elsewhere it may have no routes."""
+    """IPv6 only where this namespace has an IPv6 address: otherwise it may have no routes."""
     file = Path("/proc/net/if_inet6")
     six = file.exists() and file.read_text(encoding="ascii")
     return [socket.AF_INET, *([socket.AF_INET6] if six else [])]
@@ -95,7 +95,7 @@ def _made(make: int, delete: int, what: bytes) -> Iterator[None]:
 
 
 def _ask(kind: int, flags: int, what: bytes) -> None:
-    """One request to the kernel, and its answer."""
+    """Sends one request to the kernel and reads its answer."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
         link.send(_HEADER.pack(_HEADER.size + len(what), kind, flags, 1, 0) + what)
         answer = link.recv(4096)

@@ -1,1 +1,1 @@
-"""Processes of this machine, and what can be done to them."""
+"""Processes of this machine, and the faults they can suffer."""

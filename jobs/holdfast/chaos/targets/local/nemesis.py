@@ -1,4 +1,4 @@
-"""The target `local` of the nemesis: processes of one deployment of this machine, and its broker.
+"""The target `local`: processes of one deployment on this machine, and its broker.
 
 | component | its processes                                | main process |
 |-----------|----------------------------------------------|--------------|
@@ -6,10 +6,10 @@
 | executor  | a JVM of the driver's session, its Python    | the JVM      |
 |           | daemon and workers                           |              |
 | broker    | the Kafka of the same home                   | the JVM      |
-| server    | a query server beside the job, supervised    | that one     |
+| server    | a query server beside the job, supervised    | that process |
 
-Who is a victim is found out by looking: nothing outside the deployment's own session and the
-home's own broker is ever touched.
+Victims are found by looking: nothing outside the deployment's own session and the home's own
+broker is ever touched.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _OWNER_S, _OWNER_POLL_S = 60.0, 0.2
 
 
 class LocalTarget:
-    """Owns the threads that keep processes slow and remembers whom it has stopped, for they may
-    outlive the victim; all else is seen anew each time.
+    """Owns the threads that slow processes down, and remembers which processes it stopped, since
+    they may outlive the victim; everything else is looked up each time.
 
     Args:
-        name: of the deployment that may be hit.
-        settings: of its job; the broker may be hit only if it is the one of the same home.
+        name: the deployment that may be hit.
+        settings: the job's settings; the broker may be hit only if it belongs to the same home.
     """
 
     def __init__(self, name: str, settings: Settings) -> None:
@@ -90,24 +90,24 @@ class LocalTarget:
             self._folder, settings.application_id, settings.bootstrap_servers
         )
         self._slowing: dict[str, _Slowing] = {}
-        self._stores_done: dict[str, str] = {}  # by the victim's identity: what its stores are now
+        self._stores_done: dict[str, str] = {}  # by victim: the change to its stores
         self._stopped: dict[str, list[psutil.Process]] = {}
 
     @property
     def faults(self) -> Mapping[str, frozenset[Fault]]:
-        """By component; the broker only where it belongs to the job's home."""
+        """Faults by component; the broker's only where it belongs to the job's home."""
         absent = {c for c, there in ((BROKER, self._kafka), (SERVER, self._servers.addresses))
                   if not there}  # fmt: skip
         return {c: f for c, f in _FAULTS.items() if c not in absent}
 
     @property
     def notes(self) -> Mapping[Fault, str]:
-        """None: the table of faults says it all."""
+        """No notes: the table of faults says everything."""
         return {}
 
     @property
     def hook(self) -> Hook | None:
-        """There when the driver was started with the tests' hook and a worker with it lives."""
+        """The hook, if the driver was started with it and a worker that has it lives."""
         folder = self._processes.hook_folder()
         if folder is None:
             return None
@@ -116,11 +116,11 @@ class LocalTarget:
         return _LocalHook(files, self._processes) if alive else None
 
     def is_dev_namespace(self) -> bool:
-        """A home of this machine is its user's own."""
+        """True: a home on this machine is its user's own."""
         return True
 
     def victims(self, component: str) -> list[Victim]:
-        """Those alive now: driver, executors by number, broker, servers by number.
+        """The living victims: driver, executors by number, broker, servers by number.
 
         Raises:
             Refused: the component is unknown here.
@@ -128,10 +128,10 @@ class LocalTarget:
         return [_victim(member) for member in self._members(component)]
 
     def strike(self, victim: Victim, fault: Fault) -> str:
-        """Does it with signals, limits and, for LOSE_VOLUME, by removing the job's stores.
+        """Injects the fault with signals and limits; LOSE_VOLUME removes the job's stores.
 
         Raises:
-            Retriable: the victim is gone, or not so far that it can be hit.
+            Retriable: the victim is gone, or cannot be hit yet.
             Refused: the fault is not possible for it.
         """
         member = self._find(victim)
@@ -140,9 +140,9 @@ class LocalTarget:
         return self._strike(member, fault)
 
     def landed(self, victim: Victim, fault: Fault) -> Landing:
-        """Looks at the processes: gone, stopped, or under a limit that refuses every write.
+        """Evidence from the processes: gone, stopped, or under a limit that refuses every write.
 
-        Of stores that were exchanged it tells what the disk showed while nobody had them open.
+        For exchanged stores it reports what the disk showed while no process had them open.
         """
         if fault is Fault.SECOND_DRIVER:
             return self._second.landing()
@@ -163,7 +163,7 @@ class LocalTarget:
         return Landing(stopped, f"{victim.name} (pid {pid}) is {'' if stopped else 'not '}stopped")
 
     def heal(self, victim: Victim, fault: Fault) -> None:
-        """Takes it back; a broker that is gone is started again on its port."""
+        """Heals the fault; a broker that is gone is started again on its port."""
         if fault is Fault.SECOND_DRIVER:
             self._second.end()
             return
@@ -171,13 +171,13 @@ class LocalTarget:
             self._slowing.pop(victim.identity).end()
         if victim.component == BROKER and (fault.kills or fault is Fault.DELETE):
             self._start_broker()
-        elif fault.lasts:  # what ends a victim leaves to its time what was done to it before
+        elif fault.lasts:  # a fault that ends the victim leaves earlier faults to their own time
             self._take_back(self._stopped.pop(victim.identity, []))
             if identity_of(_pid(victim)) == victim.identity:
                 self._take_back(self._all_of(victim))
 
     def heal_all(self) -> list[str]:
-        """Lets who is stopped or held go, lifts limits, ends a second driver, starts the broker."""
+        """Continues stopped processes, lifts limits, ends a second driver, starts the broker."""
         done = self._second.end()
         for slowing in self._slowing.values():
             slowing.end()
@@ -195,7 +195,7 @@ class LocalTarget:
         return done
 
     def recovered(self, victims: Sequence[Victim]) -> bool:
-        """Is all there again that there should be, and ready?"""
+        """Whether every component is back and ready."""
         if any(v.component == BROKER for v in victims) and not serves_producers(self._port):
             return False
         if (
@@ -208,19 +208,19 @@ class LocalTarget:
         return enough and status is not None and bool(status.get("ready"))
 
     def refusal(self) -> str:
-        """The reason of a driver that ended with the status for it: nobody starts it again."""
+        """The reason of a driver that exited with the refusal status and is not restarted."""
         record = read_record(self._folder)
         return record.reason if record is not None and record.state == "refused" else ""
 
     def query_servers(self) -> QueryServers:
-        """Those of the deployment."""
+        """The deployment's query servers."""
         return QueryServers(self._servers.addresses, COPIES)
 
     def job_status(self) -> dict[str, Any] | None:
-        """What the present driver's /status says."""
+        """The present driver's /status."""
         told, record = JobStatus.read(self._status), self._processes.driver()
         if told is None or record is None or told.pid != record.driver_pid or not told.metrics_url:
-            return None  # the file is of a predecessor
+            return None  # the file is a predecessor's
         return fetch_status(told.metrics_url.removesuffix("metrics") + "status", timeout_s=2.0)
 
     def _ended(self, victim: Victim, fault: Fault, *, lives: bool) -> Landing:
@@ -230,7 +230,7 @@ class LocalTarget:
         done = self._stores_done.get(victim.identity, "")
         return Landing(not lives and bool(done), f"{told}; stores: {done or 'as they were'}")
 
-    # -- what is done ------------------------------------------------------------------------
+    # -- the faults --------------------------------------------------------------------------
 
     def _strike(self, member: Member, fault: Fault) -> str:
         victim = _victim(member)
@@ -263,8 +263,8 @@ class LocalTarget:
         return f"{did}; stores of volume {ordinal} removed"
 
     def _swap_volumes(self, member: Member) -> str:
-        """Kills all executors: one that is left would restore what is missing in its own volume,
-        and nobody would open what was swapped.
+        """Kills all executors and swaps stores: an executor left alive would restore the missing
+        store on its own volume, and no task would open the swapped one.
         """
         members = self._processes.executors()
         volumes = [self._volume(m, tree_of(m.pid)) for m in members]
@@ -278,7 +278,7 @@ class LocalTarget:
         return f"{did}; swapped {swapped}"
 
     def _old_volume(self, member: Member, everyone: list[psutil.Process]) -> str:
-        """Kills it, keeps a copy, lets the job go on, kills the successor, puts the copy back."""
+        """Kills it, copies its stores, lets the job go on, kills the successor, swaps back."""
         ordinal, stores = self._volume(member, everyone)
         identity = member.identity
         did = [_signalled(everyone, signal.SIGKILL)]
@@ -298,10 +298,10 @@ class LocalTarget:
         return ordinal, VolumeStores(self._state_dir, ordinal, application_id, aside)
 
     def _owner(self, ordinal: int) -> Member:
-        """The executor that has the volume.
+        """The executor that holds the volume.
 
         Raises:
-            HoldfastError: none took it in time.
+            HoldfastError: no executor took it in time.
         """
         deadline = time.monotonic() + _OWNER_S
         while time.monotonic() < deadline:
@@ -331,7 +331,7 @@ class LocalTarget:
         told = [f"pid {p.pid} goes on" for p in stopped]
         return told + [f"pid {p.pid} may write again" for p in limited]
 
-    # -- who there is ------------------------------------------------------------------------
+    # -- the processes -----------------------------------------------------------------------
 
     def _members(self, component: str) -> list[Member]:
         if component == DRIVER:
@@ -363,7 +363,7 @@ class LocalTarget:
 
 
 class _Slowing(threading.Thread):
-    """Stops processes and lets them go, again and again, until `end`."""
+    """Stops and continues processes, again and again, until `end`."""
 
     def __init__(self, processes: list[psutil.Process], name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -378,13 +378,13 @@ class _Slowing(threading.Thread):
             self._ended.wait(_GO_S)
 
     def end(self) -> None:
-        """When it returns nobody will be stopped any more."""
+        """Ends the slowing; when it returns, no process will be stopped any more."""
         self._ended.set()
         self.join()
 
 
 class _LocalHook:
-    """The hook's files, with executors by their names as victims."""
+    """The hook's files, with executors as victims by their names."""
 
     def __init__(self, files: HookFiles, processes: JobProcesses) -> None:
         self._files, self._processes = files, processes
@@ -402,7 +402,7 @@ class _LocalHook:
 
 
 def _own_kafka(home: Path, servers: str) -> LocalKafka | None:
-    """The home's broker, running or not, if it is the one that the job talks to."""
+    """The home's broker, running or not, if the job uses it."""
     kafka = LocalKafka(home)
     last = read_json(kafka.folder / "broker.json")
     return kafka if last is not None and servers == f"{HOST}:{last.get('port')}" else None
@@ -424,7 +424,7 @@ def _signalled(processes: Sequence[psutil.Process], number: signal.Signals) -> s
 
 
 def _fill_disk(processes: Sequence[psutil.Process]) -> str:
-    """No file of theirs may grow any more, or be written at all: every write fails (EFBIG)."""
+    """Forbids these processes to write any file: every write fails (EFBIG)."""
     for process in processes:
         process.rlimit(psutil.RLIMIT_FSIZE, (0, psutil.RLIM_INFINITY))
     if not processes:

@@ -1,7 +1,7 @@
-"""A second driver of a deployment's job on this machine: same application.id, a home of its own.
+"""A second driver of a deployment's job on this machine: same application.id, another home.
 
-It is what a supervisor that believes its driver dead, a forgotten terminal or a second cluster
-would start: the job's statements and properties, stores of its own, one executor.
+A supervisor that believes its driver dead, a forgotten terminal or a second cluster would start
+the same: the job's statements and properties, stores of its own, one executor.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from holdfast.types.status import JobState, JobStatus, status_path
 __all__ = ["SecondDriver"]
 
 _VERSION = 1
-# The tests' hook would hold its state tasks in the place of the job's own.
+# The tests' hook would hold the second driver's state tasks instead of the job's.
 _HOOK_VARIABLE = "CHAOS_HOOK_DIR"
 
 
 class SecondDriver:
-    """Owns `<deployment>/second`: home, record and log of the one there may be at a time.
+    """Owns `<deployment>/second`: home, record and log of at most one second driver.
 
     Args:
-        folder: of the deployment.
-        application_id: of its job.
+        folder: the deployment's folder.
+        application_id: the job's.
         servers: the brokers' addresses.
     """
 
@@ -47,10 +47,10 @@ class SecondDriver:
         self._seen = False
 
     def start(self) -> str:
-        """Starts it, in a session of its own.
+        """Starts the second driver, in a session of its own.
 
         Raises:
-            Retriable: there is one already.
+            Retriable: one runs already.
             Refused: the deployment has no revision.
         """
         if self._pid():
@@ -70,14 +70,14 @@ class SecondDriver:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        # When it ends it is to be gone, and not a zombie for as long as this process lives.
+        # Reaps it when it ends, so that it does not stay a zombie while this process lives.
         threading.Thread(target=process.wait, name="second driver", daemon=True).start()
         born = psutil.Process(process.pid).create_time()
         write_json(self._record, _VERSION, {"pid": process.pid, "created": born})
         return f"a second driver of {files.application_id} started (pid {process.pid})"
 
     def landing(self) -> Landing:
-        """It has opened every state partition: the producers of the first are fenced."""
+        """Whether it has opened every state partition, fencing the first driver's producers."""
         pid, status = self._pid(), JobStatus.read(status_path(self._home, self._application))
         if pid and status is not None and status.pid == pid:
             self._seen = self._seen or status.state is JobState.RUNNING
@@ -88,7 +88,7 @@ class SecondDriver:
         return Landing(False, f"the second driver has ended: {last_error(self._log, 0)}")
 
     def end(self) -> list[str]:
-        """Kills it and removes its home; what was there, in words.  May be called again."""
+        """Kills it and removes its home; returns what there was, in words.  May be called again."""
         record = read_json(self._record)
         done = []
         if record is not None:
@@ -118,7 +118,7 @@ class SecondDriver:
         return command + [part for text in (*files.overrides, *own) for part in ("--set", text)]
 
     def _pid(self) -> int:
-        """Of the driver; 0 when it does not live."""
+        """The driver's pid; 0 when it is not alive."""
         record = read_json(self._record)
         if record is None or not lives(int(record["pid"]), float(record["created"])):
             return 0

@@ -1,7 +1,7 @@
-"""What a nemesis does to the stores of a volume whose owner it has killed.
+"""The faults of a volume's stores while its owner is dead.
 
-The volume's lock keeps the successor away meanwhile.  What was done is told by looking at the
-disk again: which folder is where, and the changelog offset that each store has come to.
+The volume's lock keeps the successor away meanwhile.  The evidence comes from the disk: which
+folder is where, and the changelog offset that each store has reached.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class VolumeStores:
     """The stores of one application on one volume of this machine.
 
     Args:
-        aside: where a copy of them is kept; it must be on the same disk.
+        aside: where a copy of the stores is kept; it must be on the same disk.
     """
 
     def __init__(self, state_dir: Path, ordinal: int, application_id: str, aside: Path) -> None:
@@ -39,23 +39,23 @@ class VolumeStores:
         self._aside_root = aside
 
     def remove(self) -> None:
-        """Removes them."""
+        """Removes the stores."""
         with self._held():
             shutil.rmtree(self._stores, ignore_errors=True)
 
     # -- yesterday's copy --------------------------------------------------------------------
 
     def copy_aside(self) -> None:
-        """Keeps a copy of them in the place of any earlier one."""
+        """Keeps a copy of the stores, in place of any earlier copy."""
         with self._held():
             shutil.rmtree(self._aside_root, ignore_errors=True)
             shutil.copytree(self._stores, self._aside)
 
     def await_further(self, refusal: Callable[[], str]) -> None:
-        """Waits until one of them is further than its copy, by rows that were committed.
+        """Waits until a store is further than its copy, by rows that were committed.
 
         Raises:
-            HoldfastError: none was in time, or the job has ended for good.
+            HoldfastError: no store was in time, or the job has ended for good.
         """
         deadline = time.monotonic() + _FURTHER_S
         while not self._further():
@@ -65,9 +65,9 @@ class VolumeStores:
             time.sleep(_POLL_S)
 
     def bring_back(self) -> str:
-        """Puts the copy in their place.
+        """Puts the copy back.
 
-        Returns the stores that are older by it, in words; empty when none is.
+        Returns the stores that are older for it, in words; empty when none is.
         """
         with self._held():
             newer = self._positions()
@@ -83,7 +83,7 @@ class VolumeStores:
     # -- swapped -----------------------------------------------------------------------------
 
     def pairs(self) -> list[tuple[Path, Path]]:
-        """Of every query with at least two state partitions here the stores of the first two."""
+        """For every query with two or more state partitions here, the stores of the first two."""
         found = []
         for query in sorted(self._stores.glob("*/")):
             partitions = sorted(p for p in query.iterdir() if p.name.isdecimal())
@@ -92,7 +92,7 @@ class VolumeStores:
         return found
 
     def swap(self) -> str:
-        """Swaps the stores of each pair; returns what was swapped, in words; empty for nothing."""
+        """Swaps the stores of each pair; returns the swaps in words; empty for none."""
         with self._held():
             done = [text for one, other in self.pairs() if (text := _swapped(one, other))]
         return ", ".join(done)
@@ -128,7 +128,7 @@ class VolumeStores:
 
 
 def _swapped(one: Path, other: Path) -> str:
-    """Which folder is where is seen by its inode, not by what was asked for."""
+    """Whether the folders were swapped, by their inodes and not by the request."""
     before = one.stat().st_ino, other.stat().st_ino
     between = one.with_name(f".{one.name}.swap")
     one.rename(between)
