@@ -91,11 +91,11 @@ bench: setup ## measure speed beside Kafka Streams, Quix Streams and Spark (BENC
 
 .PHONY: bench-serving
 bench-serving: setup ## measure look-ups and pushes of a query server beside Kafka Streams'
-	@PYTHONPATH=jobs $(BIN)/python -m tests.bench.serving $(BENCH_ARGS)
+	@PYTHONPATH=jobs $(BIN)/python -m tests.bench.serving.run $(BENCH_ARGS)
 
 .PHONY: profile
 profile: setup ## tell where the time of one workload goes (PROFILE_ARGS='--workload b')
-	@PYTHONPATH=jobs $(BIN)/python -m tests.bench.profiling $(PROFILE_ARGS)
+	@PYTHONPATH=jobs $(BIN)/python -m tests.bench.measure.profiling $(PROFILE_ARGS)
 
 ##@ Environment
 
@@ -215,7 +215,7 @@ $(RUN_STAMP): requirements-build.lock requirements.lock pyproject.toml | $(BIN)/
 	@$(PIP) install --quiet --require-hashes --no-build-isolation -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@echo "Making archives of Spark's classes, for quicker starts …"
-	@$(BIN)/python -m holdfast.runtime.class_training >/dev/null 2>&1 || true
+	@$(BIN)/python -m holdfast.runtime.jvm.class_training >/dev/null 2>&1 || true
 	@touch $@
 
 $(DEV_STAMP): requirements-dev.lock $(RUN_STAMP)

@@ -123,7 +123,7 @@ def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
-    from holdfast.runtime.class_archive import Role, archive_options
+    from holdfast.runtime.jvm.class_archive import Role, archive_options
 
     builder = SparkSession.builder.master("local[2]").appName("holdfast-tests")
     conf: dict[str, bool | float | int | str | None] = {

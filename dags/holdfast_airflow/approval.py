@@ -23,7 +23,7 @@ def beyond_limits(plan: Mapping[str, Any], params: Mapping[str, Any]) -> Iterato
     """Why a plan needs a person, one sentence each; nothing when it may be done unasked.
 
     Args:
-        plan: as JSON, see `holdfast.compaction.plan`.
+        plan: as JSON, see `holdfast.compaction.plan.plan`.
         params: of the run.
     """
     if not params["auto_approve"]:

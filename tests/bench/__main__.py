@@ -11,19 +11,19 @@ from pathlib import Path
 import click
 import orjson
 
-from holdfast.cli.options import sigterm_interrupts
+from holdfast.cli.statements.options import sigterm_interrupts
 from holdfast.errors import HoldfastError
-from tests.bench.holdfast import Holdfast
-from tests.bench.kafka_streams import KafkaStreams
-from tests.bench.machine import describe
-from tests.bench.outcome import Outcome
-from tests.bench.peers import Peer
-from tests.bench.plots import write_png
-from tests.bench.quix import Quix
-from tests.bench.report import Report, markdown
-from tests.bench.screen import Screen
+from tests.bench.measure.machine import describe
+from tests.bench.report.outcome import Outcome
+from tests.bench.report.plots import write_png
+from tests.bench.report.report import Report, markdown
+from tests.bench.report.screen import Screen
 from tests.bench.session import Session, Step, steps
-from tests.bench.spark import Spark
+from tests.bench.systems.holdfast import Holdfast
+from tests.bench.systems.kafka_streams import KafkaStreams
+from tests.bench.systems.peers import Peer
+from tests.bench.systems.quix import Quix
+from tests.bench.systems.spark import Spark
 from tests.bench.workloads import WORKLOADS, Size
 
 _PEERS = ("holdfast", "kafka-streams", "quix", "spark")

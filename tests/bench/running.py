@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from holdfast.local.processes import end_session, kill_hard
-from tests.bench.measure import Tree
-from tests.bench.peers import Case, Command, Peer
+from tests.bench.measure.measure import Tree
+from tests.bench.systems.peers import Case, Command, Peer
 
 __all__ = ["Running"]
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 
 import psutil
 
-from tests.bench.broker import Cluster
-from tests.bench.check import wrong_pairs, wrong_totals
 from tests.bench.input import SEED
-from tests.bench.measure import Mark, crossing, follow, rate
+from tests.bench.measure.check import wrong_pairs, wrong_totals
+from tests.bench.measure.measure import Mark, crossing, follow, rate
 from tests.bench.orders import Orders
-from tests.bench.outcome import Outcome
-from tests.bench.peers import Case, Peer
+from tests.bench.report.outcome import Outcome
 from tests.bench.running import Running
+from tests.bench.systems.broker import Cluster
+from tests.bench.systems.peers import Case, Peer
 from tests.bench.workloads import INPUTS, Query
 
 __all__ = ["Run", "judged", "kill", "restore", "throughput"]

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from tests.bench.broker import Cluster
 from tests.bench.input import made, write
-from tests.bench.latency import latency
-from tests.bench.outcome import Outcome
-from tests.bench.peers import Case, Peer
+from tests.bench.measure.latency import latency
+from tests.bench.report.outcome import Outcome
+from tests.bench.report.screen import Screen
 from tests.bench.runs import Run, kill, restore, throughput
-from tests.bench.screen import Screen
+from tests.bench.systems.broker import Cluster
+from tests.bench.systems.peers import Case, Peer
 from tests.bench.workloads import INPUTS, WORKLOADS, Kind, Size, Workload
 
 __all__ = ["Session", "Step", "steps"]

@@ -30,12 +30,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.runtime import start
+from holdfast.runtime.queries import start
 from holdfast.state import restore, table_store
 from holdfast.state.changelog import MARKER_KEY, CommitMarker
-from holdfast.state.source_progress import SourceProgress
 from holdfast.state.table_store import TableStore
-from holdfast.tasks import packing, state_task, stream_task
+from holdfast.state.topics.source_progress import SourceProgress
+from holdfast.tasks import state_task, stream_task
+from holdfast.tasks.pack import packing
 from holdfast.tasks.plan import TaskReport
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.state_task import StateTask

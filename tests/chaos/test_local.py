@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from holdfast.chaos.history import Kind, read_history
+from holdfast.chaos.history.events import Kind, read_history
 
 ROOT = Path(__file__).parents[2]
 HOOK, EXAMPLES = ROOT / "tests" / "chaos" / "hook", ROOT / "jobs" / "examples"

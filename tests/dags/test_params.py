@@ -284,7 +284,7 @@ def test_arguments_of_a_compaction(compaction_params: dict[str, Any]) -> None:
 
 
 def test_the_form_offers_the_faults_and_moments_that_there_are(root: Path) -> None:
-    tree = ast.parse((root / "jobs/holdfast/chaos/faults.py").read_text(encoding="utf-8"))
+    tree = ast.parse((root / "jobs/holdfast/chaos/faults/words.py").read_text(encoding="utf-8"))
     known = {
         node.name: [
             item.value.value

@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.config.table import markdown
 from holdfast.local.probe import free_port
-from tests.doc_commands import SCENES, make_workspace
+from tests.support.doc_commands import SCENES, make_workspace
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 import subprocess
 
-from tests.doc_commands import ROOT, commands
 from tests.helm.conftest import KUBERNETES, Render
 from tests.helm.holdfast.examples import CHART, FULL, named
+from tests.support.doc_commands import ROOT, commands
 
 _OF_A_CLUSTER = {"--wait"}
 

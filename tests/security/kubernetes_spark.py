@@ -28,7 +28,7 @@ import psutil
 import pyspark
 
 from holdfast.config.settings import Settings
-from holdfast.runtime import session
+from holdfast.runtime.jvm import session
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "k8s" / "images" / "holdfast" / "bin" / "holdfast-executor"

@@ -26,7 +26,7 @@ import tests.conftest  # noqa: F401 - registers and loads the profile that the e
 from holdfast.ingest.letters import cut, whole
 from holdfast.ingest.records import BadRecord, RecordDecoder
 from holdfast.sql import compile_text
-from holdfast.tasks.sink_records import SinkRecords
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.topology import OFFSET, TIMESTAMP, Query

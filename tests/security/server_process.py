@@ -18,9 +18,9 @@ from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.request import App, Limits
 from holdfast.serve.metrics import metrics_app
 from holdfast.serve.query import QueryEngine
-from tests.console_world import World
-from tests.http_world import served
-from tests.tokens import tokens_file
+from tests.support.console.world import World
+from tests.support.serve.http_world import served
+from tests.support.serve.tokens import tokens_file
 
 __all__ = ["MARKER", "ServerProcess", "server_process"]
 

@@ -12,7 +12,7 @@ from holdfast.tasks.functions.base import _row
 from holdfast.tasks.functions.limits import ITEMS_MAX, VALUE_MAX, noted
 from holdfast.tasks.functions.registry import FUNCTIONS
 from holdfast.types.topology import ProjectStep
-from tests.limited import limited
+from tests.support.limited import limited
 
 _MIB = 1 << 20
 _SOURCE = "CREATE STREAM s (t STRING, n INT) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');\n"
@@ -119,7 +119,7 @@ def test_what_grows_in_duckdb_is_null_in_a_job() -> None:
     made = limited(
         f"""
         import pyarrow as pa
-        from holdfast.tasks.outputs import evaluate_text
+        from holdfast.tasks.evaluate.outputs import evaluate_text
         from tests.security.test_functions import duckdb_of
         rows = {{"T": pa.array(["abc"])}}
         for expression in {_GROWING!r}:
@@ -136,7 +136,7 @@ def test_a_large_column_is_not_repeated_in_a_job() -> None:
         f"""
         import pyarrow as pa
         from holdfast.tasks.functions.limits import noted
-        from holdfast.tasks.outputs import evaluate_text
+        from holdfast.tasks.evaluate.outputs import evaluate_text
         from tests.security.test_functions import duckdb_of
         rows = {{"T": pa.array(["a" * {_MIB}])}}
         for expression in {_REPEATING!r}:
@@ -171,7 +171,7 @@ def test_spark_is_given_the_limit_of_transform_as_well(expression: str) -> None:
     ],
 )
 def test_what_is_small_enough_is_transformed(expression: str, made: Any) -> None:
-    from holdfast.tasks.outputs import evaluate_text
+    from holdfast.tasks.evaluate.outputs import evaluate_text
 
     column = pa.array(["b"])
     assert evaluate_text(duckdb_of(expression), {"T": column}).to_pylist() == [made]
@@ -179,7 +179,7 @@ def test_what_is_small_enough_is_transformed(expression: str, made: Any) -> None
 
 def duckdb_of(expression: str) -> str:
     """An expression over the column T, as DuckDB evaluates it."""
-    from holdfast.sql.plan_read import parse_read, plan_read
+    from holdfast.sql.read.plan import parse_read, plan_read
     from holdfast.types.schema import STRING, Column
     from holdfast.types.sources import Source
 
@@ -192,7 +192,7 @@ def duckdb_of(expression: str) -> str:
 
 
 def test_a_literal_that_looks_like_a_call_is_a_literal() -> None:
-    from holdfast.tasks.outputs import evaluate_text
+    from holdfast.tasks.evaluate.outputs import evaluate_text
 
     frame = {"T": pa.array(["abc"])}
     assert evaluate_text("'hf_nosuch__ss('", frame).to_pylist() == ["hf_nosuch__ss("]

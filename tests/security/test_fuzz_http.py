@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import plain_http as plain
 from tests.security.server_process import MARKER, ServerProcess, server_process
-from tests.tokens import bearer
+from tests.support.serve import plain_http as plain
+from tests.support.serve.tokens import bearer
 
 _WAIT_S = 60.0
 _MORE_S = 0.2  # after the first part of an answer; those of push queries never end

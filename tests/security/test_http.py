@@ -18,25 +18,25 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.serve import command
+from holdfast.cli.servers.serve import command
 from holdfast.errors import BadRequest
 from holdfast.serve.cluster.peer import token_of_folder
 from holdfast.serve.console.app import Console
 from holdfast.serve.contract import Member
-from holdfast.serve.http.access import Access
 from holdfast.serve.http.app import HttpApp
-from holdfast.serve.http.audit import Audit
 from holdfast.serve.http.context import Context
+from holdfast.serve.http.guard.access import Access
+from holdfast.serve.http.guard.audit import Audit
+from holdfast.serve.http.guard.rates import Rates
 from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.pump import Running
-from holdfast.serve.http.rates import Rates
 from holdfast.serve.http.request import App, Limits, Request
 from holdfast.serve.metrics import metrics_app
-from tests import plain_http as plain
-from tests.browser import Chromium, find_chromium
-from tests.console_world import World
-from tests.http_world import Served, served
-from tests.tokens import bearer, entry, tokens_file
+from tests.support.browser import Chromium, find_chromium
+from tests.support.console.world import World
+from tests.support.serve import plain_http as plain
+from tests.support.serve.http_world import Served, served
+from tests.support.serve.tokens import bearer, entry, tokens_file
 
 ASK = "/v1/query?sql=SELECT%20ONE"
 PATHS = [

@@ -34,7 +34,7 @@ from holdfast.serve.query import QueryEngine
 from holdfast.serve.workers import fork_server
 from holdfast.serve.workers.calls import evaluated, packed, statements_in
 from holdfast.serve.workers.pool import Interrupt, Workers
-from tests.http_world import served
+from tests.support.serve.http_world import served
 from tests.unit.serve.query.shop import SCAN, Shop
 
 _MIB = 1 << 20

@@ -16,10 +16,10 @@ import orjson
 import pytest
 
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import Chunk, PartitionReader
-from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.ids import changelog_topic, dead_letter_topic
 from holdfast.types.status import JobStatus, QueryStatus, status_path
 from tests.integration.ingest import topics

@@ -8,7 +8,7 @@ from holdfast.errors import Unsupported
 from holdfast.sql import compile_text
 from holdfast.tasks.functions.registry import FUNCTIONS
 from holdfast.types.topology import ProjectStep
-from tests.limited import limited
+from tests.support.limited import limited
 
 _SOURCE = "CREATE STREAM s (t STRING, p STRING) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');\n"
 _ATTACKS = [

@@ -14,12 +14,12 @@ import pytest
 from holdfast.cli.chaos.opening import asked_job
 from holdfast.cli.chaos.options import JobOptions
 from holdfast.cli.main import _COMMANDS, main
-from holdfast.cli.options import Sql, load_settings, named_properties
+from holdfast.cli.statements.options import Sql, load_settings, named_properties
 from holdfast.config.load import build_settings, from_overrides, from_yaml
 from holdfast.config.secrets import is_secret, names_file, redacted
-from holdfast.deploy.revisions import JobFiles, Revisions
+from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.errors import InvalidConfig, KafkaUnavailable
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from tests.security.guarded_kafka import USER, guarded_kafka
 
 CANARY = "canary-0d9f-hunter2"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.options import load_job
+from holdfast.cli.statements.options import load_job
 from holdfast.config.load import Origin, build_settings
 from holdfast.config.properties import PROPERTIES, default_text
 from holdfast.config.sql_properties import SQL_MAY_SET, refused_in_sql

@@ -16,10 +16,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from holdfast.serve.http.request import Limits
-from tests import plain_http as plain
-from tests.http_world import Served, served
 from tests.security.server_process import ServerProcess, server_process
-from tests.tokens import bearer, tokens_file
+from tests.support.serve import plain_http as plain
+from tests.support.serve.http_world import Served, served
+from tests.support.serve.tokens import bearer, tokens_file
 
 _MIB = 1 << 20
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.deploy import kube_api
-from holdfast.deploy.release_secrets import KEY, PEER_KEY, fill, fill_peers
+from holdfast.deploy.kubernetes import in_pod as kube_api
+from holdfast.deploy.kubernetes.release_secrets import KEY, PEER_KEY, fill, fill_peers
 from holdfast.errors import Refused
-from tests.certificates import Authority
 from tests.security.kubernetes_spark import ANOTHER, ROOT, SECRET
+from tests.support.certificates import Authority
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from holdfast.runtime.spark_internals import Executor as Known
+from holdfast.runtime.jvm.spark_internals import Executor as Known
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_disk import Disk, FakeVolume
 from tests.simulation.fake_kafka import FakeKafka

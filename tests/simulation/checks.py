@@ -8,7 +8,7 @@ import orjson
 
 from holdfast.state.changelog import DATA_PREFIX
 from holdfast.tasks.plan import QueryPlan
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled
 from tests.simulation import history

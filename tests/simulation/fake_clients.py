@@ -19,7 +19,7 @@ from holdfast.errors import (
     KafkaUnavailable,
     TopicMissing,
 )
-from holdfast.transport.admin import TopicBounds, TopicInfo
+from holdfast.transport.cluster.admin import TopicBounds, TopicInfo
 from holdfast.transport.reader import Chunk
 from tests.simulation.fake_kafka import FakeKafka, Op, Trouble
 from tests.simulation.fake_log import Fate

@@ -1,6 +1,6 @@
 """Spark without Spark: executors with volumes, tasks that are run again when theirs dies.
 
-Takes the place of the functions of `holdfast.runtime.spark_internals`; whatever the engine does
+Takes the place of the functions of `holdfast.runtime.jvm.spark_internals`; whatever the engine does
 around them is the engine.
 """
 
@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.spark_internals import Executor as Known
+from holdfast.runtime.jvm.spark_internals import Executor as Known
 from holdfast.tasks import worker
 from tests.simulation.clock import VirtualTime
 from tests.simulation.coroutine import Coroutine

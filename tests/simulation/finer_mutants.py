@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.errors import CommitUnknown
-from holdfast.runtime import query_run
-from holdfast.runtime.start import StartPoint, start_point
+from holdfast.runtime.queries import query_run
+from holdfast.runtime.queries.start import StartPoint, start_point
 from holdfast.state import restore
 from holdfast.tasks import state_task, stream_task
 from tests.simulation.faults import Kind

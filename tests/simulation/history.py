@@ -23,10 +23,10 @@ from holdfast.config.settings import Settings, StateSettings
 from holdfast.state.changelog import changelog_config
 from holdfast.state.volume import Volume, claim
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
-from holdfast.tasks.processors.aggregate import AggregateProcessor
+from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import Step, observe
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import OffsetRange, changelog_topic
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from holdfast.config.settings import RocksDbSettings
-from holdfast.runtime import cluster, micro_batch, query_run
+from holdfast.runtime import cluster
+from holdfast.runtime.queries import micro_batch, query_run
 from holdfast.state import backends, segments
 from holdfast.tasks import state_task, steps, worker
 from holdfast.tasks.processors.kinds import processor_of
-from holdfast.transport import shared
+from holdfast.transport.cluster import admin_cache as shared
 from holdfast.types.steps import Step
 from tests.simulation.clock import VirtualTime
 from tests.simulation.fake_clients import clients
@@ -33,7 +34,7 @@ Observer = Callable[[Step, str, int], None]
 
 _LAYERS = (
     "holdfast.tasks", "holdfast.state", "holdfast.runtime", "holdfast.chaos", "holdfast.ingest",
-    "holdfast.transport.shared",
+    "holdfast.transport.cluster.admin_cache",
 )  # fmt: skip
 # It holds no data between calls, but a connection that takes longer to make than a batch to run.
 _processor = cache(processor_of)

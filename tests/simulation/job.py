@@ -21,13 +21,13 @@ from holdfast.errors import DataLoss, PlanAgain, Retriable
 from holdfast.ingest import planner
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.source import KafkaBatch
-from holdfast.runtime import inputs, micro_batch, packed_batch, query_run
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.cutting import Cutting
-from holdfast.runtime.health import Health
-from holdfast.runtime.query_run import QueryRun, Services
+from holdfast.runtime.queries import inputs, micro_batch, packed_batch, query_run
+from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries.query_run import QueryRun, Services
 from holdfast.runtime.topics import ensure_topics
-from holdfast.tasks.packing import addressed, packs
+from holdfast.runtime.watching.health import Health
+from holdfast.tasks.pack.packing import addressed, packs
 from holdfast.tasks.plan import Batch, TaskReport
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import IngestOptions, Planned

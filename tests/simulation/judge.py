@@ -9,10 +9,11 @@ from functools import cache
 import duckdb
 import pytest
 
-from holdfast.chaos import arithmetic, recompute
-from holdfast.chaos.observe import Observer
-from holdfast.chaos.oracle import Oracle, OracleOptions
-from holdfast.chaos.verdict import JobVerdict
+from holdfast.judge.oracle import Oracle, OracleOptions
+from holdfast.judge.read.observe import Observer
+from holdfast.judge.recompute import recompute
+from holdfast.judge.statement import arithmetic
+from holdfast.judge.verdict import JobVerdict
 from holdfast.state.changelog import DATA_PREFIX, MARKER_KEY
 from holdfast.state.digest import _numbers
 from holdfast.tasks.state_task import StateTask

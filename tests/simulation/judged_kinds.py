@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from holdfast.chaos.observe import Observer
-from holdfast.chaos.oracle import Oracle, OracleOptions
-from holdfast.chaos.verdict import JobVerdict
 from holdfast.config.settings import Settings
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.frames import aggregate_frame, row_frame, used_columns
-from holdfast.runtime.small_session import SmallSession
-from holdfast.sql.plan import compile_text
+from holdfast.judge.oracle import Oracle, OracleOptions
+from holdfast.judge.read.observe import Observer
+from holdfast.judge.verdict import JobVerdict
+from holdfast.runtime.jvm.inline_session import SmallSession
+from holdfast.runtime.queries.frames import aggregate_frame, row_frame, used_columns
+from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks import worker
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
 from holdfast.tasks.processors.base import KEY, SIDE

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.frames import aggregate_frame, row_frame, used_columns
-from holdfast.runtime.spark_internals import payload
-from holdfast.sql.plan import compile_text
+from holdfast.runtime.jvm.spark_internals import payload
+from holdfast.runtime.queries.frames import aggregate_frame, row_frame, used_columns
+from holdfast.sql.plan.topology import compile_text
 from holdfast.transport.reader import Chunk
 from holdfast.types.ids import OffsetRange
 from holdfast.types.ingest import IngestOptions

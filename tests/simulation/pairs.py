@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.processors.base import row_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import Query, Topology

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.sql.plan import compile_text
-from holdfast.tasks.processors.aggregate import AggregateProcessor
-from holdfast.tasks.processors.aggregate_state import WINDOW, by_record, partial_columns
+from holdfast.sql.plan.topology import compile_text
+from holdfast.tasks.evaluate.projected import stream_schema
+from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
+from holdfast.tasks.processors.aggregates.state import WINDOW, by_record, partial_columns
 from holdfast.tasks.processors.base import KEY
-from holdfast.tasks.projected import stream_schema
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import (
     OFFSET,

@@ -11,12 +11,12 @@ from collections import Counter
 import pyarrow as pa
 
 from holdfast.config.settings import Settings
-from holdfast.state.source_progress import PROGRESS_CONFIG
+from holdfast.state.topics.source_progress import PROGRESS_CONFIG
+from holdfast.tasks.evaluate.projected import stream_schema
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
-from holdfast.tasks.projected import stream_schema
 from holdfast.tasks.steps import Step, observe
 from holdfast.tasks.stream_task import StreamTask
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import progress_topic
 from holdfast.types.schema import BIGINT, STRING, Column
 from holdfast.types.topology import (

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.chaos.verdict import JobVerdict, TableVerdict, Verdict
-from holdfast.runtime.small_session import SmallSession
+from holdfast.judge.verdict import JobVerdict, TableVerdict, Verdict
+from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks import state_task
 from holdfast.tasks.processors.base import Changes
 from holdfast.tasks.processors.kinds import processor_of

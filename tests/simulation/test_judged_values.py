@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.chaos.verdict import TableVerdict, Verdict
-from holdfast.runtime.small_session import SmallSession
+from holdfast.judge.verdict import TableVerdict, Verdict
+from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.tasks.aggregates import extremes, lists, numeric
-from holdfast.tasks.processors import changes
+from holdfast.tasks.processors.tables import changes
 from tests.simulation.judged_kinds import Inputs, JudgedJob
 from tests.simulation.kinds import Sent
 

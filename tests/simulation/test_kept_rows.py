@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.types.ids import OffsetRange
 from holdfast.types.topology import Query
 from tests.simulation.kinds import BATCHES, payload_of, range_of, sent
 from tests.simulation.test_kinds import Run
-from tests.unit.tasks.kept_fields import KEPT_FIELDS
+from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
 
 _RECORDS = [sent(batch) for batch in range(BATCHES)]
 

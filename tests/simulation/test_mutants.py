@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.chaos.verdict import Verdict
+from holdfast.judge.verdict import Verdict
 from tests.chaos.mutants import SIMULATED, patches
 from tests.simulation.finer_mutants import FINER
 from tests.simulation.pairs import PAIRS

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import packed_batch
+from holdfast.runtime.queries import packed_batch
 from tests.simulation.faults import FAMILIES, GENERAL
 from tests.simulation.job import pack
 from tests.simulation.pairs import PAIRS

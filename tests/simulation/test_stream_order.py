@@ -15,7 +15,7 @@ from holdfast.errors import OffsetOverlap
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.plan import StreamPlan
 from holdfast.tasks.steps import Step
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled
 from tests.simulation import stream

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
-from holdfast.sql.plan import compile_text
+from holdfast.sql.plan.topology import compile_text
 from holdfast.tasks.steps import Step, observe
 from tests.simulation.fake_spark import Crash
 from tests.simulation.kinds import Sent, payload_of, range_of

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.runtime import cutting, query_run, sources
-from holdfast.runtime.start import _Found
+from holdfast.runtime.queries import cutting, query_run, sources
+from holdfast.runtime.queries.start import _Found
 from holdfast.tasks import compatibility, state_task
-from holdfast.tasks.processors.aggregate_records import _Closing
+from holdfast.tasks.processors.aggregates.records import _Closing
 from holdfast.types.ids import OffsetRange
 
 __all__ = ["UNDONE"]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from holdfast.chaos.verdict import JobVerdict, Verdict
 from holdfast.errors import HoldfastError, KafkaUnavailable
+from holdfast.judge.verdict import JobVerdict, Verdict
 from holdfast.types.ids import Place
 from holdfast.types.steps import Step
 from tests.simulation import statements

@@ -17,8 +17,8 @@ from holdfast.cli.docs import PAGES as NAMED
 from holdfast.cli.docs import folder
 from holdfast.cli.main import cli, main
 from holdfast.config.table import markdown
-from tests import doc_commands
-from tests.doc_commands import (
+from tests.support import doc_commands
+from tests.support.doc_commands import (
     ELSEWHERE,
     LANGUAGES,
     PAGES,
@@ -213,8 +213,9 @@ def test_a_command_that_is_not_there_is_found(
 
 
 def test_arguments_of_benchmarks_parse() -> None:
-    from tests.bench import profiling, serving
     from tests.bench.__main__ import main as bench
+    from tests.bench.measure import profiling
+    from tests.bench.serving import run as serving
 
     tools: dict[str, tuple[click.Command, str]] = {
         "bench": (bench, "BENCH_ARGS"),

@@ -20,7 +20,7 @@ def run(code: str, *folders: Path) -> str:
     lines = [
         "import sys",
         f"sys.path[:0] = [{path}]",
-        "from holdfast.later import load_later",
+        "from holdfast.lazy_imports import load_later",
         code,
     ]
     command = [sys.executable, "-c", "\n".join(lines)]
@@ -167,8 +167,8 @@ print(pc.sum(table["x"]), np.arange(3).tolist(), npt.NDArray is not None, pa.arr
 @pytest.mark.parametrize(
     "imports",
     [
-        "holdfast.runtime.packed_batch",
-        "holdfast.cli.run, holdfast.ingest.source, holdfast.runtime.job",
+        "holdfast.runtime.queries.packed_batch",
+        "holdfast.cli.statements.run, holdfast.ingest.source, holdfast.runtime.job",
     ],
 )
 def test_neither_a_worker_nor_a_packed_driver_loads_arrow_before_the_first_batch(
@@ -177,9 +177,9 @@ def test_neither_a_worker_nor_a_packed_driver_loads_arrow_before_the_first_batch
     code = f"""
 load_later()
 import {imports}
-from holdfast.later import ARROW_AND_NUMPY
+from holdfast.lazy_imports import ARROW_AND_NUMPY
 from holdfast.sql import compile_text
-from holdfast.tasks.packing import added, packs
+from holdfast.tasks.pack.packing import added, packs
 from holdfast.tasks.processors.layout import layout_of
 query = compile_text({STATEMENTS!r}).queries[0]
 print(packs(query), sorted(added(query)), layout_of(query).windowed)
@@ -194,10 +194,10 @@ print([name for name in ("pandas", "pyarrow.lib", "numpy._core") if name in sys.
     [
         # What the tasks of packed batches are unpickled from.
         (
-            "holdfast.runtime.packed_batch, holdfast.tasks.state_task, holdfast.ingest.reading",
+            "holdfast.runtime.queries.packed_batch, holdfast.tasks.state_task, holdfast.ingest.reading",
             "pydantic",
         ),
-        ("holdfast.cli.run, holdfast.runtime.job", "cryptography"),
+        ("holdfast.cli.statements.run, holdfast.runtime.job", "cryptography"),
     ],
 )
 def test_who_does_not_need_a_large_library_does_not_load_it(imports: str, without: str) -> None:

@@ -2,7 +2,7 @@
 
 Spark may read a range of offsets again: a retried task, a replayed batch, a job started anew
 without its checkpoint.  So how far a query's dead letters of a topic partition go is kept in
-its progress topic (`holdfast.state.source_progress`), committed in the same transaction:
+its progress topic (`holdfast.state.topics.source_progress`), committed in the same transaction:
 
 1. take the transactional id `<prefix>-dead-letter-<topic>-<partition>`: whoever held it is
    fenced, what it left open is finished;
@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from holdfast.errors import RecordTooLarge, Refused, TopicMissing, UndecodableRecord
 from holdfast.ingest.letters import Headers, Letter, cut, whole
 from holdfast.ingest.records import BadRecord
-from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
+from holdfast.state.topics.source_progress import Of, SourceProgress, home_partition, progress_of
+from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.producer import TransactionalProducer
-from holdfast.transport.shared import shared_admin
 from holdfast.transport.sizes import (
     TOPIC_LIMIT,
     TOPIC_LIMIT_DEFAULT,

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.errors import DataLoss, TopicReplaced
+from holdfast.ingest.batch_end_by_time import level_end
 from holdfast.ingest.batch_size import BatchSize
 from holdfast.ingest.chained import Chained
 from holdfast.ingest.cuts import cuts_in
-from holdfast.ingest.level import level_end
 from holdfast.ingest.offsets import batch_end, check_available
 from holdfast.types.ids import Place
 from holdfast.types.ingest import IngestOptions, Planned
 from holdfast.types.times import FOREVER
 
 if TYPE_CHECKING:
-    from holdfast.transport.admin import Admin
+    from holdfast.transport.cluster.admin import Admin
 
 __all__ = ["Planner", "bounds_of", "check_all", "first_offsets"]
 
@@ -152,7 +152,7 @@ def check_all(begin: Mapping[Place, int], bounds: _Bounds) -> None:
 
 
 def _admin(options: IngestOptions) -> Admin:
-    from holdfast.transport.shared import shared_admin
+    from holdfast.transport.cluster.admin_cache import shared_admin
 
     return shared_admin(options.kafka)
 

@@ -12,12 +12,12 @@ from pyspark.sql.datasource import InputPartition
 
 from holdfast.errors import DataLoss
 from holdfast.ingest.dead_letters import DeadLetters, undecodable
+from holdfast.ingest.input_union import Widener
 from holdfast.ingest.offsets import WAYS_OUT
 from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.readers import reader
 from holdfast.ingest.records import BadRecord, RecordDecoder, wants_headers
-from holdfast.ingest.sides import Widener
-from holdfast.tasks.packing import Packer
+from holdfast.tasks.pack.packing import Packer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 

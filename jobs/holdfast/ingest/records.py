@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.errors import InvalidStatement
-from holdfast.ingest.beside import Windows, header_columns, split_windows
 from holdfast.ingest.formats import Decoded, key_decoder, value_decoder
-from holdfast.ingest.sides import side_columns
-from holdfast.tasks.event_time import EventTime, Times
-from holdfast.tasks.packing import added
+from holdfast.ingest.input_union import side_columns
+from holdfast.ingest.record_metadata import Windows, header_columns, split_windows
+from holdfast.tasks.evaluate.event_time import EventTime, Times
+from holdfast.tasks.pack.packing import added
 from holdfast.tasks.processors.base import SIDE
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions

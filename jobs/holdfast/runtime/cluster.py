@@ -12,8 +12,8 @@ from pyspark import SparkContext
 
 from holdfast.config.settings import Settings
 from holdfast.errors import ExecutorsMissing, HoldfastError
+from holdfast.runtime.jvm.spark_internals import Executor, executors, located, on_state_workers
 from holdfast.runtime.placement import assign
-from holdfast.runtime.spark_internals import Executor, executors, located, on_state_workers
 from holdfast.tasks.plan import StoreSurvey, TaskReport, Whereabouts
 from holdfast.tasks.worker import survey
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from holdfast.runtime.functions import register_calls
-from holdfast.tasks.sink_records import SinkRecords
+from holdfast.runtime.jvm.functions import register_calls
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.types.topology import Insertion, KeyExpression
 
 __all__ = ["InsertedRecord", "constants", "inserted"]

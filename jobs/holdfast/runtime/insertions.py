@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from holdfast.config.settings import Settings
 from holdfast.runtime.constants import InsertedRecord, inserted
 from holdfast.runtime.topics import ensure_source
-from holdfast.state.source_progress import PROGRESS_CONFIG
-from holdfast.transport.admin import Admin
+from holdfast.state.topics.source_progress import PROGRESS_CONFIG
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader

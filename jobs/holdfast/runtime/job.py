@@ -17,28 +17,28 @@ from pyspark.sql.datasource import DataSource
 
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
-from holdfast.runtime.caught_up import CaughtUp
 from holdfast.runtime.cluster import Cluster
-from holdfast.runtime.cutting import Cutting
-from holdfast.runtime.endpoint import health_pages, serve
-from holdfast.runtime.health import Health
 from holdfast.runtime.insertions import write_insertions
-from holdfast.runtime.keep_going import KeepGoing
-from holdfast.runtime.left_out import LeftOutCounts
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.jvm.session import is_local, spark_context, sql_session
+from holdfast.runtime.jvm.spark_internals import no_numpy_to_java
 from holdfast.runtime.purge import Purge
-from holdfast.runtime.query_run import QueryRun, Services
-from holdfast.runtime.scoreboard import Scoreboard
-from holdfast.runtime.session import is_local, spark_context, sql_session
-from holdfast.runtime.spark_internals import no_numpy_to_java
-from holdfast.runtime.start_streams import start_streams
+from holdfast.runtime.queries.cutting import Cutting
+from holdfast.runtime.queries.keep_going import KeepGoing
+from holdfast.runtime.queries.query_run import QueryRun, Services
+from holdfast.runtime.queries.start_streams import start_streams
 from holdfast.runtime.steering import Steering
 from holdfast.runtime.topics import ensure_topics
-from holdfast.runtime.watch import Watch
-from holdfast.state.orders import OrderBook
-from holdfast.state.sink_owners import SinkOwners
-from holdfast.tasks.packing import packs
-from holdfast.transport.admin import Admin
+from holdfast.runtime.watching.caught_up import CaughtUp
+from holdfast.runtime.watching.endpoint import health_pages, serve
+from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.left_out import LeftOutCounts
+from holdfast.runtime.watching.metrics import Metrics
+from holdfast.runtime.watching.scoreboard import Scoreboard
+from holdfast.runtime.watching.watch import Watch
+from holdfast.state.topics.orders import OrderBook
+from holdfast.state.topics.sink_owners import SinkOwners
+from holdfast.tasks.pack.packing import packs
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.status import JobState
 from holdfast.types.topology import Topology
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Collection, Sequence
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.query_run import QueryRun
-from holdfast.transport.admin import Admin
+from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import Place
 
 __all__ = ["Purge"]

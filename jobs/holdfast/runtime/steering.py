@@ -16,11 +16,11 @@ import time
 from collections.abc import Sequence
 
 from holdfast.errors import HoldfastError, PlanAgain, Retriable
-from holdfast.runtime.health import Health
-from holdfast.runtime.query_run import QueryRun
-from holdfast.runtime.scoreboard import Scoreboard
-from holdfast.runtime.start_streams import start_streams
-from holdfast.state.orders import Order, OrderBook, Told, statement_digest
+from holdfast.runtime.queries.query_run import QueryRun
+from holdfast.runtime.queries.start_streams import start_streams
+from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.scoreboard import Scoreboard
+from holdfast.state.topics.orders import Order, OrderBook, Told, statement_digest
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, statements
 

@@ -11,8 +11,8 @@ from enum import StrEnum
 from holdfast.config.settings import Settings
 from holdfast.errors import IncompatibleStatement, Refused, TopicMissing
 from holdfast.state.changelog import changelog_config
-from holdfast.state.source_progress import PROGRESS_CONFIG
-from holdfast.transport.admin import Admin, TopicInfo
+from holdfast.state.topics.source_progress import PROGRESS_CONFIG
+from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.sizes import TOPIC_LIMIT
 from holdfast.types.ids import changelog_topic, dead_letter_topic, progress_topic
 from holdfast.types.topology import Query, Sink, Source

@@ -9,8 +9,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from holdfast.serve.contract import Cluster, Member, MemberState, PartitionState
-from holdfast.serve.http.access import ANYONE, Client
 from holdfast.serve.http.app import CLIENT
+from holdfast.serve.http.guard.access import ANYONE, Client
 from holdfast.serve.http.request import App, Receive, Scope, Send
 
 __all__ = ["metrics_app"]

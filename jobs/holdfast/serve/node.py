@@ -23,7 +23,7 @@ from holdfast.serve.follow.local import LocalReader
 from holdfast.serve.follow.log import Log
 from holdfast.serve.follow.standby import Standby
 from holdfast.state.volume import claim_ordinal
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 
 __all__ = ["Node", "opened", "volumes_of"]
 

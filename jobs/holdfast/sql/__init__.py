@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.sql.explain import explain
-from holdfast.sql.plan import compile_text
+from holdfast.sql.explain.topology import explain
+from holdfast.sql.plan.topology import compile_text
 
 __all__ = ["compile_text", "explain"]

@@ -15,8 +15,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from holdfast.errors import InvalidStatement, Unsupported
-from holdfast.sql.functions import Call, Overload, Rendering, either, fill, py
-from holdfast.sql.functions_collections import joined
+from holdfast.sql.functions.collections import joined
+from holdfast.sql.functions.signatures import Call, Overload, Rendering, either, fill, py
 from holdfast.types.topology import Query, Topology
 
 __all__ = ["as_released", "planned", "released", "rendered_before"]

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from holdfast.config.settings import StateSettings
 from holdfast.errors import IncompatibleStatement
+from holdfast.types.column_pieces import Lazy
 from holdfast.types.ids import OffsetRange, Place
-from holdfast.types.lazy import Lazy
 
 __all__ = [
     "DATA_PREFIX",

@@ -8,8 +8,8 @@ from typing import Any
 
 from holdfast.errors import IncompatibleStatement
 from holdfast.state.changelog import CommitMarker
-from holdfast.state.source_progress import SourceProgress
 from holdfast.state.table_store import store_name
+from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.topology import AggregateStep, Emit, Format, ProjectStep, Query

@@ -43,11 +43,11 @@ from holdfast.tasks.processors.kinds import processor_of
 from holdfast.tasks.processors.layout import layout_of
 from holdfast.tasks.processors.timed import processed
 from holdfast.tasks.steps import Step, reached
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.partitioner import PARTITIONER, murmur2_partitions
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
-from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import OffsetRange, state_transactional_id
 from holdfast.types.statement_facts import statement_facts
 from holdfast.types.times import FOREVER

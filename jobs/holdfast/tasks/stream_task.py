@@ -1,6 +1,6 @@
 """A stateless query's task: one source topic partition, one transaction per batch.
 
-There is no state partition; the commit markers are those of `holdfast.state.source_progress`.
+There is no state partition; the commit markers are those of `holdfast.state.topics.source_progress`.
 The steps are those of `holdfast.types.steps` without a changelog and a store: 0 fence and read
 the last marker, 1 skip what it covers, 2 produce, 3 produce the marker, 4 commit.
 """
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from holdfast.errors import OffsetOverlap
-from holdfast.state.source_progress import Of, SourceProgress, home_partition, progress_of
+from holdfast.state.topics.source_progress import Of, SourceProgress, home_partition, progress_of
+from holdfast.tasks.evaluate.projected import Projected
 from holdfast.tasks.plan import StreamPlan, TaskReport, Whereabouts
-from holdfast.tasks.projected import Projected
 from holdfast.tasks.steps import Step, reached
+from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import TransactionalProducer
-from holdfast.transport.shared import shared_admin
 from holdfast.types.ids import stream_transactional_id
 from holdfast.types.statement_facts import statement_facts
 

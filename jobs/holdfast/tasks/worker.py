@@ -25,7 +25,7 @@ from holdfast.errors import HoldfastError, NotOwner, OffsetOverlap
 from holdfast.state import survey_positions
 from holdfast.state.volume import Volume, claim, claim_ordinal
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.tasks.packing import from_arrow
+from holdfast.tasks.pack.packing import from_arrow
 from holdfast.tasks.plan import (
     Batch,
     QueryPlan,

@@ -14,14 +14,14 @@ from holdfast.config.settings import PlacementSettings, Settings, StateSettings
 from holdfast.errors import InvalidTestCase
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.runtime.job import run
-from holdfast.runtime.small_session import SmallSession
+from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record
 from holdfast.testing.phases import Life
 from holdfast.testing.topics import Topics
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import (
     changelog_topic,

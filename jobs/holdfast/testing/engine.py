@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.frames import aggregate_frame, project_frame, row_frame, used_columns
-from holdfast.runtime.small_session import SmallSession
-from holdfast.tasks.projected import Projected
+from holdfast.runtime.jvm.inline_session import SmallSession
+from holdfast.runtime.queries.frames import aggregate_frame, project_frame, row_frame, used_columns
+from holdfast.tasks.evaluate.projected import Projected
 from holdfast.testing.bytes_of import Headers, RawRecord
 from holdfast.testing.emit import with_emit
 from holdfast.testing.insertions import insertion_record

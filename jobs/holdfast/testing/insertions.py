@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.ingest.records import RecordDecoder
-from holdfast.runtime.small_session import SmallSession
+from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.topics import Topics
 from holdfast.transport.reader import Chunk

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.sql import compile_text
-from holdfast.sql.parse import Definitions, Place, parse, statement_places
-from holdfast.sql.script import Script
-from holdfast.sql.statements import (
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import (
     AssertSource,
     AssertTombstone,
     AssertTopic,
     AssertValues,
     InsertValues,
 )
+from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
 from holdfast.testing.state_partition import StatePartition
 from holdfast.types.topology import Query, Topology
 

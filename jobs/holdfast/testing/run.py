@@ -13,9 +13,9 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError, InvalidTestCase
-from holdfast.runtime.small_session import SmallSession
+from holdfast.runtime.jvm.inline_session import SmallSession
 from holdfast.sql import compile_text
-from holdfast.sql.parse import Place
+from holdfast.sql.parse.text import Place
 from holdfast.testing.broker import BrokerEngine
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.cases import Case, Spec

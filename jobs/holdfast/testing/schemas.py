@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.sql.parse import parse
-from holdfast.sql.script import Script
-from holdfast.sql.statements import CreateSource
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import CreateSource
+from holdfast.sql.parse.text import parse
 from holdfast.types.topology import Sink, Source, Topology
 
 __all__ = ["wrong_sources"]

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast.types.byte_columns import anywhere
-from holdfast.types.lazy import as_array
+from holdfast.types.column_pieces import as_array
 
 __all__ = [
     "PARTITIONER",

@@ -21,7 +21,7 @@ from holdfast.transport.errors import (
     silent,
     translate,
 )
-from holdfast.transport.plain import (
+from holdfast.transport.idempotent_producer import (
     FIRST_MS,
     NOW,
     POLL_EVERY,
@@ -35,7 +35,7 @@ from holdfast.transport.plain import (
     same_length,
 )
 from holdfast.transport.sizes import Sent, Sizes, too_large
-from holdfast.types.lazy import PIECE
+from holdfast.types.column_pieces import PIECE
 
 __all__ = ["Producer", "TransactionalProducer"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from holdfast.transport.cluster.admin_cache import shared_admin
 from holdfast.transport.reader import Chunk, PartitionReader
-from holdfast.transport.shared import shared_admin
 
 __all__ = ["RecordCount", "TopicFollower"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError, RecordTooLarge
-from holdfast.transport.shared import shared_admin
+from holdfast.transport.cluster.admin_cache import shared_admin
 
 __all__ = [
     "TOPIC_LIMIT",

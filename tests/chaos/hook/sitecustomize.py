@@ -2,7 +2,7 @@
 
 Python imports it at its start wherever this folder is on PYTHONPATH.  It does something only in
 Spark's Python workers, and only when the variables below are set; the file protocol is that of
-`holdfast.chaos.hook_files`.  A mutant that breaks the driver's code is switched on there, too.
+`holdfast.chaos.faults.hook_files`.  A mutant that breaks the driver's code is switched on there, too.
 
     CHAOS_HOOK_DIR   folder of the orders
     CHAOS_MUTANT     name of a mutant of tests/chaos/mutants.py
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 0.02
 # What Spark's Python workers are forked from: PySpark's own daemon, or a job's.
-_DAEMONS = frozenset({"pyspark.daemon", "holdfast.runtime.python_daemon"})
+_DAEMONS = frozenset({"pyspark.daemon", "holdfast.runtime.jvm.python_daemon"})
 _DRIVER = ["-m", "holdfast.cli.main", "run"]
 
 

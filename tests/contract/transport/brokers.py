@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.errors import CommitUnknown
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from tests.integration.ingest.topics import add_partitions, delete_records

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.faults import Fault
-from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
 from tests.e2e.cluster.kube import IMAGE, NAMESPACE, kubectl, run_dag, try_dag
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.deploy.kube_client import KubeClient
-from holdfast.deploy.strimzi import KafkaTopics
+from holdfast.deploy.kubernetes.client import KubeClient
+from holdfast.deploy.kubernetes.strimzi import KafkaTopics
 from tests.e2e.cluster import table
 from tests.e2e.cluster.kube import IMAGE, NAMESPACE, kubectl, run_dag, until
 from tests.e2e.cluster.table import Burst, Watch

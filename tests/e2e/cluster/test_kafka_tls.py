@@ -24,7 +24,7 @@ INSERT INTO secured_sales (title, amount) VALUES ('Aliens', 1);
 """
 _WAIT = """
 import sys
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 Admin({"bootstrap.servers": sys.argv[1], **dict(p.split("=") for p in sys.argv[2:])}).wait_ready(10)
 """
 

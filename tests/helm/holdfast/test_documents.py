@@ -14,7 +14,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast import __version__
-from holdfast.runtime.metrics import Metrics
+from holdfast.runtime.watching.metrics import Metrics
 from tests.helm.conftest import CHARTS, Render
 from tests.helm.holdfast.examples import CHART, FULL, named
 

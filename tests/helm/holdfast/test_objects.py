@@ -11,7 +11,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from holdfast.deploy.release_secrets import KEY
+from holdfast.deploy.kubernetes.release_secrets import KEY
 from tests.helm.conftest import CHARTS, KUBERNETES, Manifest, Render
 from tests.helm.holdfast.examples import CHART, FULL, MINIMAL, SETS, containers, named, pods
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.cli.selftest import command as selftest
-from holdfast.cli.serve import command
-from holdfast.deploy.release_secrets import PEER_KEY
+from holdfast.cli.cluster.selftest import command as selftest
+from holdfast.cli.servers.serve import command
+from holdfast.deploy.kubernetes.release_secrets import PEER_KEY
 from holdfast.serve.cluster.members import Plan
 from holdfast.serve.workers.pool import Workers
 from tests.helm.conftest import CHARTS, Manifest, Refused, Render

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from holdfast.chaos.observe import Observer
-from holdfast.chaos.oracle import Oracle, OracleOptions
-from holdfast.chaos.verdict import TableVerdict
-from holdfast.chaos.workload import HEADER
-from holdfast.transport.admin import Admin
+from holdfast.chaos.load.workload import HEADER
+from holdfast.judge.oracle import Oracle, OracleOptions
+from holdfast.judge.read.observe import Observer
+from holdfast.judge.verdict import TableVerdict
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.types.ids import changelog_topic, consumer_group, progress_topic
 from holdfast.types.schema import BIGINT, STRING, Column

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.judge import judge_run
-from holdfast.chaos.run_file import RunFile
-from holdfast.chaos.run_summary import read_summary
-from holdfast.chaos.verdict import RunVerdict, Verdict
+from holdfast.chaos.history.run_file import RunFile
+from holdfast.chaos.report.summary import read_summary
+from holdfast.chaos.run.judge import judge_run
 from holdfast.config.settings import Settings
+from holdfast.judge.verdict import RunVerdict, Verdict
 from holdfast.types.topology import Topology
 from tests.integration.chaos.jobs import TITLES, Job, Kafka
 from tests.unit.chaos.runs import SCHEDULE, good_run

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.chaos.history import HistoryWriter, read_history
-from holdfast.chaos.observe import Observer
-from holdfast.chaos.records import LoadShape
-from holdfast.chaos.sampler import Sampler
-from holdfast.chaos.workload import HEADER, Load, Workload, input_sources, sent_before
+from holdfast.chaos.history.events import HistoryWriter, read_history
+from holdfast.chaos.history.sampler import Sampler
+from holdfast.chaos.load.records import LoadShape
+from holdfast.chaos.load.workload import HEADER, Load, Workload, input_sources, sent_before
+from holdfast.judge.read.observe import Observer
 from holdfast.local.broker import BrokerStatus
 from holdfast.sql import compile_text
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.ids import changelog_topic, consumer_group
 from holdfast.types.topology import Topology
 

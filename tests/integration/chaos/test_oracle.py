@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.verdict import TableVerdict, Verdict
+from holdfast.judge.verdict import TableVerdict, Verdict
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.stores import StoreDigest
 from tests.integration.chaos.jobs import TITLES, Job, Kafka

@@ -14,21 +14,22 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.archived import ArchivedObserver
-from holdfast.chaos.faults import DRIVER, Fault
-from holdfast.chaos.history import HistoryWriter, read_history
-from holdfast.chaos.incarnations import numbered
-from holdfast.chaos.load_gate import LoadGate
-from holdfast.chaos.observe import Observer
-from holdfast.chaos.oracle import Oracle, OracleOptions
-from holdfast.chaos.records import LoadShape
-from holdfast.chaos.topic_archive import archives, keep
-from holdfast.chaos.topic_remaker import TopicRemaker
-from holdfast.chaos.verdict import TableVerdict, Verdict
-from holdfast.chaos.workload import HEADER, Load, Workload
+from holdfast.chaos.faults.topic_remaker import TopicRemaker
+from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.history.events import HistoryWriter, read_history
+from holdfast.chaos.load.load_gate import LoadGate
+from holdfast.chaos.load.records import LoadShape
+from holdfast.chaos.load.workload import HEADER, Load, Workload
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError, TopicMissing
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.judge.oracle import Oracle, OracleOptions
+from holdfast.judge.read.archived import ArchivedObserver
+from holdfast.judge.read.incarnations import numbered
+from holdfast.judge.read.observe import Observer
+from holdfast.judge.read.topic_archive import archives, keep
+from holdfast.judge.verdict import TableVerdict, Verdict
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.types.components import DRIVER
 from holdfast.types.ids import consumer_group
 from holdfast.types.topology import Topology
 from tests.integration.chaos.jobs import Job, Kafka
@@ -321,7 +322,7 @@ def test_the_driver_goes_on_where_it_could_not_be_done(job: Job, tmp_path: Path)
     remaker = TopicRemaker(tmp_path, Topology((job.query,)), _settings(job))
     place.lives = {DRIVER: 0}
     with pytest.MonkeyPatch.context() as patch, _loaded(job, tmp_path):
-        patch.setattr("holdfast.chaos.topic_remaker._STOPPED_S", 0.0)
+        patch.setattr("holdfast.chaos.faults.topic_remaker._STOPPED_S", 0.0)
         with pytest.raises(HoldfastError, match="The driver is not stopped"):
             remaker.remake(place, job.query.source.topic)
     assert place.log[-1] == "heal driver"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import inspect, verify
+from holdfast.cli.look import inspect, verify
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.ids import changelog_topic
 from holdfast.types.status import JobStatus, PartitionStatus, QueryStatus, status_path
 

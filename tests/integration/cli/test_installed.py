@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 
 from holdfast.cli.docs import PAGES, SOURCE
-from tests.doc_commands import ROOT
+from tests.support.doc_commands import ROOT
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 OFFLINE = ("--quiet", "--no-index", "--no-deps")

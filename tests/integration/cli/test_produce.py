@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus, LocalKafka
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 
 Name = Callable[[str], str]
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from holdfast.cli.selftest import _ask_ready
+from holdfast.cli.cluster.selftest import _ask_ready
 from holdfast.errors import HoldfastError
 from holdfast.local.broker import BrokerStatus
 

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 
 Name = Callable[[str], str]
 

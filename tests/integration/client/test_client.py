@@ -22,8 +22,8 @@ from holdfast.errors import (
     StoreBehind,
 )
 from holdfast.local.probe import free_port
-from holdfast.serve.http.access import token_hash
-from tests.http_world import EVERY_TYPE, TYPED_ROW, Served, served
+from holdfast.serve.http.guard.access import token_hash
+from tests.support.serve.http_world import EVERY_TYPE, TYPED_ROW, Served, served
 
 
 @pytest.fixture(scope="module")

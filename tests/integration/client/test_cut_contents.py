@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.client import Client
 from holdfast.serve.http.request import Limits
-from tests.http_world import served
+from tests.support.serve.http_world import served
 from tests.unit.serve.query.shop import Shop
 
 KEYS = [f"k{i:02}" for i in range(40)]

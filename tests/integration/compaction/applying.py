@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.compaction.applied import Applied
-from holdfast.compaction.apply import Applying, apply_plan, hands_of
-from holdfast.compaction.facts import Survey, TopicFacts
-from holdfast.compaction.plan import Plan, TopicPlan
-from holdfast.compaction.planner import make_plan
-from holdfast.compaction.policy import Policy
-from holdfast.compaction.progress import Bounds
-from holdfast.compaction.survey import SurveyOptions, take_survey
-from holdfast.compaction.survey_jobs import JobSeen
+from holdfast.compaction.apply.applied import Applied
+from holdfast.compaction.apply.apply import Applying, apply_plan, hands_of
+from holdfast.compaction.apply.progress import Bounds
+from holdfast.compaction.plan.plan import Plan, TopicPlan
+from holdfast.compaction.plan.planner import make_plan
+from holdfast.compaction.plan.policy import Policy
+from holdfast.compaction.survey.facts import Survey, TopicFacts
+from holdfast.compaction.survey.jobs import JobSeen
+from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from tests.integration.compaction.changelogs import MadeChangelog
 
 QUICK = Bounds(idle_s=60.0, rest_s=10.0, broker_s=30.0, level_s=5.0)

@@ -20,9 +20,9 @@ from holdfast.config.settings import StateSettings
 from holdfast.sql import compile_text
 from holdfast.state.changelog import MARKER_KEY, CommitMarker, changelog_config, data_key
 from holdfast.tasks.aggregates.registry import bind
-from holdfast.tasks.keys import window_key
-from holdfast.tasks.rows import RowCodec
-from holdfast.transport.admin import Admin
+from holdfast.tasks.evaluate.keys import window_key
+from holdfast.tasks.pack.rows import RowCodec
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER, state_partition
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.types.ids import OffsetRange, changelog_topic, state_transactional_id

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.applied import Outcome
-from holdfast.compaction.apply import apply_plan
-from holdfast.compaction.ledger import Ledger
-from holdfast.compaction.plan import Change, Plan, TopicPlan
-from holdfast.compaction.scratch import median_partition
-from holdfast.compaction.verified import TopicResult
-from holdfast.compaction.verify import compare, restores_again
+from holdfast.compaction.apply.applied import Outcome
+from holdfast.compaction.apply.apply import apply_plan
+from holdfast.compaction.apply.ledger import Ledger
+from holdfast.compaction.apply.scratch import median_partition
+from holdfast.compaction.plan.plan import Change, Plan, TopicPlan
+from holdfast.compaction.verify.verified import TopicResult
+from holdfast.compaction.verify.verify import compare, restores_again
 from holdfast.errors import CleanerIdle, PreconditionsChanged
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
-from holdfast.transport.log_dirs import log_sizes
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.log_dirs import log_sizes
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from tests.integration.compaction.applying import (
     QUICK,
     applied,

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.applied import Applied, Outcome
-from holdfast.compaction.apply import hands_of
-from holdfast.compaction.facts import Survey
-from holdfast.compaction.ledger import Entry, Ledger
-from holdfast.compaction.plan import Plan
-from holdfast.compaction.put_back import repair
+from holdfast.compaction.apply.applied import Applied, Outcome
+from holdfast.compaction.apply.apply import hands_of
+from holdfast.compaction.apply.ledger import Entry, Ledger
+from holdfast.compaction.apply.put_back import repair
+from holdfast.compaction.plan.plan import Plan
 from holdfast.compaction.runs import APPLIED, PLAN, SURVEY, run_folder, write_file
+from holdfast.compaction.survey.facts import Survey
 from holdfast.errors import HoldfastError, KafkaUnavailable
 from holdfast.local.broker import BrokerStatus, LocalKafka
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from tests.integration.compaction.applying import (
     QUICK,
     applied,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.roll import ROLL_KEY, roll
+from holdfast.compaction.apply.roll import ROLL_KEY, roll
 from holdfast.local.broker import BrokerStatus
 from holdfast.tasks.plan import QueryPlan
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.reader import PartitionReader
-from holdfast.transport.topic_settings import TopicSettings
 from tests.integration.transport.settling import await_settled
 from tests.simulation import history
 from tests.simulation.checks import check_exact

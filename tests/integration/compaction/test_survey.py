@@ -13,16 +13,16 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 
 from holdfast.cli.compaction import command
-from holdfast.compaction.cleaner import CleanerView
-from holdfast.compaction.facts import CleanerState, Estimate, How, Survey, TopicFacts
-from holdfast.compaction.survey import SurveyOptions, take_survey
-from holdfast.compaction.survey_jobs import JobSeen
+from holdfast.compaction.survey.cleaner import CleanerView
+from holdfast.compaction.survey.facts import CleanerState, Estimate, How, Survey, TopicFacts
+from holdfast.compaction.survey.jobs import JobSeen
+from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.errors import Refused
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
-from holdfast.transport.log_dirs import log_sizes
-from holdfast.transport.plain import Producer
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.log_dirs import log_sizes
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.status import JobStatus
 from tests.integration.compaction.changelogs import MadeChangelog, make_changelog
 
@@ -241,7 +241,7 @@ def test_from_afar_dirt_is_where_no_holes_are(
     client: dict[str, str], kafka_topic_name: TopicNames, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = _two_segments(client, kafka_topic_name("app"))
-    monkeypatch.setattr("holdfast.compaction.survey_ground.views_of", lambda *_: {})
+    monkeypatch.setattr("holdfast.compaction.survey.ground.views_of", lambda *_: {})
     survey = _survey(client, made.application_id, sample_records=5_000)
     for facts in _only(survey).partitions:
         assert facts.dirty_ratio.how is facts.segments.how is How.DERIVED

@@ -19,16 +19,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     ResourceType,
 )
 
-from holdfast.compaction.facts import CleanerState, Survey
-from holdfast.compaction.ledger import Ledger
-from holdfast.compaction.plan import Change, TopicPlan
-from holdfast.compaction.survey import SurveyOptions, take_survey
+from holdfast.compaction.apply.ledger import Ledger
+from holdfast.compaction.plan.plan import Change, TopicPlan
+from holdfast.compaction.survey.facts import CleanerState, Survey
+from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.errors import CleanerIdle, Refused
 from holdfast.local import broker as broker_module
 from holdfast.local.broker import LocalKafka
 from holdfast.local.broker_files import server_properties
 from holdfast.local.probe import HOST, free_port
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from tests.integration.compaction.applying import (
     QUICK,
     applied,

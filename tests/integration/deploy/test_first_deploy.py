@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.deploy.deployment import DeploymentState
-from holdfast.deploy.local import LocalDeployment
-from holdfast.deploy.revisions import JobFiles
-from holdfast.deploy.supervised import Supervised
+from holdfast.deploy.local.revisions import JobFiles
+from holdfast.deploy.local.supervised import Supervised
+from holdfast.deploy.local.target import LocalDeployment
 from holdfast.errors import HoldfastError, Refused
 from holdfast.local.probe import free_port
 

@@ -18,7 +18,7 @@ import orjson
 import psutil
 import pytest
 
-from holdfast.deploy.local import LocalDeployment
+from holdfast.deploy.local.target import LocalDeployment
 from holdfast.errors import Refused
 from holdfast.local.broker import BrokerStatus
 from holdfast.local.processes import session_members
@@ -104,7 +104,7 @@ def _python_of_executors(job: Job) -> int:
         with suppress(psutil.Error):
             ours = str(job.home) in process.environ().get("SPARK_EXECUTOR_DIRS", "")
             parent = process.parent()
-            daemon = "holdfast.runtime.python_daemon" in process.cmdline()
+            daemon = "holdfast.runtime.jvm.python_daemon" in process.cmdline()
             found += ours and daemon and parent is not None and "python" in parent.name()
     return found
 

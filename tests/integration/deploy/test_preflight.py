@@ -12,11 +12,11 @@ import orjson
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.options import Sql, load_job
-from holdfast.deploy.markers import last_markers
+from holdfast.cli.statements.options import Sql, load_job
+from holdfast.deploy.checks.markers import last_markers
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.changelog import FORMAT_VERSION, MARKER_KEY, CommitMarker
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.types.ids import OffsetRange, changelog_topic, consumer_group, progress_topic

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from holdfast.client import Client
-from holdfast.deploy.smoke_served import Newest, read_back
+from holdfast.deploy.checks.served import Newest, read_back
 from holdfast.errors import HoldfastError
 from holdfast.serve.query import QueryEngine
 from holdfast.types.topology import Query
-from tests.console_world import JOB, World
-from tests.http_world import Served, served
+from tests.support.console.world import JOB, World
+from tests.support.serve.http_world import Served, served
 
 Bounds = Mapping[int, tuple[int, int]]
 QUIET: Bounds = dict.fromkeys(range(4), (0, 0))

@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 
 from holdfast.ingest.source import KafkaDataSource
 from holdfast.local.broker import BrokerStatus
-from holdfast.tasks.keys import session_key
-from holdfast.transport.plain import Producer
+from holdfast.tasks.evaluate.keys import session_key
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
 from holdfast.types.topology import (

@@ -15,10 +15,10 @@ from holdfast.ingest.ranges import KafkaRange
 from holdfast.ingest.records import BadRecord
 from holdfast.ingest.source import KafkaStream
 from holdfast.local.broker import BrokerStatus
-from holdfast.state.source_progress import Of, SourceProgress, progress_of
-from holdfast.transport.plain import Producer
+from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.sizes import record_bytes
-from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.ingest import IngestOptions
 from holdfast.types.schema import BIGINT, INTEGER, Column
 from holdfast.types.topology import Source

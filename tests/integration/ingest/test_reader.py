@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import DataLoss, KafkaUnavailable, TopicMissing
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.reader import Chunk, PartitionReader
 from tests.integration.ingest import topics
 

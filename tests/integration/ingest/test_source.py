@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from holdfast.errors import DataLoss, TopicReplaced
 from holdfast.ingest.source import KafkaDataSource, KafkaStream
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ingest import DATA_SOURCE, IngestOptions
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import META_COLUMNS, Source, TimestampSpec

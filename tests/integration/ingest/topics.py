@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its stubs r
     NewTopic,
 )
 
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from tests.integration.transport.settling import await_settled
 
 __all__ = [

@@ -16,8 +16,8 @@ import pytest
 from holdfast.errors import Refused
 from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.local.probe import answers, free_port, taken
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled

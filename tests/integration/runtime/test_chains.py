@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from holdfast.local.broker import BrokerStatus
-from holdfast.tasks.keys import split_windowed
-from holdfast.transport.admin import Admin
+from holdfast.tasks.evaluate.keys import split_windowed
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.topology import WindowKind

@@ -14,7 +14,7 @@ from holdfast.errors import TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.insertions import write_insertions
 from holdfast.sql import compile_text
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.topology import Insertion

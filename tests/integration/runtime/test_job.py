@@ -19,8 +19,8 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.local.broker import BrokerStatus
-from holdfast.state.sink_owners import SinkOwners
-from holdfast.transport.admin import Admin
+from holdfast.state.topics.sink_owners import SinkOwners
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic

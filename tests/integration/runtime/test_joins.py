@@ -17,9 +17,9 @@ from typing import Any
 import orjson
 import pytest
 
-from holdfast.deploy.local_processes import signal_all, tree_of
+from holdfast.deploy.local.processes import signal_all, tree_of
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.status import JobStatus, status_path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from holdfast.runtime.streams import SparkStream
+from holdfast.runtime.queries.streams import SparkStream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,9 +10,9 @@ import pytest
 from holdfast.local.broker import BrokerStatus
 from holdfast.runtime.topics import dead_letters, ensure_topics
 from holdfast.sql import compile_text
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ids import changelog_topic, progress_topic
-from tests.table_job import settings_of
+from tests.support.table_job import settings_of
 
 SQL = """
 CREATE STREAM a (id STRING KEY, v STRING) WITH (KAFKA_TOPIC='{topic}-a', VALUE_FORMAT='JSON');

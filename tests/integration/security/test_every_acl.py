@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.observe import Observer
-from holdfast.compaction.roll import roll
-from holdfast.compaction.survey import SurveyOptions, take_survey
+from holdfast.compaction.apply.roll import roll
+from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
+from holdfast.judge.read.observe import Observer
 from holdfast.sql import compile_text
-from holdfast.state.orders import Order, OrderBook
-from holdfast.state.sink_owners import SinkOwners
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.state.topics.orders import Order, OrderBook
+from holdfast.state.topics.sink_owners import SinkOwners
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.tail import TailReader
-from holdfast.transport.topic_settings import TopicSettings
 from holdfast.types.acls import (
     NEEDS,
     Binding,
@@ -49,8 +49,8 @@ from holdfast.types.ids import (
 )
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query
-from tests.secured_kafka import SecuredKafka, Way
-from tests.table_job import STATEMENTS, TableJob, settings_of
+from tests.support.secured_kafka import SecuredKafka, Way
+from tests.support.table_job import STATEMENTS, TableJob, settings_of
 
 _APP, _TOPIC, _SINK, _DEAD = "shop", "orders", "orders-counts", "spoiled"
 _QUERY = "ctas_counts"

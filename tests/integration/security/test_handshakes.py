@@ -8,15 +8,15 @@ import pytest
 
 from holdfast.errors import HoldfastError, InvalidConfig, KafkaUnavailable, Refused
 from holdfast.local.probe import HOST, free_port
-from holdfast.transport import plain
-from holdfast.transport.admin import Admin
-from holdfast.transport.log_dirs import log_sizes
+from holdfast.transport import idempotent_producer as plain
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.log_dirs import log_sizes
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.tokens import token_of
 from holdfast.types.acls import Binding, Operation, Resource
-from tests.certificates import Authority
-from tests.secured_kafka import SecuredKafka, Way
+from tests.support.certificates import Authority
+from tests.support.secured_kafka import SecuredKafka, Way
 
 _TOPIC, _ID = "ways", "ways-1"
 _NEEDED = [

@@ -17,16 +17,16 @@ import pytest
 import yaml
 
 from holdfast.client import Client
-from holdfast.compaction.applied import Outcome
+from holdfast.compaction.apply.applied import Outcome
 from holdfast.errors import HoldfastError
 from holdfast.local.probe import HOST, free_port
 from holdfast.sql import compile_text
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.acls import Names, Part, bindings, needs_of
 from tests.integration.compaction.applying import applied, applying, planned, surveyed
 from tests.integration.compaction.changelogs import make_changelog
-from tests.secured_kafka import SecuredKafka, Way
+from tests.support.secured_kafka import SecuredKafka, Way
 
 pytestmark = pytest.mark.timeout(600)
 

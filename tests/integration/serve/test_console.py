@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from holdfast.serve.console.app import Console
-from holdfast.serve.http.access import token_hash
+from holdfast.serve.http.guard.access import token_hash
 from holdfast.serve.query import QueryEngine
-from tests.browser import Chromium, Page, find_chromium
-from tests.console_driver import DriverOf
-from tests.console_home import CHAOS_RUN, PLAN_RUN, write_chaos_run, write_plan
-from tests.console_world import World
-from tests.http_world import Served, served
+from tests.support.browser import Chromium, Page, find_chromium
+from tests.support.console.driver import DriverOf
+from tests.support.console.home import CHAOS_RUN, PLAN_RUN, write_chaos_run, write_plan
+from tests.support.console.world import World
+from tests.support.serve.http_world import Served, served
 
 PHONE = {"width": 390, "height": 844}
 BIG = 2**60 + 1  # no number of JavaScript's

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from holdfast.serve.tables.literals import state_key
-from holdfast.tasks.keys import state_key_sql
+from holdfast.tasks.evaluate.keys import state_key_sql
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
 from holdfast.types.topology import KeyExpression

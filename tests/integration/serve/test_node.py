@@ -21,11 +21,11 @@ from holdfast.serve.follow.catalog import Script
 from holdfast.serve.follow.local import Terms
 from holdfast.serve.node import Node, opened
 from holdfast.sql import compile_text
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.reader import PartitionReader
-from holdfast.transport.topic_settings import TopicSettings
 from tests.integration.ingest.topics import add_partitions
-from tests.table_job import TableJob, settings_of
+from tests.support.table_job import TableJob, settings_of
 
 WAIT_S = 60.0
 

@@ -21,8 +21,8 @@ from holdfast.serve.follow.local import Terms
 from holdfast.serve.http.server import Listen
 from holdfast.serve.node import Node
 from holdfast.serve.server import answering
-from tests.certificates import Authority
-from tests.table_job import TableJob, settings_of
+from tests.support.certificates import Authority
+from tests.support.table_job import TableJob, settings_of
 
 TOKEN = "of all servers"
 WAIT_S = 30.0

@@ -19,11 +19,11 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query import QueryEngine, tails
 from holdfast.serve.query.streams import Streams
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from tests.integration.ingest.topics import add_partitions
 from tests.integration.serve.test_node import level, server
-from tests.served import DictCatalog, DictReader
-from tests.table_job import TableJob, settings_of
+from tests.support.serve.served import DictCatalog, DictReader
+from tests.support.table_job import TableJob, settings_of
 
 WAIT_S = 30.0
 EARLIEST = {"auto.offset.reset": "earliest"}

@@ -18,10 +18,10 @@ from holdfast.serve.contract import ServedTable
 from holdfast.serve.follow.catalog import Script
 from holdfast.serve.node import Node, opened
 from holdfast.sql import compile_text
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 from tests.integration.ingest import topics
 from tests.integration.serve.test_node import holds_all, until
-from tests.table_job import settings_of
+from tests.support.table_job import settings_of
 
 DECLARED = (
     "CREATE TABLE people (id STRING PRIMARY KEY, age {type}) "

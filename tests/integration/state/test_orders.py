@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.deployed.orders import give_orders, job_of
 from holdfast.cli.main import main
-from holdfast.cli.orders import give_orders, job_of
 from holdfast.errors import KafkaUnavailable, Refused
 from holdfast.local.broker import BrokerStatus
-from holdfast.runtime.health import Health
-from holdfast.runtime.metrics import Metrics
-from holdfast.runtime.scoreboard import Scoreboard
 from holdfast.runtime.steering import Steering
+from holdfast.runtime.watching.health import Health
+from holdfast.runtime.watching.metrics import Metrics
+from holdfast.runtime.watching.scoreboard import Scoreboard
 from holdfast.sql import compile_text
-from holdfast.state.orders import Order, OrderBook, Told, jobs_with_orders
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.state.topics.orders import Order, OrderBook, Told, jobs_with_orders
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query
 

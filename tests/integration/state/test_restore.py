@@ -25,7 +25,7 @@ from holdfast.state.progress import RestoreProgressFile, restoring
 from holdfast.state.restore import RestoreProgress, RestoreReport, restore
 from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.state.volume import Volume, claim
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from tests.integration.transport.settling import await_settled

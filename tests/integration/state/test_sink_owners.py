@@ -12,8 +12,8 @@ from holdfast.cli.main import main
 from holdfast.errors import SinkOwned
 from holdfast.local.broker import BrokerStatus
 from holdfast.sql import compile_text
-from holdfast.state.sink_owners import SinkOwners, claims_sink
-from holdfast.transport.admin import Admin
+from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.topology import Query
 
 SQL = """CREATE STREAM s (k STRING KEY, v INT) WITH (KAFKA_TOPIC='in', VALUE_FORMAT='JSON');

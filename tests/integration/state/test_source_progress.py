@@ -9,15 +9,15 @@ import pytest
 
 from holdfast.errors import IncompatibleStatement
 from holdfast.local.broker import BrokerStatus
-from holdfast.state.source_progress import (
+from holdfast.state.topics.source_progress import (
     PROGRESS_CONFIG,
     Of,
     SourceProgress,
     home_partition,
     progress_of,
 )
-from holdfast.transport.admin import Admin
-from holdfast.transport.plain import Producer
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.idempotent_producer import Producer
 
 PARTITIONS = 2
 

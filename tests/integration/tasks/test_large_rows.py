@@ -10,12 +10,12 @@ import pytest
 
 from holdfast.errors import RecordTooLarge
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.partitioner import state_partition
 from holdfast.transport.reader import PartitionReader
-from holdfast.transport.topic_settings import TopicSettings
 from tests.integration.transport.settling import await_settled
-from tests.table_job import TableJob, settings_of
+from tests.support.table_job import TableJob, settings_of
 
 WIDE = {"max.message.bytes": "3000000"}
 

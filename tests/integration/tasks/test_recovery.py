@@ -18,8 +18,8 @@ from holdfast.local.broker import BrokerStatus, LocalKafka
 from holdfast.tasks.plan import QueryPlan
 from holdfast.tasks.state_task import StateTask
 from holdfast.tasks.steps import Step, observe
-from holdfast.transport.admin import Admin
-from holdfast.transport.topic_settings import TopicSettings
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.types.topology import AggregateStep
 from tests.simulation import history
 from tests.simulation.checks import check_exact

@@ -11,11 +11,11 @@ from holdfast.errors import OffsetOverlap
 from holdfast.ingest.dead_letters import DeadLetters
 from holdfast.ingest.records import BadRecord
 from holdfast.local.broker import BrokerStatus
-from holdfast.state.source_progress import Of, progress_of
+from holdfast.state.topics.source_progress import Of, progress_of
 from holdfast.tasks import worker
 from holdfast.tasks.plan import StreamPlan, TaskReport
 from holdfast.tasks.stream_task import StreamTask
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.types.ingest import IngestOptions
 from tests.simulation import stream
 

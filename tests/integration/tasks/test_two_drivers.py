@@ -12,13 +12,13 @@ import pytest
 
 from holdfast.errors import ChangelogLost, Fenced, OffsetOverlap
 from holdfast.local.broker import BrokerStatus
-from holdfast.runtime.levelling import pieces
-from holdfast.runtime.start import SourceState, start_point
+from holdfast.runtime.queries.levelling import pieces
+from holdfast.runtime.queries.start import SourceState, start_point
 from holdfast.state.volume import Volume, claim
 from holdfast.tasks.plan import Batch, QueryPlan, TaskReport, Whereabouts
-from holdfast.tasks.processors.aggregate import AggregateProcessor
+from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
 from holdfast.tasks.state_task import StateTask
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 from holdfast.types.ids import OffsetRange, Place
 from holdfast.types.ingest import Planned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 
 _WAIT_S = 20.0
 

@@ -11,7 +11,7 @@ from holdfast.config.settings import StateSettings
 from holdfast.errors import HoldfastError, KafkaUnavailable, Refused, TopicMissing
 from holdfast.local.broker import BrokerStatus
 from holdfast.state.changelog import changelog_config
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer, TransactionalProducer
 from tests.integration.transport.settling import await_settled
 

@@ -17,7 +17,7 @@ from holdfast.local.broker import LocalKafka
 _SCRIPT = """
 import sys
 from holdfast.errors import KafkaUnavailable
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 
 admin = Admin({"bootstrap.servers": sys.argv[1], "socket.timeout.ms": "1000"}, 2.0)
 admin.ensure_topic("t", 1)

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.local.broker import BrokerStatus, LocalKafka
-from holdfast.transport.admin import Admin
-from holdfast.transport.cluster_view import ClusterView
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.admin_cache import shared_admin
+from holdfast.transport.cluster.topic_settings import TopicSettings
+from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.transport.reader import PartitionReader
 from holdfast.transport.record_count import RecordCount
-from holdfast.transport.shared import shared_admin
 from holdfast.transport.tail import TailReader
-from holdfast.transport.topic_settings import TopicSettings
 
 TOPIC = "t"
 PLACE = (TOPIC, 0)

@@ -17,7 +17,7 @@ from holdfast.errors import (
     TopicMissing,
 )
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.producer import Producer, TransactionalProducer
 from holdfast.transport.reader import Chunk, PartitionReader

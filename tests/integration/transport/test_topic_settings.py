@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy.kube_scripts import BROKERS
+from holdfast.chaos.targets.kubernetes.scripts import BROKERS
 from holdfast.errors import KafkaUnavailable, Refused, TopicMissing
 from holdfast.local.broker import BrokerStatus
-from holdfast.transport.admin import Admin
-from holdfast.transport.cluster_view import ClusterView
-from holdfast.transport.log_dirs import log_sizes
-from holdfast.transport.plain import Producer
-from holdfast.transport.topic_settings import SettingValue, TopicSettings
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.log_dirs import log_sizes
+from holdfast.transport.cluster.topic_settings import SettingValue, TopicSettings
+from holdfast.transport.cluster.view import ClusterView
+from holdfast.transport.idempotent_producer import Producer
 
 TopicNames = Callable[[str], str]
 NOBODY = {"bootstrap.servers": "127.0.0.1:1"}

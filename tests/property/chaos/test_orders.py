@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.chaos.lookups import found_in_any_order, found_in_order
-from holdfast.chaos.meetings import Meeting, Side, in_any_order, in_order
-from holdfast.chaos.relations import Joined
-from holdfast.chaos.statement import Within
+from holdfast.judge.recompute.lookups import found_in_any_order, found_in_order
+from holdfast.judge.recompute.meetings import Meeting, Side, in_any_order, in_order
+from holdfast.judge.recompute.relations import Joined
+from holdfast.judge.statement.statement import Within
 
 KINDS = ("INNER", "LEFT", "RIGHT", "FULL")
 # Side, key (none now and then), time, whether it is a tombstone.

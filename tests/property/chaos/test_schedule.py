@@ -10,9 +10,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SERVER, TOPIC, Fault, Injection, Moment
-from holdfast.chaos.schedule import Asked, Combination, combinations, follows, groups, schedule
+from holdfast.chaos.faults.schedule import (
+    Asked,
+    Combination,
+    combinations,
+    follows,
+    groups,
+    schedule,
+)
+from holdfast.chaos.faults.words import Fault, Injection, Moment
 from holdfast.errors import Refused
+from holdfast.types.components import BROKER, DRIVER, EXECUTOR, SERVER, TOPIC
 
 PARTS = (DRIVER, EXECUTOR, BROKER, SERVER, "scheduler", TOPIC)
 

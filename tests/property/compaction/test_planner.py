@@ -11,7 +11,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.compaction.facts import (
+from holdfast.compaction.plan.plan import Plan, TopicPlan
+from holdfast.compaction.plan.planner import make_plan
+from holdfast.compaction.plan.policy import Policy
+from holdfast.compaction.survey.facts import (
     CleanerState,
     Estimate,
     How,
@@ -21,9 +24,6 @@ from holdfast.compaction.facts import (
     Survey,
     TopicFacts,
 )
-from holdfast.compaction.plan import Plan, TopicPlan
-from holdfast.compaction.planner import make_plan
-from holdfast.compaction.policy import Policy
 from holdfast.errors import Refused
 from tests.unit.compaction.surveys import TAKEN_MS, a_broker, a_survey, changelog_settings
 

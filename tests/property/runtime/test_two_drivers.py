@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from holdfast.errors import OffsetOverlap
 from holdfast.ingest.offsets import batch_end
-from holdfast.runtime.levelling import pieces
-from holdfast.runtime.start import SourceState, start_point
+from holdfast.runtime.queries.levelling import pieces
+from holdfast.runtime.queries.start import SourceState, start_point
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker, origin_after
 from holdfast.tasks.state_task import covered
 from holdfast.types.ids import OffsetRange, Place

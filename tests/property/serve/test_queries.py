@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.serve.queries import Answer, Ask, gone_rows
 from holdfast.serve.query import QueryEngine
 from holdfast.serve.query.tokens import read_token
-from tests.served import DictCatalog, DictReader, stored_json
+from tests.support.serve.served import DictCatalog, DictReader, stored_json
 
 SCRIPT = """
 CREATE TABLE words (w STRING PRIMARY KEY, n BIGINT) WITH (KAFKA_TOPIC='words');

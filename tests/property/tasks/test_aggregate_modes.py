@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tasks.processors.session import SessionProcessor
+from holdfast.tasks.processors.sessions.session import SessionProcessor
 from holdfast.types.topology import Emit, Window, WindowKind
-from tests.grouped_rows import Grouped, Record, query_of
+from tests.support.grouped_rows import Grouped, Record, query_of
 
 GAP = 10
 SESSIONS = Window(WindowKind.SESSION, GAP, GAP, 1_000, 2_000)

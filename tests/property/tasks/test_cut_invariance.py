@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.aggregates.registry import names
 from holdfast.tasks.aggregates.user import registered
-from holdfast.tasks.packing import packs
+from holdfast.tasks.pack.packing import packs
 from holdfast.types.topology import TIMESTAMP, AggregateStep, Query
-from tests.cut_runner import CutRunner, Row
-from tests.special_values import EXACT, ROUNDED, VALUES, aggregated
+from tests.support.cut_runner import CutRunner, Row
+from tests.support.special_values import EXACT, ROUNDED, VALUES, aggregated
 
 GRACE = "GRACE PERIOD 1 DAY"
 WINDOWS = {

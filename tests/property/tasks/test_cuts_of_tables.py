@@ -16,12 +16,12 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.sql.plan import compile_text
-from holdfast.tasks.doubles import rank
+from holdfast.sql.plan.topology import compile_text
+from holdfast.tasks.evaluate.doubles import rank
 from holdfast.types.schema import DOUBLE, STRING, Base
 from holdfast.types.topology import SEQUENCE, TIMESTAMP, Query
-from tests.cut_runner import CutRunner, cut, state_key
-from tests.row_runner import Record, RowRunner, Sent
+from tests.support.cut_runner import CutRunner, cut, state_key
+from tests.support.row_runner import Record, RowRunner, Sent
 
 _TEXT = """
 SET 'emit' = '{emit}';

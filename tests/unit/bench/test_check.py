@@ -11,7 +11,7 @@ import pytest
 
 from tests.bench.input import records
 from tests.bench.orders import Orders
-from tests.bench.rows import (
+from tests.bench.report.rows import (
     PAIRS,
     TOTALS,
     Rows,

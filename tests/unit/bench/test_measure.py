@@ -7,7 +7,16 @@ import time
 
 import pytest
 
-from tests.bench.measure import Mark, Spread, Tree, crossing, follow, percentile, rate, sum_at
+from tests.bench.measure.measure import (
+    Mark,
+    Spread,
+    Tree,
+    crossing,
+    follow,
+    percentile,
+    rate,
+    sum_at,
+)
 
 _SPIN_S = 0.6
 _SPIN = f"""

@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.bench.profile_table import Profile, markdown, start_times
-from tests.bench.stages import stage_of, stages
-from tests.bench.threads import Stat, parse_stat, thread_group
+from tests.bench.measure.profile_table import Profile, markdown, start_times
+from tests.bench.measure.stages import stage_of, stages
+from tests.bench.measure.threads import Stat, parse_stat, thread_group
 
 _FIELDS = "S 1 1 1 0 -1 4194368 10 0 0 0 150 50 0 0 20 0 30 0 777 1000 5"
 _WORKER = "<module> (daemon.py:292);manager (daemon.py:264);worker (daemon.py:90)"

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench.outcome import METRICS, Outcome
-from tests.bench.plots import write_png
-from tests.bench.report import Report, markdown, ratio, spreads
+from tests.bench.report.outcome import METRICS, Outcome
+from tests.bench.report.plots import write_png
+from tests.bench.report.report import Report, markdown, ratio, spreads
 
 _OUTCOMES = (
     Outcome("a", "holdfast", 1, 100, {"rate": 200.0, "peak_mb": 30.0}),

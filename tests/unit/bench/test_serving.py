@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.chaos.answers import Read
-from holdfast.chaos.faults import Fault, Injection, Moment
-from holdfast.chaos.run_history import Strike
-from tests.bench.serving_kills import rows_of_kills
-from tests.bench.serving_live import Seen
-from tests.bench.serving_report import Answers, Found
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.strikes import Strike
+from holdfast.chaos.reads.answers import Read
+from tests.bench.serving.kills import rows_of_kills
+from tests.bench.serving.live import Seen
+from tests.bench.serving.report import Answers, Found
 
 
 def seen() -> Seen:

@@ -9,14 +9,14 @@ import orjson
 import pytest
 
 from tests.bench.__main__ import FULL
-from tests.bench.holdfast import Holdfast, statements
 from tests.bench.input import SEED, made, records
-from tests.bench.kafka_streams import KafkaStreams
 from tests.bench.orders import Orders
-from tests.bench.peers import Case, Peer
-from tests.bench.quix import Quix
 from tests.bench.session import Step, steps
-from tests.bench.spark import Spark
+from tests.bench.systems.holdfast import Holdfast, statements
+from tests.bench.systems.kafka_streams import KafkaStreams
+from tests.bench.systems.peers import Case, Peer
+from tests.bench.systems.quix import Quix
+from tests.bench.systems.spark import Spark
 from tests.bench.workloads import INPUTS, WORKLOADS, Query
 
 _TOOLS = Path("tools")

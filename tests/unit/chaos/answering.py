@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from holdfast.chaos.answers import Read, States
-from holdfast.chaos.checkers_reads import ReadEvidence
-from holdfast.chaos.faults import SERVER, Fault, Injection, Moment
-from holdfast.chaos.observe import Record
-from holdfast.chaos.run_history import Strike
-from holdfast.chaos.table_rows import AskedTable, asked_tables
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.strikes import Strike
+from holdfast.chaos.reads.answers import Read, States
+from holdfast.chaos.reads.checkers import ReadEvidence
+from holdfast.chaos.reads.table_rows import AskedTable, asked_tables
+from holdfast.judge.read.observe import Record
 from holdfast.sql import compile_text
-from holdfast.tasks.rows import RowCodec
+from holdfast.tasks.pack.rows import RowCodec
+from holdfast.types.components import SERVER
 from holdfast.types.topology import Topology
 
 ALIENS, ALIEN = ("Aliens",), ("Alien",)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import orjson
 
-from holdfast.chaos.checking import judge
-from holdfast.chaos.faults import Fault, Injection, Moment
-from holdfast.chaos.history import Kind
-from holdfast.chaos.judge import recoveries_by_kind
-from holdfast.chaos.report import verdict_as_json
-from holdfast.chaos.run_checkers import RUN_CHECKERS
-from holdfast.chaos.verdict import (
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.events import Kind
+from holdfast.chaos.report.files import verdict_as_json
+from holdfast.chaos.run.checkers import RUN_CHECKERS
+from holdfast.chaos.run.judge import recoveries_by_kind
+from holdfast.judge.checkers.checking import judge
+from holdfast.judge.verdict import (
     Finding,
     JobVerdict,
     ReadStats,

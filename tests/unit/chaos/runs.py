@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from holdfast.chaos.faults import Fault, Injection, Moment
-from holdfast.chaos.history import Event, Kind
-from holdfast.chaos.run_checkers import RunEvidence
-from holdfast.chaos.run_history import summarize
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.events import Event, Kind
+from holdfast.chaos.history.strikes import summarize
+from holdfast.chaos.run.checkers import RunEvidence
 
 START = 1_790_000_000.0
 RATE = 500

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdfast.chaos.answers import READ, Read, reads_of
-from holdfast.chaos.history import HistoryWriter, Kind, read_history
-from holdfast.chaos.table_rows import asked_tables
+from holdfast.chaos.history.events import HistoryWriter, Kind, read_history
+from holdfast.chaos.reads.answers import READ, Read, reads_of
+from holdfast.chaos.reads.table_rows import asked_tables
 from holdfast.sql import compile_text
-from holdfast.tasks.processors.session_plan import session_state_keys
+from holdfast.tasks.processors.sessions.plan import session_state_keys
 from tests.unit.chaos.answering import encoded, table, topology
 
 HOUR = struct.pack(">q", 3_600_000)

@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.answers import Read, States
-from holdfast.chaos.checkers_reads import (
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.reads.answers import Read, States
+from holdfast.chaos.reads.checkers import (
     READ_CHECKERS,
     answers_are_states,
     enough_reads,
     positions_go_forward,
     reads_answered,
 )
-from holdfast.chaos.faults import BROKER, DRIVER, Fault, Injection, Moment
-from holdfast.chaos.observe import Record
-from holdfast.chaos.read_stats import read_stats, table_reads
-from holdfast.chaos.verdict import ReadStats, TableReads, Verdict
+from holdfast.chaos.reads.stats import read_stats, table_reads
+from holdfast.judge.read.observe import Record
+from holdfast.judge.verdict import ReadStats, TableReads, Verdict
 from holdfast.sql import compile_text
+from holdfast.types.components import BROKER, DRIVER
 from tests.unit.chaos.answering import (
     ALIEN,
     KILL,

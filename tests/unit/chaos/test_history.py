@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.chaos.history import HistoryWriter, Kind, read_history
+from holdfast.chaos.history.events import HistoryWriter, Kind, read_history
 
 
 def test_outcomes_carry_the_number_of_their_invocation(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.hook_files import HookFiles
-from holdfast.runtime.session import _FIXED
+from holdfast.chaos.faults.hook_files import HookFiles
+from holdfast.runtime.jvm.session import _FIXED
 from holdfast.types.steps import Step
 
 ROOT = Path(__file__).parents[3]

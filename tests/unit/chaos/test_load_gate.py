@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.load_gate import LoadGate
+from holdfast.chaos.load.load_gate import LoadGate
 from holdfast.errors import HoldfastError
 
 WAIT_S = 30.0

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, Fault, Injection, Moment
-from holdfast.chaos.history import Event, HistoryWriter, Kind, read_history
-from holdfast.chaos.nemesis import Nemesis, Patience
-from holdfast.chaos.target import Held, Hook, Landing, QueryServers, Victim
+from holdfast.chaos.faults.nemesis import Nemesis, Patience
+from holdfast.chaos.faults.target import Held, Hook, Landing, QueryServers, Victim
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.events import Event, HistoryWriter, Kind, read_history
 from holdfast.errors import HoldfastError, Retriable
+from holdfast.types.components import BROKER, DRIVER, EXECUTOR
 from holdfast.types.steps import Step
 from tests.simulation.clock import VirtualTime
 
@@ -137,7 +138,7 @@ class Commits:
 @pytest.fixture(autouse=True)
 def _virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which of two things that are due comes first does not depend on the machine."""
-    monkeypatch.setattr("holdfast.chaos.nemesis.time", CLOCK)
+    monkeypatch.setattr("holdfast.chaos.faults.nemesis.time", CLOCK)
 
 
 def _run(place: Place, folder: Path, *injections: Injection) -> tuple[bool, list[Event]]:

@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 import pytest
 
-from holdfast.chaos import reads
-from holdfast.chaos.answers import Read, reads_of
-from holdfast.chaos.history import read_history
-from holdfast.chaos.reads import reading
+from holdfast.chaos.history.events import read_history
+from holdfast.chaos.reads import sessions as reads
+from holdfast.chaos.reads.answers import Read, reads_of
+from holdfast.chaos.reads.sessions import reading
 from holdfast.local.probe import free_port
 from holdfast.sql import compile_text
-from tests.http_answers import answering
+from tests.support.serve.http_answers import answering
 from tests.unit.chaos.answering import topology
 from tests.unit.deploy.local_job import until
 

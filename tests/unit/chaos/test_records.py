@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from holdfast.chaos.records import InputRecord, LoadShape, RecordMaker
+from holdfast.chaos.load.records import InputRecord, LoadShape, RecordMaker
 from holdfast.errors import Refused
 from holdfast.ingest.formats import key_decoder, value_decoder
 from holdfast.sql import compile_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.chaos.recovery import longest_silence
+from holdfast.chaos.faults.recovery import longest_silence
 
 SAMPLES = [(0.0, 1), (1.0, 2), (2.0, 3), (2.5, 3), (9.0, 4), (10.0, 5), (14.0, 6), (15.0, 7)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from xml.etree import ElementTree as ET
 
-from holdfast.chaos.report import as_json, as_junit, as_text
-from holdfast.chaos.verdict import Finding, JobVerdict, TableVerdict, Verdict
-from holdfast.cli.verify import exit_status
+from holdfast.chaos.report.files import as_json, as_junit, as_text
+from holdfast.cli.look.verify import exit_status
+from holdfast.judge.verdict import Finding, JobVerdict, TableVerdict, Verdict
 from holdfast.types.left_out import LeftOut, WarnShares
 
 JOB = JobVerdict(

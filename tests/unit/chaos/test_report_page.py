@@ -13,17 +13,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from holdfast.chaos.advice import ADVICE
-from holdfast.chaos.checkers import TABLE_CHECKERS
-from holdfast.chaos.checkers_places import stores_agree
-from holdfast.chaos.checkers_reads import READ_CHECKERS
-from holdfast.chaos.checkers_results import FINAL_CHECKERS, RESULT_STREAM_CHECKERS
-from holdfast.chaos.checkers_stream import STREAM_CHECKERS
-from holdfast.chaos.report import run_as_junit, run_as_text, write_report
-from holdfast.chaos.report_page import page
-from holdfast.chaos.run_checkers import RUN_CHECKERS
-from holdfast.chaos.run_summary import read_summary, recovery_stats, series
+from holdfast.chaos.reads.checkers import READ_CHECKERS
+from holdfast.chaos.report.advice import ADVICE
+from holdfast.chaos.report.files import run_as_junit, run_as_text, write_report
+from holdfast.chaos.report.page import page
+from holdfast.chaos.report.summary import read_summary, recovery_stats, series
+from holdfast.chaos.run.checkers import RUN_CHECKERS
 from holdfast.errors import Refused
+from holdfast.judge.checkers.places import stores_agree
+from holdfast.judge.checkers.results import FINAL_CHECKERS, RESULT_STREAM_CHECKERS
+from holdfast.judge.checkers.streams import STREAM_CHECKERS
+from holdfast.judge.checkers.tables import TABLE_CHECKERS
 from tests.unit.chaos.reporting import write_bad, write_good
 from tests.unit.chaos.runs import RATE
 

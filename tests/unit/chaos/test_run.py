@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.chaos import run as run_module
-from holdfast.chaos.history import HistoryWriter, read_history
-from holdfast.chaos.run import Run
-from holdfast.chaos.run_file import RunFile
-from holdfast.chaos.run_history import summarize
-from holdfast.chaos.target import Target
+from holdfast.chaos.faults.target import Target
+from holdfast.chaos.history.events import HistoryWriter, read_history
+from holdfast.chaos.history.run_file import RunFile
+from holdfast.chaos.history.strikes import summarize
+from holdfast.chaos.run import run as run_module
+from holdfast.chaos.run.run import Run
 from holdfast.config.settings import Settings
 from holdfast.errors import HoldfastError
 from holdfast.types.topology import Topology

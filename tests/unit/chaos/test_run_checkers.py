@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.checking import judge
-from holdfast.chaos.faults import Fault, Moment
-from holdfast.chaos.history import Kind
-from holdfast.chaos.run_checkers import (
+from holdfast.chaos.faults.words import Fault, Moment
+from holdfast.chaos.history.events import Kind
+from holdfast.chaos.run.checkers import (
     RUN_CHECKERS,
     RunEvidence,
     acked_is_there,
@@ -23,7 +22,8 @@ from holdfast.chaos.run_checkers import (
     recovered,
     workload_failures,
 )
-from holdfast.chaos.verdict import Verdict, worst
+from holdfast.judge.checkers.checking import judge
+from holdfast.judge.verdict import Verdict, worst
 from tests.unit.chaos.runs import KILL, OVERLAP, PAUSE, RATE, START, MadeRun, evidence, good_run
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.faults import Fault, Injection, Moment
-from holdfast.chaos.records import LoadShape
-from holdfast.chaos.run_file import RunFile, run_folder
+from holdfast.chaos.faults.words import Fault, Injection, Moment
+from holdfast.chaos.history.run_file import RunFile, run_folder
+from holdfast.chaos.load.records import LoadShape
 from holdfast.errors import Refused
 
 ASKED = RunFile(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.history import Kind, read_history
-from holdfast.chaos.run_history import recovery_seconds, summarize
+from holdfast.chaos.history.events import Kind, read_history
+from holdfast.chaos.history.strikes import recovery_seconds, summarize
 from tests.unit.chaos.runs import OVERLAP, SCHEDULE, START, MadeRun, good_run
 
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from holdfast.chaos.faults import DRIVER, TOPIC, Fault
-from holdfast.chaos.target import Landing, Target
-from holdfast.chaos.topic_faults import TopicTarget, topics_of
+from holdfast.chaos.faults.target import Landing, Target
+from holdfast.chaos.faults.topic_faults import TopicTarget, topics_of
+from holdfast.chaos.faults.words import Fault
 from holdfast.errors import Refused, Retriable
-from holdfast.sql.plan import compile_text
-from holdfast.transport.admin import TopicInfo
+from holdfast.sql.plan.topology import compile_text
+from holdfast.transport.cluster.admin import TopicInfo
+from holdfast.types.components import DRIVER, TOPIC
 from tests.unit.chaos.test_nemesis import Place
 
 SQL = """

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.faults import Fault
-from holdfast.chaos.reads import Access
-from holdfast.chaos.records import LoadShape
-from holdfast.chaos.run_file import RunFile
-from holdfast.chaos.topic_remaker import TopicRemaker
+from holdfast.chaos.faults.topic_remaker import TopicRemaker
+from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.history.run_file import RunFile
+from holdfast.chaos.load.records import LoadShape
+from holdfast.chaos.reads.sessions import Access
 from holdfast.cli.chaos import reading
 from holdfast.cli.chaos.opening import asked_job, remaker_of
 from holdfast.cli.chaos.options import JobOptions, PlanOptions
 from holdfast.cli.chaos.own import going_on
 from holdfast.cli.main import main
-from holdfast.cli.options import Sql
-from holdfast.deploy.revisions import JobFiles, Revisions
+from holdfast.cli.statements.options import Sql
+from holdfast.deploy.local.revisions import JobFiles, Revisions
 from holdfast.local.probe import free_port
-from tests.http_answers import answering
+from tests.support.serve.http_answers import answering
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job
 
 SQL = (

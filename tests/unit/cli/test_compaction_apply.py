@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.compaction.plan import Plan
-from holdfast.compaction.planner import make_plan
-from holdfast.compaction.policy import Policy
+from holdfast.compaction.plan.plan import Plan
+from holdfast.compaction.plan.planner import make_plan
+from holdfast.compaction.plan.policy import Policy
 from holdfast.compaction.runs import PLAN, SURVEY, run_folder, write_file
 from tests.unit.compaction.surveys import a_survey, a_topic
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.compaction.plan import Plan
+from holdfast.compaction.plan.plan import Plan
 from holdfast.compaction.runs import PLAN, SURVEY, run_folder, write_file
 from holdfast.errors import Refused
 from tests.unit.compaction.surveys import a_survey, a_topic

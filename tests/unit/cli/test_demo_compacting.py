@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.demo.compacting import nothing_planned, what_was_won
-from holdfast.compaction.plan import Change, Cost, Plan, Precondition, TopicPlan
+from holdfast.compaction.plan.plan import Change, Cost, Plan, Precondition, TopicPlan
 from holdfast.compaction.runs import PLAN, SURVEY, VERIFIED, run_folder, write_file
-from holdfast.compaction.verified import PartitionResult, TopicResult, Verified
+from holdfast.compaction.verify.verified import PartitionResult, TopicResult, Verified
 from holdfast.errors import Refused
 
 TOPIC = "demo-FLIGHTS-changelog"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.sql.function_docs import reference
+from holdfast.sql.functions.docs import reference
 from holdfast.tasks.aggregates.user import registered
 from holdfast.tasks.functions.user import user_functions
 

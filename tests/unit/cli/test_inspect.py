@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from holdfast.cli.inspect_facts import (
+from holdfast.cli.look.facts import (
     JobView,
     TableRows,
     TableView,
@@ -22,7 +22,7 @@ from holdfast.cli.inspect_facts import (
     table_views,
     the_table,
 )
-from holdfast.cli.inspect_view import as_json, render
+from holdfast.cli.look.view import as_json, render
 from holdfast.errors import InvalidStatement
 from holdfast.local.processes import is_running
 from holdfast.types.status import (

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.cli.local_stores import local_stores
+from holdfast.cli.look.local_stores import local_stores
 from holdfast.config.settings import Settings, StateSettings
 from holdfast.state import open_table_store
 from holdfast.state.table_store import StorePosition

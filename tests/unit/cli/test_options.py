@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.cli.options import Sql, load_job
+from holdfast.cli.statements.options import Sql, load_job
 from holdfast.config.settings import Settings
 from holdfast.errors import InvalidConfig, InvalidStatement, Unsupported
 

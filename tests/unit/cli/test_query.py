@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.serve.http.access import Access
-from tests.http_world import served
+from holdfast.serve.http.guard.access import Access
+from tests.support.serve.http_world import served
 
 
 def test_a_pull_query_is_shown_as_a_table_and_as_json(

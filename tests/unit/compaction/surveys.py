@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from holdfast.compaction.facts import (
+from holdfast.compaction.survey.facts import (
     BrokerFacts,
     CleanerState,
     Estimate,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.cleaner import CleanerView, cleaner_state, given_up, views_of
-from holdfast.compaction.cleaner_files import LogOnDisk, Segment, read_checkpoint, read_log
-from holdfast.compaction.facts import BrokerFacts, CleanerState
-from holdfast.transport.log_dirs import LogDir
+from holdfast.compaction.survey.cleaner import CleanerView, cleaner_state, given_up, views_of
+from holdfast.compaction.survey.cleaner_files import LogOnDisk, Segment, read_checkpoint, read_log
+from holdfast.compaction.survey.facts import BrokerFacts, CleanerState
+from holdfast.transport.cluster.log_dirs import LogDir
 
 TOPIC = "app-ctas_t-changelog"
 STARTED = """\

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.compaction.facts import Estimate
-from holdfast.compaction.model import (
+from holdfast.compaction.plan.model import (
     Size,
     after_cleaning,
     before_cleaning,
@@ -20,7 +19,8 @@ from holdfast.compaction.model import (
     tombstone_bytes,
     worst_moment,
 )
-from holdfast.compaction.upkeep import Upkeep
+from holdfast.compaction.survey.facts import Estimate
+from holdfast.compaction.survey.upkeep import Upkeep
 from tests.unit.compaction.surveys import MIB, a_partition, a_topic
 
 UPKEEP = Upkeep(segment_bytes=64 * MIB)

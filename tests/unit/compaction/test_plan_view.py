@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from holdfast.compaction.facts import TopicFacts
-from holdfast.compaction.plan import Plan
-from holdfast.compaction.plan_view import as_markdown, plan_view
-from holdfast.compaction.planner import make_plan
-from holdfast.compaction.policy import Policy
+from holdfast.compaction.plan.plan import Plan
+from holdfast.compaction.plan.planner import make_plan
+from holdfast.compaction.plan.policy import Policy
+from holdfast.compaction.plan.view import as_markdown, plan_view
+from holdfast.compaction.survey.facts import TopicFacts
 from tests.unit.compaction.surveys import a_survey, a_topic
 
 _BUSY = {"write_bytes_per_s": 6_000, "write_records_per_s": 100, "rate_window_s": 3_600}

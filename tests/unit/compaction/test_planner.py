@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.compaction.facts import CleanerState, Estimate, How, Survey, TopicFacts
-from holdfast.compaction.plan import Plan, TopicPlan
-from holdfast.compaction.planner import make_plan
-from holdfast.compaction.policy import Policy
+from holdfast.compaction.plan.plan import Plan, TopicPlan
+from holdfast.compaction.plan.planner import make_plan
+from holdfast.compaction.plan.policy import Policy
+from holdfast.compaction.survey.facts import CleanerState, Estimate, How, Survey, TopicFacts
 from tests.unit.compaction.surveys import (
     MIB,
     TAKEN_MS,

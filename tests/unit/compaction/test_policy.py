@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from holdfast.compaction.policy import POLICY_KEYS, Policy, parse_policy, policy_rows
+from holdfast.compaction.plan.policy import POLICY_KEYS, Policy, parse_policy, policy_rows
 from holdfast.errors import InvalidConfig
 
 KIB, MIB = 1 << 10, 1 << 20

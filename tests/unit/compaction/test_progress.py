@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from holdfast.compaction import progress
-from holdfast.compaction.log_watch import Look
-from holdfast.compaction.progress import Bounds, Cleaned, Goal, await_cleaned
+from holdfast.compaction.apply import progress
+from holdfast.compaction.apply.progress import Bounds, Cleaned, Goal, await_cleaned
+from holdfast.compaction.survey.log_watch import Look
 from holdfast.errors import CleanerIdle, KafkaUnavailable
 
 BOUNDS = Bounds(idle_s=100.0, rest_s=20.0, broker_s=30.0)

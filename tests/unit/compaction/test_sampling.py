@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.compaction.facts import Estimate, How
-from holdfast.compaction.sampling import Counts, OffsetSpan, ranges_over, sample, total
+from holdfast.compaction.survey.facts import Estimate, How
+from holdfast.compaction.survey.sampling import Counts, OffsetSpan, ranges_over, sample, total
 
 OFFSETS = 200_000
 SEEDS = 40

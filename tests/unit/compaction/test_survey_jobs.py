@@ -5,9 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.compaction.facts import Estimate, How
-from holdfast.compaction.restore_rate import DEFAULT_RECORDS_PER_S, measured_rate, restore_facts
-from holdfast.compaction.survey_jobs import JobSeen, table_seen
+from holdfast.compaction.survey.facts import Estimate, How
+from holdfast.compaction.survey.jobs import JobSeen, table_seen
+from holdfast.compaction.survey.restore_rate import (
+    DEFAULT_RECORDS_PER_S,
+    measured_rate,
+    restore_facts,
+)
 from holdfast.types.status import (
     ExecutorStatus,
     JobState,

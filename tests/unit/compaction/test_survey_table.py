@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from holdfast.cli.compaction.survey_table import summed, survey_view
-from holdfast.compaction.facts import CleanerState, Estimate, How, RestoreFacts, Survey
+from holdfast.compaction.survey.facts import CleanerState, Estimate, How, RestoreFacts, Survey
 from tests.unit.compaction.surveys import a_broker, a_survey, a_topic, own_settings
 
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from holdfast.compaction.facts import CleanerState
-from holdfast.compaction.upkeep import Capacity, Upkeep
+from holdfast.compaction.survey.facts import CleanerState
+from holdfast.compaction.survey.upkeep import Capacity, Upkeep
 from tests.unit.compaction.surveys import MIB, a_broker, a_topic, own_settings
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.compaction.applied import Applied, AppliedTopic, Outcome
-from holdfast.compaction.facts import Estimate, Survey, TopicFacts
-from holdfast.compaction.history import append, judge, read_history
-from holdfast.compaction.plan import Plan
-from holdfast.compaction.planner import make_plan
-from holdfast.compaction.policy import Policy
-from holdfast.compaction.report import write_report
+from holdfast.compaction.apply.applied import Applied, AppliedTopic, Outcome
+from holdfast.compaction.apply.scratch import RestoreSample, median_partition
+from holdfast.compaction.plan.plan import Plan
+from holdfast.compaction.plan.planner import make_plan
+from holdfast.compaction.plan.policy import Policy
 from holdfast.compaction.runs import REPORT_PLOT
-from holdfast.compaction.scratch import RestoreSample, median_partition
-from holdfast.compaction.verified import Verified
-from holdfast.compaction.verify import compare
+from holdfast.compaction.survey.facts import Estimate, Survey, TopicFacts
+from holdfast.compaction.verify.history import append, judge, read_history
+from holdfast.compaction.verify.report import write_report
+from holdfast.compaction.verify.verified import Verified
+from holdfast.compaction.verify.verify import compare
 from holdfast.errors import Refused
 from tests.unit.compaction.surveys import a_partition, a_survey, a_topic, changelog_settings
 

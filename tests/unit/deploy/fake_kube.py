@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.deploy.kube_client import Executed, KubeClient
-from holdfast.deploy.kube_scripts import sh
+from holdfast.chaos.targets.kubernetes.scripts import sh
+from holdfast.deploy.kubernetes.client import Executed, KubeClient
 from holdfast.errors import Refused
 
 JOB, PLATFORM = "jobs", "platform"

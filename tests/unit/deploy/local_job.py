@@ -19,8 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from holdfast.deploy.revisions import JobFiles, Revisions
-from holdfast.deploy.supervisor import SupervisorRecord
+from holdfast.deploy.local.revisions import JobFiles, Revisions
+from holdfast.deploy.local.supervisor import SupervisorRecord
 from holdfast.local.processes import end_session, lives
 from holdfast.state.files import write_json
 from holdfast.types.status import JobState, JobStatus, status_path

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from holdfast.deploy import kube_client
-from holdfast.deploy.kube_client import Executed, KubeClient, _exit_status, _finish
+from holdfast.deploy.kubernetes import client as kube_client
+from holdfast.deploy.kubernetes.client import Executed, KubeClient, _exit_status, _finish
 from holdfast.errors import HoldfastError, Refused, Retriable
 
 POD = {"metadata": {"name": "p", "namespace": "n", "uid": "u", "labels": {"a/b": "c"}}}

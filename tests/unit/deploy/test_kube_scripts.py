@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy import kube_scripts as scripts
-from holdfast.deploy.kube_scripts import sh
+from holdfast.chaos.targets.kubernetes import scripts
+from holdfast.chaos.targets.kubernetes.scripts import sh
 
 _NAMESPACE = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
 _SET_UP = """

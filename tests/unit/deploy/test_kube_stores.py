@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from holdfast.deploy.kube_client import Executed
-from holdfast.deploy.kube_stores import release_stores
+from holdfast.chaos.targets.kubernetes.stores import release_stores
+from holdfast.deploy.kubernetes.client import Executed
 from holdfast.errors import HoldfastError, Refused
 from holdfast.types.stores import StoreDigest
 from tests.unit.deploy.fake_kube import JOB, NAME, FakeKube

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.main import main
-from holdfast.deploy.helm import find_chart
-from holdfast.deploy.kubernetes import last_good
-from holdfast.deploy.values import chart_values
+from holdfast.deploy.kubernetes.helm import find_chart
+from holdfast.deploy.kubernetes.target import last_good
+from holdfast.deploy.kubernetes.values import chart_values
 from holdfast.errors import InvalidConfig
 
 SQL = """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.chaos.targets.local.volumes import VolumeStores
 from holdfast.config.settings import StateSettings
-from holdfast.deploy.local_volumes import VolumeStores
 from holdfast.errors import HoldfastError, Refused
 from holdfast.state import open_table_store
 from holdfast.state.digest import store_digests
@@ -84,7 +84,7 @@ def test_nothing_is_swapped_where_each_query_has_one_store(volume: Volume, tmp_p
 def test_stores_that_somebody_has_open_are_not_touched(
     volume: Volume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.deploy.local_volumes._LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr("holdfast.chaos.targets.local.volumes._LOCK_WAIT_S", 0.1)
     _write(volume, "q", 0, 10)
     stores = _of(tmp_path)
     for touch in (stores.copy_aside, stores.swap, stores.remove):

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos.faults import Fault
-from holdfast.chaos.target import QueryServers, Victim
-from holdfast.deploy import kube_cut_off, kube_scripts, nemesis_kubernetes
-from holdfast.deploy.kube_client import Executed
-from holdfast.deploy.kube_places import releases
-from holdfast.deploy.kube_pods import helpers
-from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+from holdfast.chaos.faults.target import QueryServers, Victim
+from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.targets.kubernetes import cut_off as kube_cut_off
+from holdfast.chaos.targets.kubernetes import nemesis as nemesis_kubernetes
+from holdfast.chaos.targets.kubernetes import scripts as kube_scripts
+from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
+from holdfast.chaos.targets.kubernetes.places import releases
+from holdfast.deploy.kubernetes.client import Executed
+from holdfast.deploy.kubernetes.pods import helpers
 from holdfast.errors import HoldfastError, Refused, Retriable
 from holdfast.types.steps import Step
 from tests.unit.deploy.fake_kube import JOB, NAME, PLATFORM, FakeKube, job_labels

@@ -12,16 +12,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.chaos.faults import BROKER, DRIVER, EXECUTOR, SCHEDULER, SERVER, Fault
-from holdfast.chaos.target import Victim
+from holdfast.chaos.faults.target import Victim
+from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.targets.local.nemesis import LocalTarget
 from holdfast.config.settings import Settings
-from holdfast.deploy.local_processes import is_stopped, signal_all, volume_of
-from holdfast.deploy.local_servers import LocalServers
-from holdfast.deploy.nemesis_local import LocalTarget
-from holdfast.deploy.supervisor import read_record
+from holdfast.deploy.local.processes import is_stopped, signal_all, volume_of
+from holdfast.deploy.local.servers import LocalServers
+from holdfast.deploy.local.supervisor import read_record
 from holdfast.errors import HoldfastError, Refused, Retriable
 from holdfast.local.processes import session_members
 from holdfast.state.files import write_json
+from holdfast.types.components import BROKER, DRIVER, EXECUTOR, SCHEDULER, SERVER
 from tests.unit.deploy.local_job import NAME, LocalJob, gone, local_job, until
 
 
@@ -147,7 +148,7 @@ def test_swapped_stores_are_seen_to_be_swapped_before_the_next_owner_gets_them(
 def test_an_old_volume_needs_a_job_that_goes_on(
     target: LocalTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.deploy.local_volumes._FURTHER_S", 0.1)
+    monkeypatch.setattr("holdfast.chaos.targets.local.volumes._FURTHER_S", 0.1)
     first = target.victims(EXECUTOR)[0]
     with pytest.raises(HoldfastError, match=r"were copied, but none went on in 0 s"):
         target.strike(first, Fault.OLD_VOLUME)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy.revisions import JobFiles, Outcome, Revisions
+from holdfast.deploy.local.revisions import JobFiles, Outcome, Revisions
 from holdfast.errors import Refused
 
 FILES = JobFiles("app", "SELECT 1;", "executors: 1", ("a=1", "b=2"), "/tmp", "/tmp/state")

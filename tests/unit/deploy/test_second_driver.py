@@ -9,13 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.chaos.faults import DRIVER, Fault
+from holdfast.chaos.faults.words import Fault
+from holdfast.chaos.targets.local.nemesis import LocalTarget
+from holdfast.chaos.targets.local.second_driver import SecondDriver
 from holdfast.config.settings import Settings
-from holdfast.deploy.nemesis_local import LocalTarget
-from holdfast.deploy.revisions import Revisions
-from holdfast.deploy.second_driver import SecondDriver
+from holdfast.deploy.local.revisions import Revisions
 from holdfast.errors import Retriable
 from holdfast.local.processes import lives
+from holdfast.types.components import DRIVER
 from tests.unit.deploy.local_job import NAME, LocalJob, local_job, until
 
 _RUNNING = """

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.deploy.kube_client import KubeClient
-from holdfast.deploy.strimzi import KafkaTopics
+from holdfast.deploy.kubernetes.client import KubeClient
+from holdfast.deploy.kubernetes.strimzi import KafkaTopics
 from holdfast.errors import Refused, Retriable
 from tests.unit.deploy.test_kube_client import point_at
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.deploy.supervisor import (
+from holdfast.deploy.local.supervisor import (
     SupervisorRecord,
     last_error,
     last_error_in,
@@ -49,7 +49,7 @@ class Supervised:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, script: str, revision: int = 1) -> None:
-        command = [sys.executable, "-m", "holdfast.deploy.supervisor", str(self.folder)]
+        command = [sys.executable, "-m", "holdfast.deploy.local.supervisor", str(self.folder)]
         command += [str(self.folder / "driver.log"), str(revision), sys.executable, "-c", script]
         self.process = subprocess.Popen(command, start_new_session=True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.deploy import unreachable
+from holdfast.chaos.targets.kubernetes import unreachable
 
 _NAMESPACE = ["unshare", "--user", "--map-root-user", "--net"]
 # A device whose only packets are the test's; nobody is at its other end.

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from holdfast.ingest.beside import header_columns
 from holdfast.ingest.formats import value_decoder
+from holdfast.ingest.record_metadata import header_columns
 from holdfast.ingest.records import RecordDecoder, wants_headers
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions

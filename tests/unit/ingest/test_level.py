@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ingest.level import Level, level_end
+from holdfast.ingest.batch_end_by_time import Level, level_end
 from holdfast.types.ids import Place
 
 NEWEST = 1 << 41

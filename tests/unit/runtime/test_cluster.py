@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from holdfast.runtime.cluster import answers_of
-from holdfast.runtime.spark_internals import Executor
+from holdfast.runtime.jvm.spark_internals import Executor
 from holdfast.tasks.plan import StoreSurvey, Whereabouts
 
 

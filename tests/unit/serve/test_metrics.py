@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from holdfast.serve.http.access import ANYONE, Client
 from holdfast.serve.http.app import CLIENT
+from holdfast.serve.http.guard.access import ANYONE, Client
 from holdfast.serve.metrics import metrics_app
-from tests.console_world import World
+from tests.support.console.world import World
 
 
 def _text(home: Path, client: Client) -> str:

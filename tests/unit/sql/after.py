@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from holdfast.tasks.outputs import Expressions
+from holdfast.tasks.evaluate.outputs import Expressions
 from holdfast.types.topology import AggregateStep
 
 __all__ = ["last_value"]

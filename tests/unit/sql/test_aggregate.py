@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import InvalidStatement, Unsupported
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.base import Aggregate, AggregateFunction
-from holdfast.tasks.outputs import Expressions
+from holdfast.tasks.evaluate.outputs import Expressions
 from holdfast.types.schema import BIGINT, DOUBLE, INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import (
     AggregateCall,

@@ -9,8 +9,8 @@ import pytest
 from holdfast import function
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
-from holdfast.sql.function_catalog import catalog
-from holdfast.sql.functions import Overload
+from holdfast.sql.functions.catalog import catalog
+from holdfast.sql.functions.signatures import Overload
 from holdfast.tasks.functions.user import user_functions
 
 SOURCES = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.sql.dialect import RESERVED, WORDS, Kind, UnclosedError, tokenize
+from holdfast.sql.parse.dialect import RESERVED, WORDS, Kind, UnclosedError, tokenize
 
 
 def words(text: str) -> list[tuple[Kind, str]]:

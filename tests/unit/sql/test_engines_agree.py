@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.runtime.functions import register_functions
+from holdfast.runtime.jvm.functions import register_functions
 from holdfast.sql import compile_text
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateStep, Query

@@ -6,9 +6,9 @@ import pytest
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
-from holdfast.sql.function_catalog import function_names, lookup_function
-from holdfast.sql.functions_time import strftime_pattern
-from holdfast.sql.literals import event_time_ms
+from holdfast.sql.expressions.literals import event_time_ms
+from holdfast.sql.functions.catalog import function_names, lookup_function
+from holdfast.sql.functions.time import strftime_pattern
 from holdfast.tasks.aggregates import registry
 from holdfast.types.topology import ProjectStep
 

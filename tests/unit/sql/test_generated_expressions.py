@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import InvalidStatement
-from holdfast.runtime.functions import register_functions
+from holdfast.runtime.jvm.functions import register_functions
 from holdfast.sql import compile_text
-from holdfast.sql.function_catalog import function_names, lookup_function
-from holdfast.sql.functions import Overload, Pattern
+from holdfast.sql.functions.catalog import function_names, lookup_function
+from holdfast.sql.functions.signatures import Overload, Pattern
 from holdfast.types.topology import AggregateStep, ProjectStep
 from tests.unit.sql.after import last_value
 from tests.unit.sql.cases import ROW, SOURCE

@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text
-from holdfast.sql.clauses import Select
-from holdfast.sql.parse import parse
-from holdfast.sql.script import Script
-from holdfast.sql.statements import CreateAs
+from holdfast.sql.parse.clauses import Select
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import CreateAs
+from holdfast.sql.parse.text import parse
 
 
 def select(clauses: str) -> Select:

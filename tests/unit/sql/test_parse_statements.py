@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidStatement, Unsupported
-from holdfast.sql.clauses import Name, Property, Select, WindowClause, Within
-from holdfast.sql.parse import Definitions, Place, parse
-from holdfast.sql.script import Script
-from holdfast.sql.statements import (
+from holdfast.sql.parse.clauses import Name, Property, Select, WindowClause, Within
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import (
     AlterSource,
     AssertSchema,
     AssertSource,
@@ -31,6 +30,7 @@ from holdfast.sql.statements import (
     Show,
     Steer,
 )
+from holdfast.sql.parse.text import Definitions, Place, parse
 from holdfast.types.schema import INTEGER, STRING, Base, Column, SqlType
 from holdfast.types.topology import JoinKind, WindowKind
 

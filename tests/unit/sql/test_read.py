@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidStatement, Unsupported
-from holdfast.sql.parse import Place, parse
-from holdfast.sql.plan_read import parse_read, plan_read
-from holdfast.sql.reads import Read
-from holdfast.sql.script import Script
-from holdfast.sql.statements import SelectQuery, Show
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import SelectQuery, Show
+from holdfast.sql.parse.text import Place, parse
+from holdfast.sql.read.asked import Read
+from holdfast.sql.read.plan import parse_read, plan_read
 from holdfast.types.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
 from holdfast.types.sources import Source, WindowKind
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.chaos.changelog_fold import ChangelogFold
 from holdfast.cli.main import main
 from holdfast.config.settings import StateSettings
+from holdfast.judge.read.changelog_fold import ChangelogFold
 from holdfast.state import open_table_store
 from holdfast.state.digest import store_digests
 from holdfast.state.table_store import StorePosition, TableStore

@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import IncompatibleStatement
 from holdfast.sql import compile_text
 from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
-from holdfast.state.source_progress import SourceProgress
+from holdfast.state.topics.source_progress import SourceProgress
 from holdfast.tasks.compatibility import check_marker, check_progress, state_fits
 from holdfast.transport.partitioner import PARTITIONER
 from holdfast.types.ids import OffsetRange

@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from holdfast.errors import FunctionFailed, InvalidConfig
-from holdfast.runtime.frames import aggregate_frame
-from holdfast.runtime.spark_internals import payload
+from holdfast.runtime.jvm.spark_internals import payload
+from holdfast.runtime.queries.frames import aggregate_frame
 from holdfast.sql import compile_text
 from holdfast.tasks.aggregates.user import load_functions
-from holdfast.tasks.packing import from_arrow
-from holdfast.tasks.processors.aggregate import AggregateProcessor
-from tests.rows_view import RowsView
+from holdfast.tasks.pack.packing import from_arrow
+from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
+from tests.support.rows_view import RowsView
 
 FUNCTIONS = """
 from holdfast import aggregate

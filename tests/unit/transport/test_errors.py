@@ -11,7 +11,7 @@ from holdfast.errors import (
     Refused,
     TopicMissing,
 )
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.errors import SETTLING, kafka_error, known_offset, translate
 from holdfast.transport.producer import Producer, TransactionalProducer
 

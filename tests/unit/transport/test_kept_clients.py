@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 
 import holdfast
 from holdfast.errors import HoldfastError, KafkaUnavailable
-from holdfast.transport import group_offsets, patient, reader
-from holdfast.transport.admin import Admin
+from holdfast.transport import reader
+from holdfast.transport.cluster import group_offsets
+from holdfast.transport.cluster import retrying_admin as patient
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.retrying_admin import PatientClient
 from holdfast.transport.errors import SETTLING
-from holdfast.transport.patient import PatientClient
 from holdfast.transport.reader import PartitionReader
 from tests.simulation.clock import VirtualTime
 
@@ -134,4 +136,4 @@ def test_admin_clients_are_made_in_one_place() -> None:
         if re.search(r"^\s[^#\"]*\bAdminClient\(", path.read_text(encoding="utf-8"), re.MULTILINE)
         and "kafka.admin import KafkaAdminClient" not in path.read_text(encoding="utf-8")
     ]
-    assert found == ["transport/patient.py"]
+    assert found == ["transport/cluster/retrying_admin.py"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import InvalidConfig, KafkaUnavailable
-from holdfast.transport.log_dirs import LogDir, LogSizes, _translated, log_sizes
+from holdfast.transport.cluster.log_dirs import LogDir, LogSizes, _translated, log_sizes
 
 SERVERS = {"bootstrap.servers": "a:9092,b:9092"}
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from holdfast.errors import Refused
-from holdfast.transport.plain import Producer
+from holdfast.transport.idempotent_producer import Producer
 
 
 class _Fatal:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from holdfast.transport import shared
-from holdfast.transport.shared import shared_admin
+from holdfast.transport.cluster import admin_cache as shared
+from holdfast.transport.cluster.admin_cache import shared_admin
 
 CLIENT = {"bootstrap.servers": "localhost:1"}
 

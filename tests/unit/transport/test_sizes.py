@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.transport.plain import open_client
+from holdfast.transport.idempotent_producer import open_client
 from holdfast.transport.sizes import (
     Sent,
     Sizes,

@@ -16,12 +16,12 @@ from holdfast.cli.chaos.options import JobOptions, PlanOptions, job_and_plan_opt
 from holdfast.cli.chaos.own import going_on, own_job
 from holdfast.cli.chaos.precheck import command as precheck
 from holdfast.cli.chaos.precheck import plan_run, schedule_lines
-from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
 from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import json_errors, json_option, sigterm_interrupts
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.chaos.run import Run
+    from holdfast.chaos.run.run import Run
 
 __all__ = ["command"]
 

@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, Refused
 
 if TYPE_CHECKING:
     from holdfast.cli.chaos.options import JobOptions
-    from holdfast.cli.options import Job
+    from holdfast.cli.statements.options import Job
 
 __all__ = ["named_job"]
 
@@ -40,11 +40,11 @@ def named_job(
 
 def _jobs(options: JobOptions, home: Path) -> list[str]:
     if options.target == "kubernetes":
-        from holdfast.deploy.kube_client import KubeClient
-        from holdfast.deploy.kube_places import releases
+        from holdfast.chaos.targets.kubernetes.places import releases
+        from holdfast.deploy.kubernetes.client import KubeClient
 
         return releases(KubeClient(), options.namespace)
-    from holdfast.deploy.revisions import Revisions
+    from holdfast.deploy.local.revisions import Revisions
 
     return sorted(f.name for f in (home / "deploy").glob("*") if Revisions(f).current)
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from holdfast.chaos.faults import TOPIC
 from holdfast.cli.chaos.naming import named_job
-from holdfast.cli.options import Job, Sql, load_job
+from holdfast.cli.statements.options import Job, Sql, load_job
 from holdfast.config.load import from_yaml
 from holdfast.config.secrets import FILE, is_secret, names_file
 from holdfast.errors import InvalidConfig, Refused
+from holdfast.types.components import TOPIC
 
 if TYPE_CHECKING:
-    from holdfast.chaos.reads import Access
-    from holdfast.chaos.run import Run
-    from holdfast.chaos.run_file import RunFile
-    from holdfast.chaos.target import Target
-    from holdfast.chaos.topic_remaker import TopicRemaker
+    from holdfast.chaos.faults.target import Target
+    from holdfast.chaos.faults.topic_remaker import TopicRemaker
+    from holdfast.chaos.history.run_file import RunFile
+    from holdfast.chaos.reads.sessions import Access
+    from holdfast.chaos.run.run import Run
     from holdfast.cli.chaos.options import JobOptions
     from holdfast.config.settings import Settings
 
@@ -40,8 +40,8 @@ def target_of(
     place = _place_of(target, namespace, name, settings)
     if not topics:
         return place
-    from holdfast.chaos.topic_faults import TopicTarget
-    from holdfast.transport.admin import Admin
+    from holdfast.chaos.faults.topic_faults import TopicTarget
+    from holdfast.transport.cluster.admin import Admin
 
     return TopicTarget(place, topics, cache(lambda: Admin(settings.client())), remaker)
 
@@ -55,17 +55,17 @@ def remaker_of(job: Job, folder: Path, *, own: bool) -> TopicRemaker | str:
             "the job has fail.on.data.loss=true and stops at a topic that was made again; "
             "leave the property out, then --own sets it to false"
         )
-    from holdfast.chaos.topic_remaker import TopicRemaker
+    from holdfast.chaos.faults.topic_remaker import TopicRemaker
 
     return TopicRemaker(folder, job.topology, job.settings)
 
 
 def _place_of(target: str, namespace: str, name: str, settings: Settings) -> Target:
     if target == "local":
-        from holdfast.deploy.nemesis_local import LocalTarget
+        from holdfast.chaos.targets.local.nemesis import LocalTarget
 
         return LocalTarget(name, settings)
-    from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+    from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
 
     return KubernetesTarget(namespace, name)
 
@@ -78,10 +78,10 @@ def open_run(
     Raises:
         Refused: there is none of that name.
     """
-    from holdfast.chaos.reads import Access
-    from holdfast.chaos.run import Run
-    from holdfast.chaos.run_file import RunFile, run_folder
-    from holdfast.chaos.topic_faults import topics_of
+    from holdfast.chaos.faults.topic_faults import topics_of
+    from holdfast.chaos.history.run_file import RunFile, run_folder
+    from holdfast.chaos.reads.sessions import Access
+    from holdfast.chaos.run.run import Run
 
     folder = run_folder(home_of(home), run)
     asked = RunFile.read(folder)
@@ -153,14 +153,14 @@ def _refuse_secrets(config: Path | None) -> None:
 
 def _deployed(options: JobOptions) -> tuple[Sql, Path | None, tuple[str, ...]]:
     if options.target == "kubernetes":
-        from holdfast.deploy.nemesis_kubernetes import KubernetesTarget
+        from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
 
         text, properties = KubernetesTarget(options.namespace, options.name).job_files()
         # Files of the job's pods are not here: what holds its secrets is named anew, or in the
         # environment.
         here = {k: v for k, v in properties.items() if not names_file(k)}
         return Sql(given=text), None, tuple(f"{k}={_text(v)}" for k, v in here.items())
-    from holdfast.deploy.revisions import Revisions
+    from holdfast.deploy.local.revisions import Revisions
 
     folder = home_of(options.home) / "deploy" / options.name
     revisions = Revisions(folder)
@@ -181,6 +181,6 @@ def _text(value: object) -> str:
 
 def home_of(home: str | None) -> Path:
     """The folder of local files that --home names, else the default one."""
-    from holdfast.cli.options import load_settings
+    from holdfast.cli.statements.options import load_settings
 
     return Path(load_settings(None, (), home).home)

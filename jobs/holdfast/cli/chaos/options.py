@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.chaos.faults import Fault, Moment
-from holdfast.chaos.records import LoadShape
+from holdfast.chaos.faults.words import Fault, Moment
+from holdfast.chaos.load.records import LoadShape
 from holdfast.cli.chaos.reading import NOBODY, access_options
-from holdfast.cli.options import Sql, home_option
-from holdfast.cli.targets import namespace_option, target_option
+from holdfast.cli.deployed.targets import namespace_option, target_option
+from holdfast.cli.statements.options import Sql, home_option
 
 if TYPE_CHECKING:
-    from holdfast.chaos.reads import Access
+    from holdfast.chaos.reads.sessions import Access
 
 __all__ = ["ROUNDS", "JobOptions", "PlanOptions", "job_and_plan_options", "run_options"]
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.chaos.faults import TOPIC, Fault
+from holdfast.chaos.faults.words import Fault
 from holdfast.errors import Refused
+from holdfast.types.components import TOPIC
 
 if TYPE_CHECKING:
     from holdfast.cli.chaos.options import JobOptions, PlanOptions
@@ -37,7 +38,7 @@ def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> I
     Raises:
         Refused: no statements were given, or the home holds a Kafka already.
     """
-    from holdfast.cli.options import load_settings
+    from holdfast.cli.statements.options import load_settings
     from holdfast.local.broker import LocalKafka
 
     if options.target != "local" or options.sql is None:
@@ -64,8 +65,8 @@ def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> I
 
 
 def _deploy(options: JobOptions, servers: int, tell: Callable[[str], None]) -> None:
-    from holdfast.cli.deploy import deploy_local
-    from holdfast.cli.options import load_job
+    from holdfast.cli.deployed.deploy import deploy_local
+    from holdfast.cli.statements.options import load_job
 
     assert options.sql is not None, "own_job has refused that"
     job = load_job(options.sql, options.config, options.overrides, options.home, name=options.name)
@@ -74,7 +75,7 @@ def _deploy(options: JobOptions, servers: int, tell: Callable[[str], None]) -> N
 
 
 def _clear(home: Path, name: str, wipe: Callable[[], None]) -> None:
-    from holdfast.deploy.local import LocalDeployment
+    from holdfast.deploy.local.target import LocalDeployment
 
     with suppress(Refused):  # it was never deployed
         LocalDeployment(home, name).undeploy(delete_state=True)

@@ -12,18 +12,18 @@ import click
 import orjson
 
 from holdfast import __version__
-from holdfast.chaos.faults import TOPIC
 from holdfast.cli.chaos.opening import asked_job, named, remaker_of, target_of
 from holdfast.cli.chaos.options import ROUNDS, JobOptions, PlanOptions, job_and_plan_options
 from holdfast.cli.chaos.reading import read_servers, refuse_unread
-from holdfast.cli.options import Job, json_errors, json_option
+from holdfast.cli.statements.options import Job, json_errors, json_option
 from holdfast.errors import Refused
+from holdfast.types.components import TOPIC
 
 if TYPE_CHECKING:
-    from holdfast.chaos.faults import Fault, Moment
-    from holdfast.chaos.run_file import RunFile
-    from holdfast.chaos.schedule import Asked
-    from holdfast.chaos.target import Target
+    from holdfast.chaos.faults.schedule import Asked
+    from holdfast.chaos.faults.target import Target
+    from holdfast.chaos.faults.words import Fault, Moment
+    from holdfast.chaos.history.run_file import RunFile
 
 __all__ = ["command", "plan_run", "schedule_lines"]
 
@@ -59,9 +59,9 @@ def plan_run(
     Raises:
         Refused: the job is not ready, must not be touched, or cannot be broken as asked here.
     """
-    from holdfast.chaos.run_file import RunFile, run_folder, source_commit
-    from holdfast.chaos.schedule import schedule
-    from holdfast.chaos.topic_faults import topics_of
+    from holdfast.chaos.faults.schedule import schedule
+    from holdfast.chaos.faults.topic_faults import topics_of
+    from holdfast.chaos.history.run_file import RunFile, run_folder, source_commit
 
     options = named(options)
     job, sql, config, overrides = asked_job(options)
@@ -116,8 +116,8 @@ def schedule_lines(asked: RunFile) -> list[str]:
 
 def asked_faults(job: Job, plan: PlanOptions, target: Target) -> Asked:
     """What the schedule is made from: the plan, and what the target can do."""
-    from holdfast.chaos.faults import Fault, Moment
-    from holdfast.chaos.schedule import Asked
+    from holdfast.chaos.faults.schedule import Asked
+    from holdfast.chaos.faults.words import Fault, Moment
 
     possible, aimed = target.faults, target.hook is not None
     components = plan.components or tuple(sorted(possible))
@@ -143,7 +143,7 @@ def asked_faults(job: Job, plan: PlanOptions, target: Target) -> Asked:
 
 
 def _rounds(plan: PlanOptions) -> int:
-    from holdfast.chaos.schedule import most_in
+    from holdfast.chaos.faults.schedule import most_in
 
     if plan.rounds is None:
         return most_in(plan.duration_s) if plan.duration_s else ROUNDS
@@ -174,11 +174,11 @@ def _refuse_unready(name: str, target: Target) -> None:
 
 def _refuse_load(job: Job, plan: PlanOptions) -> None:
     """Records must be known how to make, and tables how to compute again."""
-    from holdfast.chaos.records import RecordMaker
-    from holdfast.chaos.rehearsal import rehearse
-    from holdfast.chaos.statement import Untranslatable
-    from holdfast.chaos.units import units
-    from holdfast.chaos.workload import input_sources
+    from holdfast.chaos.load.records import RecordMaker
+    from holdfast.chaos.load.workload import input_sources
+    from holdfast.judge.recompute.rehearsal import rehearse
+    from holdfast.judge.statement.units import units
+    from holdfast.judge.values import Untranslatable
 
     if plan.load.garbage and job.settings.ingest.on_undecodable == "fail":
         raise Refused(

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.chaos.target import QueryServers
+from holdfast.chaos.faults.target import QueryServers
 from holdfast.errors import Refused, Retriable
 
 if TYPE_CHECKING:
-    from holdfast.chaos.reads import Access
-    from holdfast.chaos.target import Target
+    from holdfast.chaos.faults.target import Target
+    from holdfast.chaos.reads.sessions import Access
     from holdfast.cli.chaos.options import PlanOptions
     from holdfast.types.topology import Topology
 
@@ -39,7 +39,7 @@ def access_options(function: Callable[..., _R]) -> Callable[..., _R]:
 
     @functools.wraps(function)
     def command(token_file: Path | None, server_ca: Path | None, **given: Any) -> _R:
-        from holdfast.chaos.reads import Access
+        from holdfast.chaos.reads.sessions import Access
 
         text = token_file.read_text(encoding="utf-8") if token_file else os.environ.get(_TOKEN, "")
         verify = ssl.create_default_context(cafile=server_ca) if server_ca is not None else True
@@ -78,7 +78,7 @@ def refuse_unread(servers: Sequence[str], topology: Topology, access: Access) ->
     Raises:
         Refused: one does not.
     """
-    from holdfast.chaos.table_rows import asked_tables
+    from holdfast.chaos.reads.table_rows import asked_tables
 
     wanted = set(asked_tables(topology).tables)
     for server in servers:

@@ -1,4 +1,4 @@
-"""The commands between precheck and verdict; each does one step of `holdfast.chaos.run`."""
+"""The commands between precheck and verdict; each does one step of `holdfast.chaos.run.run`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import orjson
 from holdfast.cli.chaos.opening import open_run
 from holdfast.cli.chaos.options import run_options
 from holdfast.cli.chaos.reading import access_options
-from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
 from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import json_errors, json_option, sigterm_interrupts
 
 if TYPE_CHECKING:
-    from holdfast.chaos.reads import Access
+    from holdfast.chaos.reads.sessions import Access
 
 __all__ = ["baseline", "heal", "nemesis", "quiesce", "workload"]
 

@@ -11,13 +11,13 @@ import orjson
 
 from holdfast.cli.chaos.opening import home_of, open_run
 from holdfast.cli.chaos.options import run_options
-from holdfast.cli.options import json_errors, json_option, sigterm_interrupts
+from holdfast.cli.look.verify import EXIT_STATUS
 from holdfast.cli.progress import reporter
-from holdfast.cli.verify import EXIT_STATUS
+from holdfast.cli.statements.options import json_errors, json_option, sigterm_interrupts
 
 if TYPE_CHECKING:
-    from holdfast.chaos.run import Run
-    from holdfast.chaos.verdict import RunVerdict
+    from holdfast.chaos.run.run import Run
+    from holdfast.judge.verdict import RunVerdict
     from holdfast.types.stores import StoreDigest
 
 __all__ = ["finish", "report", "verify"]
@@ -33,7 +33,7 @@ def verify(ctx: click.Context, run: str, home: str | None, as_json: bool, verbos
 
     Exits with 0 (valid), 1 (invalid) or 3 (unknown).
     """
-    from holdfast.chaos.report import run_as_text, verdict_as_json
+    from holdfast.chaos.report.files import run_as_text, verdict_as_json
 
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         verdict = _judged(open_run(run, home, tell))
@@ -50,8 +50,8 @@ def report(ctx: click.Context, run: str, home: str | None, as_json: bool) -> Non
 
     Exits as `verify` did.
     """
-    from holdfast.chaos.run_file import run_folder
-    from holdfast.chaos.run_summary import read_summary
+    from holdfast.chaos.history.run_file import run_folder
+    from holdfast.chaos.report.summary import read_summary
 
     with json_errors(as_json):
         folder = run_folder(home_of(home), run)
@@ -63,7 +63,7 @@ def report(ctx: click.Context, run: str, home: str | None, as_json: bool) -> Non
 
 def finish(run: Run, *, as_json: bool) -> int:
     """Verify and report, for `run`; returns the exit status."""
-    from holdfast.chaos.report import run_as_text
+    from holdfast.chaos.report.files import run_as_text
 
     verdict = _judged(run)
     page = _reported(run.folder)
@@ -74,13 +74,13 @@ def finish(run: Run, *, as_json: bool) -> int:
 
 
 def _judged(run: Run) -> RunVerdict:
-    from holdfast.chaos.judge import judge_run
+    from holdfast.chaos.run.judge import judge_run
 
     return judge_run(run.folder, run.topology, run.settings, stores=_stores(run), tell=run.tell)
 
 
 def _reported(folder: Path) -> Path:
-    from holdfast.chaos.report import write_report
+    from holdfast.chaos.report.files import write_report
 
     return write_report(folder)
 
@@ -89,9 +89,9 @@ def _stores(run: Run) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | N
     """How the stores of the job are read; on Kubernetes they are in the executors' pods."""
     settings, asked = run.settings, run.asked
     if asked.target == "local":
-        from holdfast.cli.local_stores import local_stores
+        from holdfast.cli.look.local_stores import local_stores
 
         return local_stores(settings)
-    from holdfast.deploy.kube_stores import release_stores
+    from holdfast.chaos.targets.kubernetes.stores import release_stores
 
     return lambda: release_stores(asked.namespace, asked.name, settings.application_id)

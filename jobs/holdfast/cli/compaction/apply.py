@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.compaction.owners import Owners
-from holdfast.cli.options import (
+from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import (
     job_options,
     json_errors,
     json_option,
     load_settings,
     sigterm_interrupts,
 )
-from holdfast.cli.progress import reporter
 from holdfast.compaction.runs import APPLIED, PLAN, SURVEY, newest_run, run_folder, write_file
 from holdfast.errors import Refused
 from holdfast.types.words import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from holdfast.compaction.applied import Applied, AppliedTopic
-    from holdfast.compaction.plan import Plan
+    from holdfast.compaction.apply.applied import Applied, AppliedTopic
+    from holdfast.compaction.plan.plan import Plan
 
 __all__ = ["apply_command"]
 
@@ -58,11 +58,11 @@ def apply_command(
     put back first. Exits with 4 when the changelogs are not as they were surveyed: survey and plan
     again.
     """
-    from holdfast.compaction.applied import Applied
-    from holdfast.compaction.apply import Applying, apply_plan
-    from holdfast.compaction.facts import Survey
-    from holdfast.compaction.plan import Plan
-    from holdfast.compaction.progress import Bounds
+    from holdfast.compaction.apply.applied import Applied
+    from holdfast.compaction.apply.apply import Applying, apply_plan
+    from holdfast.compaction.apply.progress import Bounds
+    from holdfast.compaction.plan.plan import Plan
+    from holdfast.compaction.survey.facts import Survey
 
     with json_errors(as_json), sigterm_interrupts():
         settings = load_settings(config, overrides, home)

@@ -10,21 +10,21 @@ __all__ = ["Owners"]
 
 
 class Owners:
-    """Changes KafkaTopics; fit as `holdfast.compaction.put_back.TopicOwner`.
+    """Changes KafkaTopics; fit as `holdfast.compaction.apply.put_back.TopicOwner`.
 
     Where no topic has an owner, neither a cluster nor the client for it is needed.
     """
 
     def alter(self, owner: str, changes: Mapping[str, str | None]) -> None:
-        """See `holdfast.deploy.strimzi.KafkaTopics.alter`.
+        """See `holdfast.deploy.kubernetes.strimzi.KafkaTopics.alter`.
 
         Raises:
             Refused: the resource cannot be changed from here.
             Retriable: the API does not answer.
         """
         try:
-            from holdfast.deploy.kube_client import KubeClient
-            from holdfast.deploy.strimzi import KafkaTopics
+            from holdfast.deploy.kubernetes.client import KubeClient
+            from holdfast.deploy.kubernetes.strimzi import KafkaTopics
         except ImportError as error:
             raise Refused(
                 f"The settings are kept by {owner}, and {error.name} is not installed.",

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import click
 import orjson
 
-from holdfast.cli.inspect_view import console
-from holdfast.cli.options import home_option, json_errors, json_option, load_settings
-from holdfast.compaction.policy import HEADER, parse_policy, policy_rows
+from holdfast.cli.look.view import console
+from holdfast.cli.statements.options import home_option, json_errors, json_option, load_settings
+from holdfast.compaction.plan.policy import HEADER, parse_policy, policy_rows
 from holdfast.compaction.runs import PLAN, SURVEY, newest_run, run_folder, write_file
 from holdfast.config.load import from_overrides, from_yaml
 
 if TYPE_CHECKING:
-    from holdfast.compaction.plan import Plan
-    from holdfast.compaction.policy import Policy
+    from holdfast.compaction.plan.plan import Plan
+    from holdfast.compaction.plan.policy import Policy
 
 __all__ = ["plan_command"]
 
@@ -57,8 +57,8 @@ def plan_command(
     if _HELP in keys:
         _show_keys()
         return
-    from holdfast.compaction.facts import Survey
-    from holdfast.compaction.planner import make_plan
+    from holdfast.compaction.plan.planner import make_plan
+    from holdfast.compaction.survey.facts import Survey
 
     with json_errors(as_json):
         policy = _policy(keys, policy_file)
@@ -76,7 +76,7 @@ def _policy(keys: tuple[str, ...], file: Path | None) -> Policy:
 
 
 def _show(plan: Plan, path: Path, *, markdown: bool, as_json: bool) -> None:
-    from holdfast.compaction.plan_view import as_markdown, plan_view
+    from holdfast.compaction.plan.view import as_markdown, plan_view
 
     if as_json:
         document = orjson.loads(plan.to_json())

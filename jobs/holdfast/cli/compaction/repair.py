@@ -8,8 +8,8 @@ import click
 import orjson
 
 from holdfast.cli.compaction.owners import Owners
-from holdfast.cli.options import job_options, json_errors, json_option, load_settings
 from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
 from holdfast.errors import Refused
 
 __all__ = ["repair_command"]
@@ -31,9 +31,9 @@ def repair_command(
     NAMES are application ids; without them every job of the cluster is looked at. `apply` does
     this first by itself.
     """
-    from holdfast.compaction.apply import Applying, hands_of
-    from holdfast.compaction.ledger import Ledger, ledgers
-    from holdfast.compaction.put_back import repair
+    from holdfast.compaction.apply.apply import Applying, hands_of
+    from holdfast.compaction.apply.ledger import Ledger, ledgers
+    from holdfast.compaction.apply.put_back import repair
 
     with json_errors(as_json), reporter() as tell:
         settings = load_settings(config, overrides, home)

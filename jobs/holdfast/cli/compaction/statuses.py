@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 import orjson
 
-from holdfast.compaction.survey_jobs import JobSeen
+from holdfast.compaction.survey.jobs import JobSeen
 from holdfast.deploy.deployment import fetch_status
 from holdfast.errors import Refused
 from holdfast.types.status import JobState, status_path
@@ -32,7 +32,7 @@ def status_option(function: _F) -> _F:
 
 
 class JobStatuses:
-    """Fit as the `jobs` of `holdfast.compaction.survey.take_survey`.
+    """Fit as the `jobs` of `holdfast.compaction.survey.survey.take_survey`.
 
     Args:
         home: whose jobs' status files are read.

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.compaction.statuses import JobStatuses, status_option
-from holdfast.cli.inspect_view import console
-from holdfast.cli.options import job_options, json_errors, json_option, load_settings
+from holdfast.cli.deployed.targets import namespace_option, target_option
+from holdfast.cli.look.view import console
 from holdfast.cli.progress import reporter
-from holdfast.cli.targets import namespace_option, target_option
+from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
 from holdfast.compaction.runs import SURVEY, SURVEY_PLOT, new_run, run_folder, write_file
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.compaction.facts import Survey
+    from holdfast.compaction.survey.facts import Survey
 
 __all__ = ["survey_command", "with_owners"]
 
@@ -58,7 +58,7 @@ def survey_command(
     topics; numbers that were estimated are shown with `~` and, from 1 % on, half of their 95 %
     interval. --target kubernetes looks for KafkaTopics in --namespace, which keep settings.
     """
-    from holdfast.compaction.survey import SurveyOptions, take_survey
+    from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 
     with json_errors(as_json), reporter() as tell:
         settings = load_settings(config, overrides, home)
@@ -84,8 +84,8 @@ def with_owners(survey: Survey, namespace: str) -> Survey:
 
     Where they cannot be asked for, a note says so.
     """
-    from holdfast.deploy.kube_client import KubeClient
-    from holdfast.deploy.strimzi import KafkaTopics
+    from holdfast.deploy.kubernetes.client import KubeClient
+    from holdfast.deploy.kubernetes.strimzi import KafkaTopics
 
     try:
         owners = KafkaTopics(KubeClient()).owners(namespace)
@@ -101,7 +101,7 @@ def _draw(survey: Survey, path: Path, tell: Callable[[str], None]) -> str:
     if not survey.topics:
         return ""
     try:
-        from holdfast.compaction.survey_plot import write_survey_plot
+        from holdfast.compaction.survey.plot import write_survey_plot
     except ImportError:
         return " (pip install 'holdfast[chaos]' draws it as well)"
     tell("drawing")

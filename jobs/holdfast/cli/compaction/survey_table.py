@@ -10,7 +10,7 @@ from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.compaction.facts import (
+from holdfast.compaction.survey.facts import (
     CleanerState,
     Estimate,
     How,

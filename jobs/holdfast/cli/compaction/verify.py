@@ -10,8 +10,8 @@ import click
 import orjson
 
 from holdfast.cli.compaction.statuses import JobStatuses, status_option
-from holdfast.cli.options import job_options, json_errors, json_option, load_settings
 from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import job_options, json_errors, json_option, load_settings
 from holdfast.compaction.runs import (
     APPLIED,
     PLAN,
@@ -26,7 +26,7 @@ from holdfast.errors import Refused
 from holdfast.types.words import human_bytes
 
 if TYPE_CHECKING:
-    from holdfast.compaction.verified import TopicResult, Verified
+    from holdfast.compaction.verify.verified import TopicResult, Verified
     from holdfast.config.settings import Settings
 
 __all__ = ["verify_command"]
@@ -51,8 +51,8 @@ def verify_command(
     verified.json, report.html and report.png into the run's folder, and adds to the history by
     which predictions are judged.
     """
-    from holdfast.compaction.history import append, read_history
-    from holdfast.compaction.report import write_report
+    from holdfast.compaction.verify.history import append, read_history
+    from holdfast.compaction.verify.report import write_report
 
     with json_errors(as_json), reporter() as tell:
         settings = load_settings(config, overrides, home)
@@ -69,11 +69,11 @@ def verify_command(
 def _verified(
     settings: Settings, folder: Path, jobs: JobStatuses, tell: Callable[[str], None]
 ) -> Verified:
-    from holdfast.compaction.applied import Applied, Outcome
-    from holdfast.compaction.facts import Survey
-    from holdfast.compaction.plan import Plan
-    from holdfast.compaction.survey import SurveyOptions, take_survey
-    from holdfast.compaction.verify import compare, restores_again
+    from holdfast.compaction.apply.applied import Applied, Outcome
+    from holdfast.compaction.plan.plan import Plan
+    from holdfast.compaction.survey.facts import Survey
+    from holdfast.compaction.survey.survey import SurveyOptions, take_survey
+    from holdfast.compaction.verify.verify import compare, restores_again
 
     plan, before = Plan.read(folder / PLAN), Survey.read(folder / SURVEY)
     applied = Applied.read(folder / APPLIED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.compaction.plan import Plan
+from holdfast.compaction.plan.plan import Plan
 from holdfast.compaction.runs import PLAN, REPORT_PAGE, VERIFIED, newest_run, run_folder
-from holdfast.compaction.verified import TopicResult, Verified
+from holdfast.compaction.verify.verified import TopicResult, Verified
 from holdfast.types.words import human_bytes
 
 __all__ = ["nothing_planned", "what_was_won"]

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.cli.demo.files import APPLICATION_ID
-from holdfast.deploy.local import LocalDeployment
-from holdfast.deploy.supervisor import SupervisorRecord, read_record
+from holdfast.deploy.local.supervisor import SupervisorRecord, read_record
+from holdfast.deploy.local.target import LocalDeployment
 from holdfast.errors import Refused
 from holdfast.local.processes import end_session, lives
 

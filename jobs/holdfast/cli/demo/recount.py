@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
-from holdfast.chaos.evidence import same
 from holdfast.cli.samples import SAMPLES, Sample
+from holdfast.judge.values import same
 
 __all__ = ["Key", "Rows", "Tables", "differences", "recounted"]
 

@@ -9,8 +9,8 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from holdfast.chaos.evidence import same
 from holdfast.cli.demo.recount import Tables
+from holdfast.judge.values import same
 
 __all__ = ["EXPECTED", "FLIGHTS_EXPECTED", "Expected", "compare", "results_table"]
 

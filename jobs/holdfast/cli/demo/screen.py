@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from holdfast.cli.inspect_view import console
+from holdfast.cli.look.view import console
 
 __all__ = ["Bar", "Screen"]
 

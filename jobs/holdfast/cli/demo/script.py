@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.chaos.observe import Observer
 from holdfast.cli.demo.compacting import nothing_planned, what_was_won
 from holdfast.cli.demo.deployed import Deployed
 from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles, demo_sql, last_line
@@ -28,11 +27,12 @@ from holdfast.cli.demo.results import EXPECTED, FLIGHTS_EXPECTED, compare, resul
 from holdfast.cli.demo.screen import Bar, Screen
 from holdfast.cli.demo.serving import PULL, PUSH, Served
 from holdfast.cli.demo.watch import Progress, Watch
-from holdfast.cli.inspect_facts import read_values
-from holdfast.cli.options import Job, load_job
+from holdfast.cli.look.facts import read_values
 from holdfast.cli.progress import reporter
 from holdfast.cli.samples import SAMPLES
+from holdfast.cli.statements.options import Job, load_job
 from holdfast.errors import HoldfastError, Refused
+from holdfast.judge.read.observe import Observer
 from holdfast.local.broker import LocalKafka
 from holdfast.local.processes import is_running
 from holdfast.types.status import JobStatus, status_path

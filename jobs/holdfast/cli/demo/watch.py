@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from holdfast.chaos.observe import Observer
 from holdfast.cli.demo.files import APPLICATION_ID, DemoFiles
 from holdfast.errors import HoldfastError, KafkaUnavailable, TopicMissing
+from holdfast.judge.read.observe import Observer
 from holdfast.state.progress import restoring
 from holdfast.types.status import JobStatus, status_path
 from holdfast.types.topology import Query

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from holdfast.cli.options import load_settings
-from holdfast.transport.cluster_view import ClusterView
+from holdfast.cli.statements.options import load_settings
+from holdfast.transport.cluster.view import ClusterView
 
 __all__ = ["main"]
 

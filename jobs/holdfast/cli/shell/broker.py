@@ -8,17 +8,17 @@ from datetime import UTC, datetime
 
 from rich.table import Table
 
-from holdfast.cli.orders import books
+from holdfast.cli.deployed.orders import books
 from holdfast.cli.shell.show import grid
 from holdfast.errors import InvalidTestCase, KafkaUnavailable
-from holdfast.sql.relations import relations
-from holdfast.sql.script import Script
-from holdfast.sql.statements import AssertTopic, Print
-from holdfast.state.orders import OrderBook
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import AssertTopic, Print
+from holdfast.sql.plan.sources.listing import relations
+from holdfast.state.topics.orders import OrderBook
 from holdfast.testing.bytes_of import RawRecord, TopicCodec
 from holdfast.testing.json_text import dumps
-from holdfast.transport.admin import Admin
-from holdfast.transport.cluster_view import ClusterView
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.view import ClusterView
 from holdfast.transport.reader import Chunk, PartitionReader
 from holdfast.types.topology import Topology
 

@@ -12,11 +12,11 @@ import click
 
 from holdfast.cli.shell.session import Session
 from holdfast.config.properties import PROPERTIES
-from holdfast.sql.dialect import WORDS
-from holdfast.sql.function_catalog import function_names
-from holdfast.sql.parse import ends_statement
-from holdfast.sql.relations import relations
-from holdfast.sql.table_functions import TABLE_FUNCTIONS
+from holdfast.sql.functions.catalog import function_names
+from holdfast.sql.functions.table_functions import TABLE_FUNCTIONS
+from holdfast.sql.parse.dialect import WORDS
+from holdfast.sql.parse.text import ends_statement
+from holdfast.sql.plan.sources.listing import relations
 from holdfast.tasks.aggregates import registry
 
 __all__ = ["COMMANDS", "Completion", "history", "typed"]

@@ -15,16 +15,14 @@ from pathlib import Path
 
 from rich.console import Console, RenderableType
 
-from holdfast.cli.orders import give_orders, job_of, state_now
+from holdfast.cli.deployed.orders import give_orders, job_of, state_now
+from holdfast.cli.deployed.steer import as_text
 from holdfast.cli.shell.broker import Broker
 from holdfast.cli.shell.show import Shown
-from holdfast.cli.steer import as_text
 from holdfast.errors import InvalidStatement
 from holdfast.sql import compile_text, explain
-from holdfast.sql.parse import Definitions, Place, parse, statement_places
-from holdfast.sql.plan_changes import known_id
-from holdfast.sql.script import Script
-from holdfast.sql.statements import (
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import (
     AssertSchema,
     AssertSource,
     AssertTombstone,
@@ -44,6 +42,8 @@ from holdfast.sql.statements import (
     Statement,
     Steer,
 )
+from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
+from holdfast.sql.plan.sources.changes import known_id
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.topology import Topology, statements
 

@@ -11,12 +11,12 @@ from rich.table import Table
 from holdfast.config.secrets import redacted
 from holdfast.config.table import rows as properties
 from holdfast.sql import explain
-from holdfast.sql.clauses import Name
-from holdfast.sql.function_docs import Entry, reference
-from holdfast.sql.parse import Definitions
-from holdfast.sql.relations import relations
-from holdfast.sql.script import Script
-from holdfast.sql.statements import Describe, Show
+from holdfast.sql.functions.docs import Entry, reference
+from holdfast.sql.parse.clauses import Name
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import Describe, Show
+from holdfast.sql.parse.text import Definitions
+from holdfast.sql.plan.sources.listing import relations
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Sink, Source, Topology

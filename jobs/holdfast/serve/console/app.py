@@ -38,9 +38,9 @@ from holdfast.serve.console.files import INDEX, PAGE_POLICY, REPORT_POLICY, stat
 from holdfast.serve.console.live import live_changes
 from holdfast.serve.console.rows import page_of
 from holdfast.serve.contract import ServedTable, Serving
-from holdfast.serve.http.access import ANYONE, Client, check_readable
 from holdfast.serve.http.app import AUDIT, CLIENT, RUNNING
-from holdfast.serve.http.audit import Audit
+from holdfast.serve.http.guard.access import ANYONE, Client, check_readable
+from holdfast.serve.http.guard.audit import Audit
 from holdfast.serve.http.pump import Ended, Running
 from holdfast.serve.http.request import Limits, Receive, Request, Scope, Send
 from holdfast.serve.visible import Visible, visible

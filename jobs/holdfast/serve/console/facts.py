@@ -14,7 +14,7 @@ from holdfast.serve.console.graph import graph_of
 from holdfast.serve.console.rows import columns_json
 from holdfast.serve.contract import Member, MemberState, PartitionState, ServedTable, Serving
 from holdfast.serve.visible import Visible
-from holdfast.sql.explain import explain
+from holdfast.sql.explain.topology import explain
 from holdfast.types.ids import changelog_topic
 from holdfast.types.status import QueryState
 from holdfast.types.topology import Query, Topology

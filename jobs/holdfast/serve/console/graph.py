@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from holdfast.sql.explain_text import columns, duration
+from holdfast.sql.explain.words import columns, duration
 from holdfast.types.topology import (
     AggregateCall,
     AggregateStep,

@@ -15,10 +15,10 @@ from typing import Any
 
 import orjson
 
-from holdfast.compaction.applied import Applied
-from holdfast.compaction.plan import Change, Plan, TopicPlan
+from holdfast.compaction.apply.applied import Applied
+from holdfast.compaction.plan.plan import Change, Plan, TopicPlan
 from holdfast.compaction.runs import APPLIED, PLAN, REPORT_PAGE, SURVEY, VERIFIED
-from holdfast.compaction.verified import TopicResult, Verified
+from holdfast.compaction.verify.verified import TopicResult, Verified
 from holdfast.config.run_folders import folder_of_run
 from holdfast.errors import HoldfastError, Refused
 

@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, InvalidStatement
 from holdfast.serve.contract import ServedTable, Unserved
 from holdfast.serve.tables import StoredTable, candidates
 from holdfast.serve.tables.found import Candidate
-from holdfast.transport.admin import TopicInfo
+from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.types.topology import Topology
 
 __all__ = ["Script", "ScriptCatalog"]

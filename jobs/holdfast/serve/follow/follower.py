@@ -19,7 +19,7 @@ from holdfast.serve.tables import StoredTable
 from holdfast.state import open_table_store
 from holdfast.state.table_store import TableStore
 from holdfast.state.volume import Volume
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.tail import Tail, TailReader
 from holdfast.types.ids import Place
 

@@ -11,7 +11,7 @@ from holdfast.errors import IncompatibleStatement, StoreAhead
 from holdfast.serve.follow.standby import Standby
 from holdfast.serve.tables import StoredTable
 from holdfast.state.restore import READ_AHEAD, RestoreProgress, restore
-from holdfast.transport.admin import Admin
+from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.reader import PartitionReader
 
 __all__ = ["Cancelled", "Restorer"]

@@ -11,12 +11,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from holdfast.errors import BadRequest, HoldfastError
-from holdfast.serve.http.access import ANYONE, Client
 from holdfast.serve.http.context import Context
-from holdfast.serve.http.ksql_about import KsqlAbout
-from holdfast.serve.http.ksql_queries import KsqlQueries
-from holdfast.serve.http.ksql_statements import KsqlStatements
-from holdfast.serve.http.origin import Origins
+from holdfast.serve.http.guard.access import ANYONE, Client
+from holdfast.serve.http.guard.origin import Origins
+from holdfast.serve.http.ksql.about import KsqlAbout
+from holdfast.serve.http.ksql.queries import KsqlQueries
+from holdfast.serve.http.ksql.statements import KsqlStatements
 from holdfast.serve.http.request import App, Receive, Request, Scope, Send
 from holdfast.serve.http.sockets import Sockets
 from holdfast.serve.http.v1 import V1

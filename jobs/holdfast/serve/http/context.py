@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from holdfast.errors import BadRequest
 from holdfast.serve.contract import Serving
-from holdfast.serve.http.access import ANYONE, Access, Client
-from holdfast.serve.http.audit import Audit
 from holdfast.serve.http.forms import Form
+from holdfast.serve.http.guard.access import ANYONE, Access, Client
+from holdfast.serve.http.guard.audit import Audit
+from holdfast.serve.http.guard.rates import Rates
 from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.pump import Ended, Running, closed, pump
-from holdfast.serve.http.rates import Rates
 from holdfast.serve.http.request import Limits, Request
 from holdfast.serve.queries import Answer, Ask, Queries
 

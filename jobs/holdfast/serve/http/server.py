@@ -22,13 +22,13 @@ from granian.server.embed import Server
 
 from holdfast.errors import InvalidConfig
 from holdfast.serve.contract import Serving
-from holdfast.serve.http.access import Access
 from holdfast.serve.http.app import HttpApp
-from holdfast.serve.http.audit import Audit
 from holdfast.serve.http.context import Context
+from holdfast.serve.http.guard.access import Access
+from holdfast.serve.http.guard.audit import Audit
+from holdfast.serve.http.guard.rates import Rates
 from holdfast.serve.http.meter import Meter
 from holdfast.serve.http.pump import Running
-from holdfast.serve.http.rates import Rates
 from holdfast.serve.http.request import App, Limits
 from holdfast.serve.queries import Queries
 

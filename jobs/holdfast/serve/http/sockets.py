@@ -16,10 +16,10 @@ from collections.abc import Iterator
 import orjson
 
 from holdfast.errors import BadRequest, HoldfastError, Overloaded
-from holdfast.serve.http.access import Client
 from holdfast.serve.http.context import Context
 from holdfast.serve.http.forms import EventsForm
-from holdfast.serve.http.inflow import limited_inflow
+from holdfast.serve.http.guard.access import Client
+from holdfast.serve.http.guard.inflow import limited_inflow
 from holdfast.serve.http.problems import problem
 from holdfast.serve.http.pump import Ended, pump
 from holdfast.serve.http.request import Request, plain_object

@@ -8,7 +8,6 @@ from urllib.parse import parse_qs, unquote
 
 from holdfast.errors import BadRequest, InvalidStatement
 from holdfast.serve.contract import ROWTIME, ServedTable
-from holdfast.serve.http.access import Client, check_readable
 from holdfast.serve.http.context import Context
 from holdfast.serve.http.forms import (
     ARROW,
@@ -22,7 +21,8 @@ from holdfast.serve.http.forms import (
     ObjectForm,
     partitions,
 )
-from holdfast.serve.http.ksql_queries import accepted, properties_of, statement_of
+from holdfast.serve.http.guard.access import Client, check_readable
+from holdfast.serve.http.ksql.queries import accepted, properties_of, statement_of
 from holdfast.serve.http.request import Request
 from holdfast.serve.queries import Ask, Queries
 from holdfast.serve.visible import Visible, visible

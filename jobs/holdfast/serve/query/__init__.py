@@ -1,6 +1,6 @@
 """Pull and push queries in SQL over served tables.
 
-A statement becomes a `Read` (`holdfast.sql.plan_read`); `plans` keeps it, `access` decides how its
+A statement becomes a `Read` (`holdfast.sql.read.plan`); `plans` keeps it, `access` decides how its
 rows are found, `pull` and `push` run it, `evaluate` makes result rows of stored ones.
 """
 

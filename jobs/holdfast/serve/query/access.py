@@ -12,8 +12,8 @@ from holdfast.config.settings import ServeSettings
 from holdfast.errors import QueryTooLarge, Refused
 from holdfast.serve.contract import EVERY_WINDOW, WINDOWEND, WINDOWSTART, ServedTable, WindowBounds
 from holdfast.serve.query.options import TABLE_SCAN, Options
-from holdfast.sql.reads import Box, Domain, Read
-from holdfast.sql.script import Script
+from holdfast.sql.parse.script import Script
+from holdfast.sql.read.asked import Box, Domain, Read
 from holdfast.types.schema import Base
 
 __all__ = [

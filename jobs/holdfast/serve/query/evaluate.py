@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from holdfast.serve.contract import PRESENT
 from holdfast.serve.workers.calls import ROWS, evaluated, packed, unpacked
 from holdfast.serve.workers.pool import Interrupt, Workers
-from holdfast.sql.reads import Read
+from holdfast.sql.read.asked import Read
 
 __all__ = ["Evaluation", "present"]
 

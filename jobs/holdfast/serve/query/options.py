@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import InvalidConfig
-from holdfast.sql.script import did_you_mean
+from holdfast.sql.parse.script import did_you_mean
 
 __all__ = ["TABLE_SCAN", "Options", "options_of"]
 

@@ -25,9 +25,9 @@ from holdfast.serve.query.streams import Streams
 from holdfast.serve.query.templates import Literals, Template, literal_starts, split
 from holdfast.serve.workers.calls import planned, source_of
 from holdfast.serve.workers.pool import Interrupt, Workers
-from holdfast.sql.reads import Read
-from holdfast.sql.script import Script, did_you_mean
-from holdfast.sql.statements import Name
+from holdfast.sql.parse.script import Script, did_you_mean
+from holdfast.sql.parse.statements import Name
+from holdfast.sql.read.asked import Read
 from holdfast.types.schema import Base
 from holdfast.types.sources import Source
 

@@ -24,7 +24,7 @@ from holdfast.serve.contract import (
 )
 from holdfast.serve.query.tails import LOOK_S
 from holdfast.serve.tables import TopicTable
-from holdfast.transport.admin import Admin, TopicInfo
+from holdfast.transport.cluster.admin import Admin, TopicInfo
 from holdfast.transport.reader import Chunk
 from holdfast.transport.tail import Tail, TailReader
 from holdfast.types.sources import Source

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from holdfast.sql.dialect import Kind, tokenize
+from holdfast.sql.parse.dialect import Kind, tokenize
 
 __all__ = ["Literals", "Template", "literal_starts", "split"]
 

@@ -14,10 +14,10 @@ from holdfast.serve.contract import WINDOWEND, WINDOWSTART, WindowBounds
 from holdfast.serve.tables.base import StoredTable, finished
 from holdfast.serve.tables.literals import ordered_ranges, state_key
 from holdfast.state.restore import RowsOf, changelog_rows
-from holdfast.tasks.keys import decode_keys, split_window, split_windowed
-from holdfast.tasks.outputs import Expressions
-from holdfast.tasks.processors.aggregate_state import StateColumns
-from holdfast.tasks.processors.session_plan import bounds_of, key_range, split_session
+from holdfast.tasks.evaluate.keys import decode_keys, split_window, split_windowed
+from holdfast.tasks.evaluate.outputs import Expressions
+from holdfast.tasks.processors.aggregates.state import StateColumns
+from holdfast.tasks.processors.sessions.plan import bounds_of, key_range, split_session
 from holdfast.transport.partitioner import state_partition
 from holdfast.types.topology import AggregateStep, WindowKind
 

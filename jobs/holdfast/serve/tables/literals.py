@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from holdfast.errors import Refused
-from holdfast.tasks.as_numbers import as_numbers
-from holdfast.tasks.key_columns import ESCAPES
-from holdfast.tasks.plain_text import java_double
+from holdfast.tasks.evaluate.as_numbers import as_numbers
+from holdfast.tasks.evaluate.plain_text import java_double
+from holdfast.tasks.pack.key_columns import ESCAPES
 from holdfast.types.schema import Base, Column, SqlType
 
 __all__ = ["column_of", "key_columns_of", "ordered_ranges", "state_key"]

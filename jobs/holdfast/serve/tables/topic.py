@@ -20,7 +20,7 @@ from holdfast.serve.tables.changelog import window_range
 from holdfast.serve.tables.literals import key_columns_of, ordered_ranges
 from holdfast.state.changelog import CommitMarker
 from holdfast.state.restore import RowsOf
-from holdfast.tasks.keys import encode_keys, split_windowed
+from holdfast.tasks.evaluate.keys import encode_keys, split_windowed
 from holdfast.transport.partitioner import murmur2_partition
 from holdfast.transport.reader import Chunk
 from holdfast.types.ingest import IngestOptions

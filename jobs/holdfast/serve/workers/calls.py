@@ -10,17 +10,17 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError, InvalidStatement, QueryTooLarge, Refused
 from holdfast.sql import compile_text
-from holdfast.sql.cursor import MisplacedError
-from holdfast.sql.dialect import UnclosedError, tokenize
-from holdfast.sql.parse import Definitions, Place, parse, statement_places
-from holdfast.sql.plan_read import parse_read, plan_read
-from holdfast.sql.reads import Read
-from holdfast.sql.script import Script
-from holdfast.sql.statements import Name, SelectQuery, Statement
-from holdfast.sql.variables import Substituted
+from holdfast.sql.parse.cursor import MisplacedError
+from holdfast.sql.parse.dialect import UnclosedError, tokenize
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import Name, SelectQuery, Statement
+from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
+from holdfast.sql.parse.variables import Substituted
+from holdfast.sql.read.asked import Read
+from holdfast.sql.read.plan import parse_read, plan_read
+from holdfast.tasks.evaluate.outputs import engine
 from holdfast.tasks.functions.in_duckdb import register
 from holdfast.tasks.functions.limits import noted
-from holdfast.tasks.outputs import engine
 from holdfast.types.sources import Source
 from holdfast.types.topology import Topology
 

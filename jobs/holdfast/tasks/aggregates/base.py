@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.tasks.folds import Fold
+from holdfast.tasks.pack.folds import Fold
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import OFFSET, PARTITION, AggregateCall
 

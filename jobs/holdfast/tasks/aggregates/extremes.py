@@ -14,8 +14,8 @@ from holdfast.tasks.aggregates.base import (
     Partial,
     not_accepted,
 )
-from holdfast.tasks.doubles import is_double, of_ranks, ranks_of
-from holdfast.tasks.folds import FOLDED, Fold, Folding
+from holdfast.tasks.evaluate.doubles import is_double, of_ranks, ranks_of
+from holdfast.tasks.pack.folds import FOLDED, Fold, Folding
 from holdfast.types.schema import Base, SqlType
 from holdfast.types.topology import AggregateCall
 

@@ -17,7 +17,7 @@ from holdfast.tasks.aggregates.base import (
     not_accepted,
     ordered_list,
 )
-from holdfast.tasks.doubles import has_double, rank
+from holdfast.tasks.evaluate.doubles import has_double, rank
 from holdfast.types.schema import BIGINT, Base, Column, SqlType
 from holdfast.types.topology import AggregateCall
 

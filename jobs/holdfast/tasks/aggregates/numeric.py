@@ -15,7 +15,7 @@ from holdfast.tasks.aggregates.base import (
     Partial,
     not_accepted,
 )
-from holdfast.tasks.folds import FOLDED, Fold, Folding
+from holdfast.tasks.pack.folds import FOLDED, Fold, Folding
 from holdfast.types.schema import BIGINT, DOUBLE, Base, SqlType
 from holdfast.types.topology import AggregateCall
 

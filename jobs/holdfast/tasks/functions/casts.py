@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from holdfast.tasks.evaluate.plain_text import java_double
 from holdfast.tasks.functions.base import PythonFunction
-from holdfast.tasks.plain_text import java_double
 
 __all__ = ["CASTS"]
 

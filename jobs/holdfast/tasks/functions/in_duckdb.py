@@ -56,7 +56,9 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def duck(types: Types, columns: list[pa.Array]) -> pa.Array:
     """DuckDB SQL, the first column's one value, over the others, which it calls a0, a1, a2."""
-    from holdfast.tasks.outputs import evaluate_text  # it registers the functions of the text
+    from holdfast.tasks.evaluate.outputs import (
+        evaluate_text,  # it registers the functions of the text
+    )
 
     text, *rest = columns
     frame = {f"a{i}": c.cast(_zoneless(c.type)) for i, c in enumerate(rest)} or {"a0": text}

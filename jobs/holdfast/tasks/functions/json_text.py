@@ -11,8 +11,8 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from holdfast.tasks.evaluate.plain_text import java_double
 from holdfast.tasks.functions.base import PythonFunction, Types
-from holdfast.tasks.plain_text import java_double
 from holdfast.types.schema import Base, SqlType
 
 __all__ = ["JSON_TEXT"]

@@ -10,7 +10,7 @@ from itertools import islice
 import re2
 
 from holdfast.tasks.functions.base import PythonFunction
-from holdfast.tasks.functions.java_regex import Found, JavaRegex, compiled, java_regex
+from holdfast.tasks.functions.java.regex import Found, JavaRegex, compiled, java_regex
 from holdfast.tasks.functions.limits import ITEMS_MAX, room
 
 __all__ = ["REGULAR"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from holdfast.tasks.functions.base import PythonFunction
-from holdfast.tasks.functions.java_parse import (
+from holdfast.tasks.functions.java.parse import (
     clock,
     only_clock,
     parse_fields,
     parse_lenient_day,
     resolve,
 )
-from holdfast.tasks.functions.java_pattern import CLOCK, DATE, EPOCH, ZONE, format_moment, zone
+from holdfast.tasks.functions.java.pattern import CLOCK, DATE, EPOCH, ZONE, format_moment, zone
 
 __all__ = ["TIMES"]
 

@@ -12,7 +12,8 @@ from bisect import bisect_left, insort
 import pyarrow as pa
 
 from holdfast.state.times import SIGN
-from holdfast.tasks.keys import measured
+from holdfast.tasks.evaluate.keys import measured
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.base import Changes, StoreView, TimedProcessor, Watermark
 from holdfast.tasks.processors.pairs import key_arrays
 from holdfast.tasks.processors.records import (
@@ -23,7 +24,6 @@ from holdfast.tasks.processors.records import (
     Side,
     sink_rows,
 )
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import DeduplicateStep, Query
 
 __all__ = ["DeduplicateProcessor"]

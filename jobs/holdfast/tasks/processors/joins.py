@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.tasks.processors.base import Processor
-from holdfast.tasks.processors.changes import ChangesProcessor
 from holdfast.tasks.processors.deduplicate import DeduplicateProcessor
-from holdfast.tasks.processors.foreign_key import ForeignKeyProcessor
-from holdfast.tasks.processors.resolve import ResolveProcessor
-from holdfast.tasks.processors.stream_join import StreamJoinProcessor
-from holdfast.tasks.processors.stream_table import StreamTableProcessor
-from holdfast.tasks.processors.subscribe import SubscribeProcessor
-from holdfast.tasks.processors.table_table import TableTableProcessor
-from holdfast.tasks.processors.table_where import TableWhereProcessor
+from holdfast.tasks.processors.stream_joins.join import StreamJoinProcessor
+from holdfast.tasks.processors.tables.changes import ChangesProcessor
+from holdfast.tasks.processors.tables.foreign_key import ForeignKeyProcessor
+from holdfast.tasks.processors.tables.resolve import ResolveProcessor
+from holdfast.tasks.processors.tables.stream_table import StreamTableProcessor
+from holdfast.tasks.processors.tables.subscribe import SubscribeProcessor
+from holdfast.tasks.processors.tables.table_table import TableTableProcessor
+from holdfast.tasks.processors.tables.table_where import TableWhereProcessor
 from holdfast.types.topology import (
     ChangesStep,
     DeduplicateStep,

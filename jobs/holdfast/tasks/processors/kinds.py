@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from holdfast.tasks.processors.aggregate import AggregateProcessor
-from holdfast.tasks.processors.aggregate_records import RecordAggregateProcessor
-from holdfast.tasks.processors.aggregate_state import by_record
+from holdfast.tasks.processors.aggregates.aggregate import AggregateProcessor
+from holdfast.tasks.processors.aggregates.records import RecordAggregateProcessor
+from holdfast.tasks.processors.aggregates.state import by_record
 from holdfast.tasks.processors.base import Processor
 from holdfast.tasks.processors.joins import row_processor
-from holdfast.tasks.processors.session import SessionProcessor
-from holdfast.tasks.processors.session_batch import SessionBatchProcessor
-from holdfast.tasks.processors.session_final import SessionFinalProcessor
+from holdfast.tasks.processors.sessions.batch import SessionBatchProcessor
+from holdfast.tasks.processors.sessions.final import SessionFinalProcessor
+from holdfast.tasks.processors.sessions.session import SessionProcessor
 from holdfast.types.topology import AggregateStep, Emit, Query, WindowKind
 
 __all__ = ["processor_of"]

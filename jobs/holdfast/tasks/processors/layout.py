@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.tasks.processors.aggregate_state import by_record
+from holdfast.tasks.processors.aggregates.state import by_record
 from holdfast.types.topology import (
     AggregateStep,
     DeduplicateStep,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.tasks.keys import decode_keys
-from holdfast.tasks.outputs import Expressions
+from holdfast.tasks.evaluate.keys import decode_keys
+from holdfast.tasks.evaluate.outputs import Expressions
+from holdfast.tasks.evaluate.sink_records import SinkRecords
 from holdfast.tasks.processors.records import Emitted, Side, sink_rows
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.schema import Column
 from holdfast.types.topology import JoinStep, Sink
 

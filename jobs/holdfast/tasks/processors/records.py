@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from holdfast.tasks.evaluate.sink_records import SinkRecords
+from holdfast.tasks.pack.rows import RowCodec
 from holdfast.tasks.processors.base import (
     KEY,
     SIDE,
@@ -22,8 +24,6 @@ from holdfast.tasks.processors.base import (
     arrival_order,
     row_schema,
 )
-from holdfast.tasks.rows import RowCodec
-from holdfast.tasks.sink_records import SinkRecords
 from holdfast.types.topology import SEQUENCE, TIMESTAMP, TOMBSTONE, Input, Query
 
 __all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "one_array", "sink_rows"]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError
 from holdfast.serve.http.problems import problem
-from holdfast.sql.parse import Definitions, Place, parse, statement_places
-from holdfast.sql.script import Script
-from holdfast.sql.statements import (
+from holdfast.sql.parse.script import Script
+from holdfast.sql.parse.statements import (
     Define,
     InsertValues,
     SetProperty,
     Undefine,
     UnsetProperty,
 )
+from holdfast.sql.parse.text import Definitions, Place, parse, statement_places
 from holdfast.testing.cases import Case, Rest
 from holdfast.testing.phases import Life
 from holdfast.testing.rest.cases import is_looking

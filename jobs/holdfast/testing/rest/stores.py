@@ -11,7 +11,7 @@ from holdfast.state.table_store import StorePosition, TableStore
 from holdfast.testing.bytes_of import RawRecord
 from holdfast.testing.phases import Life
 from holdfast.testing.topics import Topics
-from holdfast.transport.admin import TopicInfo
+from holdfast.transport.cluster.admin import TopicInfo
 from holdfast.transport.reader import Chunk
 from holdfast.transport.tail import Tail
 from holdfast.types.ids import Place

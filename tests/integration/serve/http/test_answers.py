@@ -9,7 +9,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from tests.http_world import NAME_COUNT, TYPED_JSON, Served, served
+from tests.support.serve.http_world import NAME_COUNT, TYPED_JSON, Served, served
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import asyncio, sys
 from pathlib import Path
 from holdfast.local.probe import free_port
 from holdfast.serve.http.server import Listen, running
-from tests.console_world import World
-from tests.http_world import Told
+from tests.support.console.world import World
+from tests.support.serve.http_world import Told
 
 def threads():
     return {path.name for path in Path("/proc/self/task").iterdir()}

@@ -13,8 +13,8 @@ import pytest
 
 from holdfast.serve.http.request import Limits
 from holdfast.serve.query.engine import QueryEngine
-from tests import plain_http as plain
-from tests.http_world import Served, served
+from tests.support.serve import plain_http as plain
+from tests.support.serve.http_world import Served, served
 
 COUNT = 10_000
 _AT_ONCE = 32

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests import plain_http as plain
-from tests.http_world import Served, served
+from tests.support.serve import plain_http as plain
+from tests.support.serve.http_world import Served, served
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from ksqldb import KSQLdbClient
 
-from tests.http_world import Served, served
+from tests.support.serve.http_world import Served, served
 
 NPM = ("ksqldb-js@1.1.2", "ksqldb-client@1.0.5")
 _SCRIPTS = Path(__file__).parent / "node"

@@ -14,8 +14,8 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from holdfast.serve.http.request import Limits
-from tests import plain_http as plain
-from tests.http_world import Served, served
+from tests.support.serve import plain_http as plain
+from tests.support.serve.http_world import Served, served
 
 
 @pytest.fixture

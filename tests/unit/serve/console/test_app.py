@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from holdfast.errors import HoldfastError
 from holdfast.serve.console.app import Console
 from holdfast.serve.contract import MemberState, Serving
-from holdfast.serve.http.access import ANYONE, Client
 from holdfast.serve.http.app import CLIENT
+from holdfast.serve.http.guard.access import ANYONE, Client
 from holdfast.serve.http.problems import problem
-from tests.console_driver import DriverOf
-from tests.console_home import CHAOS_RUN, PLAN_RUN, REPORT, write_chaos_run, write_plan
-from tests.console_world import World
+from tests.support.console.driver import DriverOf
+from tests.support.console.home import CHAOS_RUN, PLAN_RUN, REPORT, write_chaos_run, write_plan
+from tests.support.console.world import World
 
 GUEST = Client("guest", ("PER_CITY",))
 

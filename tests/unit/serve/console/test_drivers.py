@@ -6,8 +6,8 @@ from pathlib import Path
 from holdfast.local.probe import free_port
 from holdfast.serve.console.drivers import Counters, Driver, Drivers
 from holdfast.types.status import JobState, JobStatus, status_path
-from tests.console_driver import DriverOf
-from tests.console_world import JOB, World
+from tests.support.console.driver import DriverOf
+from tests.support.console.world import JOB, World
 
 
 def ask(home: Path, *urls: str) -> list[Driver]:

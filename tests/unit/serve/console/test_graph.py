@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from holdfast.serve.console.graph import Graph, Node, graph_of
-from holdfast.sql.plan import compile_text
-from tests.console_world import SCRIPT
+from holdfast.sql.plan.topology import compile_text
+from tests.support.console.world import SCRIPT
 
 SOURCES = """
 CREATE STREAM o (id INT KEY, cust VARCHAR, amount BIGINT)

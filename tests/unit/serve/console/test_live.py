@@ -12,7 +12,7 @@ from holdfast.errors import StoreBehind
 from holdfast.serve.console import live
 from holdfast.serve.console.live import live_changes
 from holdfast.serve.contract import Change, ServedTable
-from tests.console_world import World
+from tests.support.console.world import World
 
 Events = AsyncGenerator[dict[str, Any], None]
 

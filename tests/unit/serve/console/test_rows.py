@@ -12,7 +12,7 @@ from holdfast.errors import Refused
 from holdfast.serve.console.rows import RowsPage, page_of
 from holdfast.serve.console.typed import typed
 from holdfast.types.schema import BIGINT, BOOLEAN, DOUBLE, STRING, Base, Column, SqlType
-from tests.console_world import MemoryTable, World
+from tests.support.console.world import MemoryTable, World
 
 NAMES = [f"{name}-{i}" for name in ("ann", "bob", "eve") for i in range(9)]
 

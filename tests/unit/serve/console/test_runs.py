@@ -6,7 +6,14 @@ import pytest
 
 from holdfast.errors import Refused
 from holdfast.serve.console import runs
-from tests.console_home import CHAOS_RUN, PLAN_RUN, REPORT, TOPIC, write_chaos_run, write_plan
+from tests.support.console.home import (
+    CHAOS_RUN,
+    PLAN_RUN,
+    REPORT,
+    TOPIC,
+    write_chaos_run,
+    write_plan,
+)
 
 
 def test_a_home_without_runs_has_none(tmp_path: Path) -> None:

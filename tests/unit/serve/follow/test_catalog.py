@@ -11,7 +11,7 @@ from holdfast.config.settings import Settings
 from holdfast.errors import InvalidStatement
 from holdfast.serve.follow.catalog import Script, ScriptCatalog
 from holdfast.sql import compile_text
-from holdfast.transport.admin import TopicInfo
+from holdfast.transport.cluster.admin import TopicInfo
 
 STREAM = """CREATE STREAM s (id STRING KEY, a BIGINT)
   WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1);"""

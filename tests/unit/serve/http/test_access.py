@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.errors import BadRequest, InvalidConfig, Overloaded
-from holdfast.serve.http.access import ANYONE, Access, Client, new_token
-from holdfast.serve.http.audit import Audit, without_literals
-from holdfast.serve.http.rates import Rates
-from tests.tokens import entry
+from holdfast.serve.http.guard.access import ANYONE, Access, Client, new_token
+from holdfast.serve.http.guard.audit import Audit, without_literals
+from holdfast.serve.http.guard.rates import Rates
+from tests.support.serve.tokens import entry
 
 
 def test_literals_are_left_out_whatever_they_look_like() -> None:
@@ -40,7 +40,7 @@ def test_audit_lines_are_written_and_a_full_disk_is_told_of(
 def test_lines_that_another_thread_is_writing_are_there_when_it_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.serve.http.audit._FLUSH_S", 0.0)
+    monkeypatch.setattr("holdfast.serve.http.guard.audit._FLUSH_S", 0.0)
     log, writing, go_on = tmp_path / "audit.log", threading.Event(), threading.Event()
     opened = Path.open
 

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from holdfast.serve.http.ksql_queries import accepted
+from holdfast.serve.http.ksql.queries import accepted
 from holdfast.serve.http.values import ready_rows, rows_of
 from holdfast.types.schema import BIGINT, DOUBLE, STRING, Base, Column, SqlType
-from tests.http_world import EVERY_TYPE, TYPED_JSON, TYPED_ROW, batch_of
+from tests.support.serve.http_world import EVERY_TYPE, TYPED_JSON, TYPED_ROW, batch_of
 
 
 def test_rows_and_batches_are_written_alike() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.config.settings import ServeSettings
 from holdfast.serve.queries import Answer, Ask
 from holdfast.serve.query import QueryEngine
-from tests.served import DictCatalog, DictReader, stored_json
+from tests.support.serve.served import DictCatalog, DictReader, stored_json
 
 __all__ = ["HOUR", "SCAN", "Shop", "all_rows"]
 

@@ -12,7 +12,7 @@ from holdfast.serve.query.changed import narrowed, needs_old
 from holdfast.serve.query.options import Options
 from holdfast.serve.query.plans import Plan, Plans
 from holdfast.serve.workers.pool import Interrupt, Workers
-from tests.served import DictCatalog
+from tests.support.serve.served import DictCatalog
 
 SCRIPT = """
 CREATE STREAM s (id STRING, region STRING, a BIGINT) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON');

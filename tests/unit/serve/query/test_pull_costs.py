@@ -22,11 +22,11 @@ from holdfast.errors import (
 from holdfast.serve.queries import Ask
 from holdfast.serve.query.evaluate import Evaluation
 from holdfast.serve.workers.pool import Interrupt, Worker, Workers
-from holdfast.sql.reads import EVERYTHING, Read
+from holdfast.sql.read.asked import EVERYTHING, Read
 from holdfast.types.schema import BIGINT, Column
 from holdfast.types.sources import Source
 from holdfast.types.topology import OutputColumn
-from tests.served import stored_json
+from tests.support.serve.served import stored_json
 from tests.unit.serve.query.shop import SCAN, Shop
 
 

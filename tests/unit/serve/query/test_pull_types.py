@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.serve.queries import Ask
 from holdfast.serve.query import QueryEngine
-from tests.served import DictCatalog, DictReader, stored_json
+from tests.support.serve.served import DictCatalog, DictReader, stored_json
 from tests.unit.serve.query.shop import SCAN, all_rows
 
 CATALOG = DictCatalog("""

@@ -11,7 +11,7 @@ from holdfast.config.settings import ServeSettings
 from holdfast.errors import PositionLost, Refused, Retriable, StoreCorrupted
 from holdfast.serve.queries import Answer, Ask, gone_rows
 from holdfast.serve.query import QueryEngine, tails
-from tests.served import DictCatalog, DictReader, stored_json
+from tests.support.serve.served import DictCatalog, DictReader, stored_json
 
 SCRIPT = """
 CREATE TABLE goods (id STRING PRIMARY KEY, n BIGINT, tag STRING) WITH (KAFKA_TOPIC='goods');

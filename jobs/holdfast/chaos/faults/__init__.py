@@ -1,0 +1,1 @@
+"""Faults: their names, when they come, and the nemesis that injects them."""

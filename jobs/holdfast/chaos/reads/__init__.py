@@ -1,0 +1,1 @@
+"""Reads during a run: sessions that ask query servers, and whether the answers are right."""

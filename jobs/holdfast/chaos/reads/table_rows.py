@@ -1,0 +1,131 @@
+"""The tables that sessions ask query servers for, and what their states are read from.
+
+A server follows a table's changelog where its rows are the state of an aggregate, and the table's
+own topic otherwise: declared tables, joins, filters, final results.  Either has every state that
+the table ever had, by offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from holdfast.chaos.load.workload import input_sources
+from holdfast.chaos.reads.state_rows import StateRows
+from holdfast.chaos.reads.topic_rows import TopicRows
+from holdfast.judge.read.observe import marker_topic
+from holdfast.judge.values import Untranslatable
+from holdfast.types.schema import Base, Column
+from holdfast.types.topology import AggregateStep, Emit, Query, Source, Topology
+
+__all__ = ["KEY_BASES", "Asked", "AskedTable", "TableRows", "asked_tables"]
+
+KEY_BASES = frozenset({Base.STRING, Base.INTEGER, Base.BIGINT, Base.BOOLEAN})
+"""Types of key columns whose literals are the same in SQL, in JSON and here."""
+
+Window = tuple[int, ...]  # its bounds in ms: none, the start, or a session's start and end
+
+
+class TableRows(Protocol):
+    """How the records of what a table is followed by are read.
+
+    Attributes:
+        columns: names of the columns that are known; ROWTIME is the first.
+        bounds: names of the columns that tell windows apart.
+        marked: commit markers end transactions; else every record is a change of its own.
+        doubtful: some values could be read in several ways.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def bounds(self) -> tuple[str, ...]: ...
+    @property
+    def marked(self) -> bool: ...
+    @property
+    def doubtful(self) -> bool: ...
+
+    def key(self, data: bytes) -> tuple[tuple[Any, ...], Window] | None:
+        """(key columns, window) of a record's key; None: it is no row's.
+
+        Raises:
+            ValueError, struct.error: the bytes are no such key.
+        """
+
+    def row(self, key: bytes, value: bytes, timestamp_ms: int) -> dict[str, Any] | None:
+        """The columns that are known; None: nobody can decode it, so there is no row.
+
+        Raises:
+            struct.error: a row of another layout.
+        """
+
+
+@dataclass(frozen=True)
+class AskedTable:
+    """One table that is read.
+
+    Attributes:
+        source: its name, columns and topic.
+        query: that keeps it; None: it is declared, others write it.
+    """
+
+    source: Source
+    rows: TableRows
+    query: Query | None = None
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        return self.source.key_columns
+
+    @property
+    def may_lack(self) -> bool:
+        """Whether rows of the changelog may rightly be no rows of the table (HAVING)."""
+        step = self.query.step if self.query is not None and self.rows.marked else None
+        return isinstance(step, AggregateStep) and step.having is not None
+
+    def topic(self, application_id: str) -> str:
+        """What has its states."""
+        if self.query is not None and self.rows.marked:
+            return marker_topic(application_id, self.query)
+        return self.source.topic
+
+
+@dataclass(frozen=True)
+class Asked:
+    """All tables of a job, by name; of those that are not asked for, why."""
+
+    tables: Mapping[str, AskedTable] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+
+
+def asked_tables(topology: Topology) -> Asked:
+    """The tables that the job keeps or reads, declared ones first."""
+    tables: dict[str, AskedTable] = {}
+    others: dict[str, str] = {}
+    for source, query in _tables(topology):
+        try:
+            tables[source.name] = AskedTable(source, _rows(source, query), query)
+        except Untranslatable as unknown:
+            others[source.name] = str(unknown)
+    return Asked(tables, others)
+
+
+def _tables(topology: Topology) -> Iterator[tuple[Source, Query | None]]:
+    for source in input_sources(topology):
+        if source.kind == "TABLE":
+            yield source, None
+    for query in topology.queries:
+        if query.sink.kind == "TABLE" and not query.sink.internal:
+            yield query.sink.as_source(), query
+
+
+def _rows(source: Source, query: Query | None) -> TableRows:
+    """Raises `Untranslatable`: nobody could judge what is answered."""
+    strange = [c for c in source.key_columns if c.type.base not in KEY_BASES]
+    if strange or not source.key_columns:
+        raise Untranslatable(f"keys of type {strange[0].type}" if strange else "no key")
+    step = query.step if query is not None else None
+    if query is not None and isinstance(step, AggregateStep) and step.emit is not Emit.FINAL:
+        return StateRows.of(query, step)
+    return TopicRows.of(source)

@@ -1,0 +1,1 @@
+"""Places where a job runs, as a nemesis sees them."""

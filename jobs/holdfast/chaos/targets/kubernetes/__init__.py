@@ -1,0 +1,1 @@
+"""Pods of a cluster, and the faults they can suffer."""

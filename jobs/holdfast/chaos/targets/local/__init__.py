@@ -1,0 +1,1 @@
+"""Processes of this machine, and the faults they can suffer."""

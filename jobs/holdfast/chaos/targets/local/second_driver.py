@@ -1,0 +1,125 @@
+"""A second driver of a deployment's job on this machine: same application.id, a home of its own.
+
+It is what a supervisor that believes its driver dead, a forgotten terminal or a second cluster
+would start: the job's statements and properties, stores of its own, one executor.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+
+from holdfast.chaos.faults.target import Landing
+from holdfast.deploy.local.revisions import JobFiles, Revisions
+from holdfast.deploy.local.supervisor import last_error
+from holdfast.errors import Retriable
+from holdfast.local.processes import end_session, lives, taken_over
+from holdfast.state.files import private_file, read_json, write_json
+from holdfast.types.status import JobState, JobStatus, status_path
+
+__all__ = ["SecondDriver"]
+
+_VERSION = 1
+# The tests' hook would hold its state tasks in the place of the job's own.
+_HOOK_VARIABLE = "CHAOS_HOOK_DIR"
+
+
+class SecondDriver:
+    """Owns `<deployment>/second`: home, record and log of the one there may be at a time.
+
+    Args:
+        folder: of the deployment.
+        application_id: of its job.
+        servers: the brokers' addresses.
+    """
+
+    def __init__(self, folder: Path, application_id: str, servers: str) -> None:
+        self._deployment, self._home = folder, folder / "second"
+        self._application = application_id
+        self._record, self._log = self._home / "second.json", self._home / "driver.log"
+        self._servers = servers
+        self._seen = False
+
+    def start(self) -> str:
+        """Starts it, in a session of its own.
+
+        Raises:
+            Retriable: there is one already.
+            Refused: the deployment has no revision.
+        """
+        if self._pid():
+            raise Retriable("A second driver runs already.", action="wait until it is ended")
+        self.end()
+        self._home.mkdir(parents=True)
+        revisions = Revisions(self._deployment)
+        files = revisions.files(revisions.current)
+        environment = {k: v for k, v in os.environ.items() if k != _HOOK_VARIABLE}
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(
+                self._command(files),
+                cwd=files.folder or None,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        # When it ends it is to be gone, and not a zombie for as long as this process lives.
+        threading.Thread(target=process.wait, name="second driver", daemon=True).start()
+        born = psutil.Process(process.pid).create_time()
+        write_json(self._record, _VERSION, {"pid": process.pid, "created": born})
+        return f"a second driver of {files.application_id} started (pid {process.pid})"
+
+    def landing(self) -> Landing:
+        """It has opened every state partition: the producers of the first are fenced."""
+        pid, status = self._pid(), JobStatus.read(status_path(self._home, self._application))
+        if pid and status is not None and status.pid == pid:
+            self._seen = self._seen or status.state is JobState.RUNNING
+        if self._seen:
+            return Landing(True, f"the second driver (pid {pid or 'gone'}) has opened all stores")
+        if pid:
+            return Landing(False, f"the second driver (pid {pid}) has not opened its stores yet")
+        return Landing(False, f"the second driver has ended: {last_error(self._log, 0)}")
+
+    def end(self) -> list[str]:
+        """Kills it and removes its home; what was there, in words.  May be called again."""
+        record = read_json(self._record)
+        done = []
+        if record is not None:
+            pid, born = int(record["pid"]), float(record["created"])
+            if not taken_over(pid, born):
+                end_session(pid, 0.0)
+                done = [f"the second driver (pid {pid}) ended"]
+        shutil.rmtree(self._home, ignore_errors=True)
+        self._seen = False
+        return done
+
+    def _command(self, files: JobFiles) -> list[str]:
+        sql, config = self._home / "job.sql", self._home / "job.yaml"
+        sql.write_text(files.sql, encoding="utf-8")
+        command = [sys.executable, "-m", "holdfast.cli.main", "run", str(sql)]
+        command += ["--home", str(self._home)]
+        if files.config:
+            with private_file(config) as file:
+                file.write(files.config)
+            command += ["--config", str(config)]
+        own = (
+            f"bootstrap.servers={self._servers}",
+            f"state.dir={self._home / 'state'}",
+            "metrics.port=0",
+            "executors=1",
+        )
+        return command + [part for text in (*files.overrides, *own) for part in ("--set", text)]
+
+    def _pid(self) -> int:
+        """Of the driver; 0 when it does not live."""
+        record = read_json(self._record)
+        if record is None or not lives(int(record["pid"]), float(record["created"])):
+            return 0
+        return int(record["pid"])

@@ -1,0 +1,1 @@
+"""Commands about Kafka: a local broker, records, rights, a self-test."""

@@ -1,0 +1,154 @@
+"""Orders to the queries of a running job: who is meant, what may be asked, has it been done?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.errors import Refused
+from holdfast.sql.parse.script import did_you_mean
+from holdfast.sql.plan.sources.changes import known_id
+from holdfast.state.topics.orders import Order, OrderBook, Told, jobs_with_orders
+from holdfast.transport.cluster.admin import Admin
+from holdfast.types.status import QueryState
+
+__all__ = ["WANTED", "Outcome", "books", "give_orders", "job_of", "state_now"]
+
+WANTED = {
+    "PAUSE": QueryState.PAUSED,
+    "RESUME": QueryState.RUNNING,
+    "TERMINATE": QueryState.TERMINATED,
+}
+_POLL_S = 0.25
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the orders given.
+
+    Attributes:
+        obeyed: what the driver tells, by query id.
+        waiting: ids of queries whose order stands in the topic, not obeyed yet.
+    """
+
+    obeyed: dict[str, Told]
+    waiting: tuple[str, ...]
+
+
+def books(client: Mapping[str, str], timeout_s: float) -> dict[str, OrderBook]:
+    """The orders of all jobs of the cluster, by application id.
+
+    Raises:
+        KafkaUnavailable: no broker answered in time.
+    """
+    found = {}
+    admin = Admin(client, timeout_s)
+    for application_id in jobs_with_orders(client, timeout_s):
+        book = OrderBook(admin, client, application_id, timeout_s=timeout_s)
+        if book.refresh():
+            found[application_id] = book
+    return found
+
+
+def job_of(
+    found: Mapping[str, OrderBook], application_id: str | None, query: str | None
+) -> tuple[str, OrderBook]:
+    """The job that is meant: the one named, or the only one that has the query (None: any).
+
+    Raises:
+        Refused: there is none, or there are several.
+    """
+    if application_id is not None:
+        if application_id not in found:
+            raise Refused(
+                f"No job {application_id} has told what its queries do.",
+                cause="it has never run on this cluster, or not since it takes orders",
+                action=did_you_mean(application_id, found) or _known_jobs(found),
+            )
+        return application_id, found[application_id]
+    fitting = {a: b for a, b in found.items() if query is None or known_id(query, b.told)}
+    if len(fitting) == 1:
+        return next(iter(fitting.items()))
+    if fitting:
+        raise Refused(
+            f"{len(fitting)} jobs have {'queries' if query is None else f'a query {query}'}: "
+            f"{', '.join(sorted(fitting))}.",
+            action="say which one: application.id",
+        )
+    ids = sorted({i for book in found.values() for i in book.told})
+    what = "No job has told what its queries do" if query is None else f"Unknown queryId: {query}"
+    raise Refused(what, action=did_you_mean(query or "", ids) or _known_jobs(found))
+
+
+def state_now(book: OrderBook, query_id: str) -> QueryState:
+    """What a query has been told to do last, whether or not the driver has obeyed."""
+    order, told = book.orders.get(query_id), book.told[query_id]
+    return QueryState.RUNNING if order is None else order.state_of(told.statement)
+
+
+def give_orders(
+    book: OrderBook, verb: str, query: str | None, *, restore: bool = False, wait_s: float
+) -> Outcome:
+    """PAUSE, RESUME or TERMINATE (`verb`) a query of a job, None: all it can be said of.
+
+    Args:
+        restore: RESUME starts terminated queries, too.
+        wait_s: how long to wait for the driver to obey.
+
+    Raises:
+        Refused: there is no such query, or it was terminated.
+        KafkaUnavailable: the order may be given or not.
+    """
+    orders = {
+        i: Order(WANTED[verb], book.told[i].statement) for i in _meant(book, verb, query, restore)
+    }
+    if orders:
+        book.write_orders(orders)
+    return _awaited(book, orders, wait_s)
+
+
+def _meant(book: OrderBook, verb: str, query: str | None, restore: bool) -> list[str]:
+    if query is None:
+        return [i for i in sorted(book.told) if not _refusal(book, verb, i, restore)]
+    query_id = known_id(query, book.told)
+    if query_id is None:
+        raise Refused(
+            f"Unknown queryId: {query}",
+            action=did_you_mean(query.lower(), book.told)
+            or f"the job's queries are: {', '.join(sorted(book.told)) or 'none'}",
+        )
+    refusal = _refusal(book, verb, query_id, restore)
+    if refusal:
+        raise Refused(
+            refusal,
+            action=f"`holdfast resume {query_id} --restore` starts it again where it stopped",
+        )
+    return [query_id]
+
+
+def _refusal(book: OrderBook, verb: str, query_id: str, restore: bool) -> str:
+    """Why not; empty when it may be said."""
+    ended = state_now(book, query_id) is QueryState.TERMINATED
+    if ended and (verb == "PAUSE" or (verb == "RESUME" and not restore)):
+        return f"{query_id} was terminated: {verb} cannot reach it."
+    return ""
+
+
+def _awaited(book: OrderBook, orders: Mapping[str, Order], wait_s: float) -> Outcome:
+    deadline = time.monotonic() + wait_s
+    while True:
+        obeyed = {
+            i: told
+            for i, order in orders.items()
+            if (told := book.told.get(i)) is not None and told.token == order.token
+        }
+        waiting = tuple(i for i in orders if i not in obeyed)
+        if not waiting or time.monotonic() >= deadline:
+            return Outcome(obeyed, waiting)
+        time.sleep(_POLL_S)
+        book.refresh()
+
+
+def _known_jobs(found: Mapping[str, OrderBook]) -> str:
+    return f"jobs that take orders: {', '.join(sorted(found)) or 'none'}"

@@ -1,0 +1,43 @@
+"""`holdfast rollback`: the revision before."""
+
+from __future__ import annotations
+
+import click
+import orjson
+
+from holdfast.cli.deployed.targets import deployment_of, namespace_option, target_option
+from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import (
+    home_option,
+    json_errors,
+    json_option,
+    sigterm_interrupts,
+)
+
+__all__ = ["command"]
+
+
+@click.command("rollback")
+@click.argument("name")
+@target_option
+@home_option
+@namespace_option
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until the job is ready.",
+)
+@json_option
+def command(
+    name: str, target: str, home: str | None, namespace: str, timeout: float, as_json: bool
+) -> None:
+    """Deploy the revision of NAME before this one; undeploy NAME if this one is the first.
+
+    State is never taken back: a revision that fits it goes on from where the job is.
+    """
+    with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
+        found = deployment_of(target, name, home, namespace).rollback(timeout, tell)
+    click.echo(orjson.dumps(found.as_json()).decode() if as_json else found.as_text())

@@ -1,0 +1,104 @@
+"""`holdfast smoke`: does a deployed job do what it should?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from holdfast.cli.progress import reporter
+from holdfast.cli.servers.ask_server import connected, server_options
+from holdfast.cli.statements.options import (
+    Job,
+    Sql,
+    job_options,
+    json_errors,
+    json_option,
+    load_job,
+    sql_options,
+)
+from holdfast.cli.statuses import WARNED
+
+if TYPE_CHECKING:
+    from holdfast.deploy.checks.smoke import SmokeFound
+
+__all__ = ["command"]
+
+
+@click.command("smoke")
+@sql_options
+@job_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the first commits and results.",
+)
+@server_options(
+    "Query servers, with commas: each table's newest result must be read back from them.  "
+    "[default: those of the local deployment, if it has any]"
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    sql: Sql,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    home: str | None,
+    timeout: float,
+    server: str | None,
+    server_token: str,
+    server_ca: Path | None,
+    as_json: bool,
+) -> None:
+    """Look whether the deployed job of SQL_FILE (or --sql) works.
+
+    Every state partition must have a commit marker with this statement's fingerprint (unless the
+    source is empty), and the newest results must be readable. Where there are query servers, they
+    must give the newest result of each table back by its key, having waited for what is committed
+    now. Exits with 1 and a reason if not, and with 4 if it works but leaves out more of its input
+    than late.warn.share and its kin allow. `holdfast verify` proves more, and takes longer.
+    """
+    with json_errors(as_json):
+        job = load_job(sql, config, overrides, home)
+
+        from holdfast.deploy.checks.smoke import smoke
+
+        with ExitStack() as stack:
+            tell, client = stack.enter_context(reporter()), None
+            if servers := server.split(",") if server else _of_deployment(job):
+                client = stack.enter_context(connected(servers, server_token, server_ca))
+            found = smoke(job.topology, job.settings, timeout_s=timeout, tell=tell, client=client)
+    warnings = [f"{query.sink}: {text}" for query in found for text in query.warnings]
+    if as_json:
+        queries = [query.as_json() for query in found]
+        told = {"ok": True, "warnings": warnings, "queries": queries}
+        click.echo(orjson.dumps(told, default=str).decode())
+    else:
+        _show(found, warnings)
+    ctx.exit(WARNED if warnings else 0)
+
+
+def _show(found: Sequence[SmokeFound], warnings: Sequence[str]) -> None:
+    for query in found:
+        note = query.note or f"{query.decoded} results read, the last one {query.sample}"
+        served = "; query servers give it back" if query.served else ""
+        left = query.left_out.beside(query.warnings)
+        left = f"; not in it: {left}" if left else ""
+        click.echo(f"{query.id}: {query.committed} partitions committed; {note}{served}{left}")
+    for text in warnings:
+        click.echo(f"warning: {text}")
+
+
+def _of_deployment(job: Job) -> tuple[str, ...]:
+    """Addresses of the query servers beside the local deployment of that name; often none."""
+    from holdfast.deploy.local.servers import LocalServers
+
+    return LocalServers(Path(job.settings.home), job.settings.application_id).addresses

@@ -1,0 +1,64 @@
+"""What commands about deployments share: the target, and the deployment it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import click
+
+from holdfast.cli.statements.options import load_settings
+
+if TYPE_CHECKING:
+    from holdfast.deploy.deployment import Deployment
+
+__all__ = ["AnyDeployment", "deployment_of", "namespace_option", "target_option"]
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+class AnyDeployment(Protocol):
+    """A deployment of either target."""
+
+    def status(self) -> Deployment:
+        """As it is now."""
+
+    def rollback(self, timeout_s: float, tell: Callable[[str], None]) -> Deployment:
+        """The revision before, or none."""
+
+    def undeploy(self, *, delete_state: bool) -> Deployment:
+        """Ends it."""
+
+
+def target_option(function: _F) -> _F:
+    """Adds --target to a command."""
+    return click.option(
+        "--target",
+        type=click.Choice(["local", "kubernetes"]),
+        default="local",
+        show_default=True,
+        help="A supervised process of this machine, or a Helm release.",
+    )(function)
+
+
+def namespace_option(function: _F) -> _F:
+    """Adds --namespace to a command."""
+    return click.option(
+        "--namespace",
+        envvar="HOLDFAST_NAMESPACE",
+        default="holdfast",
+        show_default=True,
+        help="Of the release.  (kubernetes)",
+    )(function)
+
+
+def deployment_of(target: str, name: str, home: str | None, namespace: str) -> AnyDeployment:
+    """The deployment, which need not exist."""
+    if target == "kubernetes":
+        from holdfast.deploy.kubernetes.target import KubernetesDeployment
+
+        return KubernetesDeployment(namespace, name)
+    from holdfast.deploy.local.target import LocalDeployment
+
+    return LocalDeployment(Path(load_settings(None, (), home).home), name)

@@ -1,0 +1,1 @@
+"""Commands that look into a job: its tables, its stores, its sinks."""

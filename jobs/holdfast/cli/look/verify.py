@@ -1,0 +1,98 @@
+"""`holdfast verify`: is every table of a job exactly what its input makes of it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli.progress import reporter
+from holdfast.cli.statements.options import Sql, job_options, load_job, sql_options
+from holdfast.cli.statuses import WARNED
+
+if TYPE_CHECKING:
+    from holdfast.judge.verdict import JobVerdict
+
+__all__ = ["EXIT_STATUS", "command", "exit_status"]
+
+EXIT_STATUS = {"valid": 0, "invalid": 1, "unknown": 3}
+
+
+@click.command("verify")
+@sql_options
+@job_options
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for the job to read the rest of its input.",
+)
+@click.option("--verbose", is_flag=True, help="Show every check, not only what it found.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the verdict as JUnit XML, too.",
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    sql: Sql,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    home: str | None,
+    timeout: float,
+    verbose: bool,
+    as_json: bool,
+    junit: Path | None,
+) -> None:
+    """Recompute every table and stream of SQL_FILE from its input topics and compare.
+
+    None of the engine's code takes part: the statements run over all of their input at once. Waits
+    until the job has caught up and no transaction is open, so nothing may be written to its
+    input meanwhile. Where the job runs on this machine its stores are compared as well. Exits
+    with 0 (valid), 1 (invalid), 3 (unknown: not everything could be judged) or 4 (valid, but a
+    table leaves out more of its input than late.warn.share and its kin allow).
+    """
+    from holdfast.chaos.report import files as report
+
+    verdict = _judge(sql, config, overrides, home, timeout)
+    if junit is not None:
+        junit.write_text(report.as_junit(verdict), encoding="utf-8")
+    click.echo(report.as_json(verdict) if as_json else report.as_text(verdict, verbose=verbose))
+    ctx.exit(exit_status(verdict))
+
+
+def exit_status(verdict: JobVerdict) -> int:
+    """What is exact over a part of its input only is no success."""
+    status = EXIT_STATUS[verdict.verdict.value]
+    return status or (WARNED if verdict.warnings else 0)
+
+
+def _judge(
+    sql: Sql,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    home: str | None,
+    timeout_s: float,
+) -> JobVerdict:
+    from holdfast.cli.look.local_stores import local_stores
+    from holdfast.judge.oracle import Oracle, OracleOptions
+    from holdfast.judge.read.observe import Observer
+
+    job = load_job(sql, config, overrides, home)
+    settings = job.settings
+    # A killed producer's transaction ends by itself after this time.
+    quiet_s = settings.transaction_timeout_ms / 1000 + 30
+    with reporter() as tell:
+        oracle = Oracle(
+            settings.application_id,
+            Observer(settings.client(), settings.application_id),
+            options=OracleOptions(timeout_s, quiet_s, settings.warn),
+            stores=local_stores(settings),
+            tell=tell,
+        )
+        return oracle.judge(job.topology)

@@ -1,0 +1,1 @@
+"""Commands of query servers and their clients."""

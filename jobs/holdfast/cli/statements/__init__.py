@@ -1,0 +1,1 @@
+"""Commands about a file of statements: check, explain, test, run."""

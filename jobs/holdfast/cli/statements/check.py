@@ -1,0 +1,60 @@
+"""`holdfast check`: would this job start, and what would it find and create?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from holdfast.cli.statements.options import (
+    Sql,
+    job_options,
+    json_errors,
+    json_option,
+    load_job,
+    sql_options,
+)
+
+if TYPE_CHECKING:
+    from holdfast.deploy.checks.preflight import Preflight
+
+__all__ = ["as_text", "command"]
+
+
+@click.command("check")
+@sql_options
+@job_options
+@json_option
+def command(
+    sql: Sql, config: Path | None, overrides: tuple[str, ...], home: str | None, as_json: bool
+) -> None:
+    """Check SQL_FILE (or --sql) against what is in Kafka, before it is deployed.
+
+    Reads only: statements and properties, the topics there are and the commit markers of a
+    deployment that runs or ran under the same application.id. Exits with 2 when the job would be
+    refused, and says why.
+    """
+    with json_errors(as_json):
+        job = load_job(sql, config, overrides, home)
+
+        from holdfast.deploy.checks.preflight import check
+
+        found = check(job.topology, job.settings)
+    click.echo(orjson.dumps(found.as_json()).decode() if as_json else as_text(found))
+
+
+def as_text(found: Preflight) -> str:
+    """A line per query and per topic."""
+    lines = [f"The job {found.application_id} can be deployed."]
+    for query in found.queries:
+        what = "stateless"
+        if query.stateful:
+            what = f"{query.state_partitions} state partitions, fingerprint {query.fingerprint}, "
+            what += "new" if query.new else f"goes on from {query.records:,} records"
+        lines.append(f"  query {query.id}: {query.source_topic} → {query.sink}; {what}")
+    for topic in found.topics:
+        state = "exists" if topic.exists else "to be created"
+        lines.append(f"  {topic.role} topic {topic.name}: {topic.partitions} partitions, {state}")
+    return "\n".join(lines)

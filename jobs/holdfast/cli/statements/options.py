@@ -1,0 +1,269 @@
+"""What several commands share: their options, and settings and a Topology made from them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+import orjson
+
+from holdfast.config.load import (
+    Origin,
+    application_id_of,
+    build_settings,
+    from_environment,
+    from_overrides,
+    from_yaml,
+)
+from holdfast.config.secrets import is_secret, names_file
+from holdfast.config.settings import Settings
+from holdfast.errors import HoldfastError, InvalidConfig, InvalidStatement
+from holdfast.local.broker import LocalKafka
+
+if TYPE_CHECKING:
+    from holdfast.types.topology import Topology
+
+__all__ = [
+    "Job",
+    "Sql",
+    "home_option",
+    "job_options",
+    "json_errors",
+    "json_option",
+    "load_job",
+    "load_settings",
+    "named_properties",
+    "sigterm_interrupts",
+    "sql_options",
+]
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class Sql:
+    """Statements in a file, or given on the command line (`file` is None then)."""
+
+    file: Path | None = None
+    given: str = ""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return str(self.file) if self.file is not None else "--sql"
+
+    def text(self) -> str:
+        """The statements.
+
+        Raises:
+            InvalidStatement: the file cannot be read.
+        """
+        return _read(self.file) if self.file is not None else self.given
+
+
+@dataclass(frozen=True)
+class Job:
+    """What an SQL file and its options mean."""
+
+    topology: Topology
+    settings: Settings
+
+
+def sql_options(function: Callable[..., _R]) -> Callable[..., _R]:
+    """Adds SQL_FILE and --sql to a command, of which exactly one must be given, as `sql`."""
+
+    @click.argument("sql_file", required=False, type=click.Path(path_type=Path))
+    @click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead of SQL_FILE.")
+    @functools.wraps(function)
+    def command(*args: object, sql_file: Path | None, sql_text: str | None, **kwargs: object) -> _R:
+        if (sql_file is None) == (sql_text is None):
+            raise click.UsageError("Give either SQL_FILE or --sql TEXT.")
+        return function(*args, sql=Sql(sql_file, sql_text or ""), **kwargs)
+
+    return command
+
+
+def job_options(function: _F) -> _F:
+    """Adds --config, --set and --home to a command, as `config`, `overrides` and `home`."""
+    options = (
+        click.option(
+            "--config",
+            type=click.Path(path_type=Path),
+            help="YAML file of properties.",
+        ),
+        click.option(
+            "--set",
+            "overrides",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Set a property; may be repeated. `holdfast config` lists them.",
+        ),
+        home_option,
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def home_option(function: _F) -> _F:
+    """Adds --home to a command."""
+    option = click.option(
+        "--home",
+        metavar="DIR",
+        help="Folder of all local files: Kafka, state, logs.  [default: .holdfast]",
+    )
+    return option(function)
+
+
+def json_option(function: _F) -> _F:
+    """Adds --json to a command, as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")(
+        function
+    )
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM takes the way of Ctrl-C, which puts things in order again."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def json_errors(as_json: bool) -> Iterator[None]:
+    """With --json, an error is printed as JSON as well before it ends the command."""
+    try:
+        yield
+    except HoldfastError as error:
+        if as_json:
+            parts = {"fact": error.fact, "cause": error.cause, "action": error.action}
+            told = {"ok": False, "error": {"kind": type(error).__name__, **parts}}
+            click.echo(orjson.dumps(told).decode())
+        raise
+
+
+def load_settings(
+    config: Path | None,
+    overrides: Sequence[str],
+    home: str | None,
+    *,
+    application_id: str = "holdfast",
+    statements: Origin | None = None,
+) -> Settings:
+    """Settings from all sources.
+
+    Where nobody names a broker, the local one of the same home is taken if it runs.
+
+    Args:
+        application_id: the default of that property.
+        statements: the SET statements of an SQL file.
+
+    Raises:
+        InvalidConfig: naming every problem.
+    """
+    origins = [from_yaml(config)] if config else []
+    origins.append(from_environment(os.environ))
+    origins.extend([statements] if statements else [])
+    origins.append(from_overrides(overrides))
+    origins.extend([Origin("--home", {"home": home})] if home else [])
+    settings = build_settings(origins, application_id)
+    named = any(key.endswith("bootstrap.servers") for o in origins for key in o.values)
+    local = None if named else LocalKafka(Path(settings.home)).status()
+    return replace(settings, bootstrap_servers=local.bootstrap_servers) if local else settings
+
+
+def named_properties(config: Path | None, overrides: Sequence[str]) -> dict[str, object]:
+    """What the YAML file, the environment and --set give, by property; the SQL file's SET not.
+
+    Secrets in the environment are this process's own, and left out.
+
+    Raises:
+        InvalidConfig: the file cannot be read, or an override has no `=`.
+    """
+    own = from_environment(os.environ)
+    public = {k: v for k, v in own.values.items() if not (is_secret(k) or names_file(k))}
+    origins = [from_yaml(config)] if config else []
+    origins += [replace(own, values=public), from_overrides(overrides)]
+    return {key: value for origin in origins for key, value in origin.values.items()}
+
+
+def load_job(
+    sql: Sql | Path,
+    config: Path | None,
+    overrides: Sequence[str],
+    home: str | None,
+    *,
+    name: str | None = None,
+) -> Job:
+    """Read statements, their settings and their functions, and plan them.
+
+    Args:
+        name: the default of `application.id`; without it the file's name.
+
+    Raises:
+        InvalidStatement: the file cannot be read or its SQL is wrong.
+        InvalidConfig: a property is wrong, or nothing names the job.
+    """
+    from holdfast.sql import compile_text
+    from holdfast.tasks.aggregates.user import load_functions
+    from holdfast.types.internal_topics import for_application
+
+    sql = sql if isinstance(sql, Sql) else Sql(sql)
+    text = sql.text()
+    default = name or (application_id_of(sql.file) if sql.file is not None else "")
+    statements = Origin(f"SET in {sql.name}", _set_properties(text), of_statements=True)
+    settings = load_settings(config, overrides, home, application_id=default, statements=statements)
+    if not settings.application_id:
+        raise InvalidConfig(
+            "Statements given with --sql have no file name to call the job by.",
+            action="add --set application.id=NAME, the name the job has or shall have",
+        )
+    functions = load_functions(settings.functions)
+    topology = compile_text(text, extra_aggregates=functions)
+    return Job(for_application(topology, settings.application_id), settings)
+
+
+def _set_properties(text: str) -> dict[str, object]:
+    """What SET gives; needed before planning, for it may name the functions planned with."""
+    from holdfast.sql.parse.script import Script
+    from holdfast.sql.parse.statements import SetProperty, UnsetProperty
+    from holdfast.sql.parse.text import parse
+
+    found: dict[str, object] = {}
+    for statement in parse(Script(text)):
+        if isinstance(statement, SetProperty):
+            found[statement.key] = statement.value
+        elif isinstance(statement, UnsetProperty):
+            found.pop(statement.key, None)
+    return found
+
+
+def _read(sql_file: Path) -> str:
+    try:
+        return sql_file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InvalidStatement(
+            f"{sql_file} cannot be read: {error.strerror}.",
+            action="Give the path of a file of statements.",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidStatement(
+            f"{sql_file} is not UTF-8 text (byte {error.start}).",
+            action="Save it as UTF-8.",
+        ) from error

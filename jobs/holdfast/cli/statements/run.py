@@ -1,0 +1,77 @@
+"""`holdfast run`: one file of statements as one running job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from holdfast.cli.statements.options import Sql, job_options, load_job, sql_options
+from holdfast.lazy_imports import load_later
+
+__all__ = ["command"]
+
+
+@click.command("run")
+@sql_options
+@job_options
+@click.option(
+    "--until-caught-up",
+    "--available-now",
+    "until_caught_up",
+    is_flag=True,
+    help="Stop once every record that is there now has been processed.",
+)
+@click.option(
+    "--fill-secret",
+    metavar="NAME",
+    help="In a pod: the Secret of its namespace that spark.secret.file is written from; one is "
+    "made up where it is still empty.",
+)
+@click.option(
+    "--fill-peer-token",
+    metavar="NAME",
+    help="In a pod: the Secret of its namespace by which query servers know each other; one is "
+    "made up where it is still empty.",
+)
+def command(
+    sql: Sql,
+    config: Path | None,
+    overrides: Sequence[str],
+    home: str | None,
+    until_caught_up: bool,
+    fill_secret: str | None,
+    fill_peer_token: str | None,
+) -> None:
+    """Run the statements of SQL_FILE (or --sql) until Ctrl-C.
+
+    SIGTERM stops them as well.
+
+    Stopping, killing and starting again lose nothing and count nothing twice.
+    """
+    load_later()
+    job = load_job(sql, config, overrides, home)
+    if fill_secret:
+        from holdfast.deploy.kubernetes.release_secrets import fill
+
+        fill(fill_secret, job.settings.spark_secret_file)
+    if fill_peer_token:
+        from holdfast.deploy.kubernetes.release_secrets import fill_peers
+
+        fill_peers(fill_peer_token)
+
+    from holdfast.ingest.source import KafkaDataSource
+    from holdfast.runtime.job import run
+    from holdfast.runtime.jvm.class_training import start_making
+    from holdfast.runtime.jvm.session import is_local
+
+    if is_local(job.settings):
+        start_making()
+
+    run(
+        job.topology,
+        job.settings,
+        data_source=KafkaDataSource,
+        stop_when_caught_up=until_caught_up,
+    )

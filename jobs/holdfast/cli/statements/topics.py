@@ -1,0 +1,47 @@
+"""`holdfast topics`: the topics of a job, made where they are missing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import orjson
+
+from holdfast.cli.statements.options import (
+    Sql,
+    job_options,
+    json_errors,
+    json_option,
+    load_job,
+    sql_options,
+)
+
+__all__ = ["command"]
+
+
+@click.command("topics")
+@sql_options
+@job_options
+@json_option
+def command(
+    sql: Sql, config: Path | None, overrides: tuple[str, ...], home: str | None, as_json: bool
+) -> None:
+    """Create the missing topics of SQL_FILE (or --sql), and check the others.
+
+    Sources are created only where their statement gives PARTITIONS. The job does the same when it
+    starts; this is for those who want to see it first.
+    """
+    with json_errors(as_json):
+        job = load_job(sql, config, overrides, home)
+
+        from holdfast.deploy.checks.preflight import make_topics
+
+        found = make_topics(job.topology, job.settings)
+    if as_json:
+        topics = [{**asdict(t), "created": not t.exists, "exists": True} for t in found]
+        click.echo(orjson.dumps({"ok": True, "topics": topics}).decode())
+        return
+    for topic in found:
+        state = "exists" if topic.exists else "created"
+        click.echo(f"{topic.role} topic {topic.name}: {topic.partitions} partitions, {state}")

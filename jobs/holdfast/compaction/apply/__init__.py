@@ -1,0 +1,1 @@
+"""Apply: carry an approved plan out, and put temporary settings back."""

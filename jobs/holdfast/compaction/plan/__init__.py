@@ -1,0 +1,1 @@
+"""Plan: what to change, from a survey and a policy.  Pure."""

@@ -1,0 +1,1 @@
+"""Survey: find out what every changelog costs, reading little and changing nothing."""

@@ -1,0 +1,1 @@
+"""Checks of a job before its deployment, and of a deployed job."""

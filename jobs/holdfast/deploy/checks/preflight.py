@@ -1,0 +1,223 @@
+"""What a deployment of a job would find and create; it reads, and never writes.
+
+What a job would be stopped by after its start is found here before anything is touched: topics
+that are missing, state that another statement wrote, a changelog or source records that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from holdfast.config.settings import Settings
+from holdfast.deploy.checks.markers import last_markers
+from holdfast.errors import InvalidStatement
+from holdfast.ingest.offsets import check_available
+from holdfast.runtime.queries.sources import source_state
+from holdfast.runtime.queries.start import start_point, stream_start
+from holdfast.runtime.topics import Role, TopicPlan, ensure_topics, plan_topics
+from holdfast.state.changelog import CommitMarker
+from holdfast.state.topics.sink_owners import SinkOwners, claims_sink
+from holdfast.state.topics.source_progress import Of, SourceProgress, progress_of
+from holdfast.tasks.compatibility import check_marker, check_progress
+from holdfast.transport.cluster.admin import Admin
+from holdfast.types.ids import Place, consumer_group
+from holdfast.types.topology import Query, Topology
+
+__all__ = ["Preflight", "QueryFound", "TopicFound", "check", "make_topics"]
+
+_BROKER_S = 30.0
+
+
+@dataclass(frozen=True)
+class TopicFound:
+    """A topic of the job; `exists` is false for one that is (or was) still to be created."""
+
+    name: str
+    role: str
+    partitions: int
+    exists: bool
+
+
+@dataclass(frozen=True)
+class QueryFound:
+    """A query and what is there of it.
+
+    Attributes:
+        fingerprint: of its state, empty without state.
+        committed: state partitions that have a commit marker.
+        records: input records in the committed state.
+    """
+
+    id: str
+    sink: str
+    source_topic: str
+    stateful: bool
+    fingerprint: str
+    state_partitions: int
+    committed: int
+    records: int
+
+    @property
+    def new(self) -> bool:
+        """Has it no state yet?"""
+        return not self.committed
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """The outcome of a check that refused nothing."""
+
+    application_id: str
+    queries: tuple[QueryFound, ...]
+    topics: tuple[TopicFound, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"ok": True, **asdict(self)}
+
+
+def check(topology: Topology, settings: Settings) -> Preflight:
+    """Compares a job with what is in Kafka.
+
+    Raises:
+        Refused: the job would be refused, or would stop, after its start.
+        KafkaUnavailable: no broker answered.
+    """
+    _need_queries(topology)
+    admin = _admin(settings)
+    plans: dict[str, list[TopicPlan]] = {}
+    made: dict[str, int] = {}
+    for query in topology.queries:
+        plans[query.id] = plan_topics(admin, settings, query, made)
+        made |= {p.name: p.partitions for p in plans[query.id] if p.role is Role.SINK}
+    found = tuple(_check_query(admin, settings, q, plans[q.id]) for q in topology.queries)
+    topics = _distinct(plan for of_query in plans.values() for plan in of_query)
+    return Preflight(settings.application_id, found, topics)
+
+
+def make_topics(topology: Topology, settings: Settings) -> tuple[TopicFound, ...]:
+    """Creates the job's topics that are missing; `exists` tells which were there before.
+
+    Raises:
+        Refused: a topic does not fit.
+        KafkaUnavailable: no broker answered.
+    """
+    _need_queries(topology)
+    admin = _admin(settings)
+    plans = []
+    for query in topology.queries:
+        plans += plan_topics(admin, settings, query)
+        ensure_topics(admin, settings, query)
+    return _distinct(plans)
+
+
+def _need_queries(topology: Topology) -> None:
+    if not topology.queries:
+        raise InvalidStatement(
+            "There is no CREATE TABLE … AS SELECT or CREATE STREAM … AS SELECT.",
+            action="add one; a job without a query has nothing to do",
+        )
+
+
+def _admin(settings: Settings) -> Admin:
+    admin = Admin(settings.client())
+    admin.wait_ready(_BROKER_S)
+    return admin
+
+
+def _distinct(plans: Iterable[TopicPlan]) -> tuple[TopicFound, ...]:
+    found: dict[str, TopicFound] = {}
+    for plan in plans:
+        exists = plan.existing is not None
+        partitions = plan.existing.partitions if plan.existing is not None else plan.partitions
+        found.setdefault(plan.name, TopicFound(plan.name, str(plan.role), partitions, exists))
+    return tuple(found.values())
+
+
+def _check_query(
+    admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]
+) -> QueryFound:
+    stateful = query.stateful
+    known = _check_state(admin, settings, query, plans) if stateful else []
+    if not stateful:
+        _check_stream(admin, settings, query, plans)
+    sink = next(plan.existing for plan in plans if plan.role is Role.SINK)
+    if sink is not None and claims_sink(query):
+        SinkOwners(admin, settings.client()).check(query, sink.topic_id, settings.application_id)
+    return QueryFound(
+        id=query.id,
+        sink=query.sink.name,
+        source_topic=query.source.topic,
+        stateful=stateful,
+        fingerprint=query.fingerprint() if stateful else "",
+        state_partitions=settings.state.partitions if stateful else 0,
+        committed=len(known),
+        records=sum(m.records for m in known),
+    )
+
+
+def _check_state(
+    admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]
+) -> list[CommitMarker]:
+    """The commit markers there are, all of them this statement's."""
+    changelog = next(plan for plan in plans if plan.role is Role.CHANGELOG)
+    sources = [plan for plan in plans if plan.role is Role.SOURCE]
+    # The group first: a job that runs may commit meanwhile, and its markers are never behind it.
+    progress = _progress(admin, settings, query, sources)
+    markers: list[CommitMarker | None] = []
+    if changelog.existing is not None:
+        markers = last_markers(settings.client(), changelog.name, changelog.partitions)
+    for p, marker in enumerate(markers):
+        check_marker(
+            marker,
+            query,
+            settings.state.partitions,
+            application_id=settings.application_id,
+            state_partition=p,
+        )
+    rebuild = settings.state.on_changelog_loss == "rebuild"
+    there = [source.name for source in sources if source.existing is not None]
+    now = source_state(admin, settings, there)
+    start = start_point(query.id, markers, now, progress, rebuild=rebuild)
+    known = [m for m in markers if m is not None]
+    if known and settings.ingest.fail_on_data_loss:
+        for source in sources:
+            ends = {p: at for (topic, p), at in start.offsets.items() if topic == source.name}
+            check_available(source.name, ends, _bounds(admin, source))
+    return known
+
+
+def _progress(
+    admin: Admin, settings: Settings, query: Query, sources: Iterable[TopicPlan]
+) -> dict[Place, int]:
+    """What the query's group shows."""
+    group = consumer_group(settings.application_id, query.id)
+    there = [source.name for source in sources if source.existing is not None]
+    return {(t, p): offset for t in there for p, offset in admin.committed(group, t).items()}
+
+
+def _check_stream(admin: Admin, settings: Settings, query: Query, plans: list[TopicPlan]) -> None:
+    by_role = {plan.role: plan for plan in plans}
+    progress, source = by_role[Role.PROGRESS], by_role[Role.SOURCE]
+    group = _progress(admin, settings, query, [source])
+    done: dict[Place, SourceProgress] = {}
+    if progress.existing is not None:
+        place = (settings.client(), progress.name, progress.existing.partitions)
+        markers = [progress_of(*place, Of.RECORDS, p) for p in range(source.partitions)]
+        for marker in markers:
+            check_progress(marker, query)
+        done = {(source.name, m.partition): m for m in markers if m is not None}
+    if source.existing is None:
+        return
+    rebuild = settings.state.on_changelog_loss == "rebuild"
+    now = source_state(admin, settings, [source.name])
+    start = stream_start(query.id, done, now, group, rebuild=rebuild)
+    if settings.ingest.fail_on_data_loss:
+        offsets = {p: at for (_, p), at in start.offsets.items()}
+        check_available(source.name, offsets, _bounds(admin, source))
+
+
+def _bounds(admin: Admin, source: TopicPlan) -> dict[int, tuple[int, int]]:
+    return admin.bounds(source.name) if source.existing is not None else {}

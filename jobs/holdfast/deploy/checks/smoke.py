@@ -1,0 +1,226 @@
+"""After a deployment: has every query committed, and can its results be read?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from holdfast.client import Client
+from holdfast.config.settings import Settings
+from holdfast.deploy.checks.markers import last_markers
+from holdfast.deploy.checks.served import Newest, read_back
+from holdfast.errors import HoldfastError, Refused, TopicMissing
+from holdfast.judge.read.decode import SinkDecoder
+from holdfast.judge.read.observe import Observer
+from holdfast.judge.values import Untranslatable
+from holdfast.state.changelog import CommitMarker
+from holdfast.state.topics.progress_counts import (
+    Counted,
+    ProgressCounts,
+    left_out_with_state,
+    left_out_without_state,
+)
+from holdfast.tasks.compatibility import check_marker
+from holdfast.types.ids import Place, changelog_topic, progress_topic
+from holdfast.types.left_out import LeftOut
+from holdfast.types.topology import Format, Query, Topology, WindowKind
+
+__all__ = ["SmokeFound", "smoke"]
+
+_SAMPLE = 50  # records of each sink topic partition
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True)
+class SmokeFound:
+    """A query that works.
+
+    Attributes:
+        committed: state partitions with a commit marker (topic partitions without state).
+        decoded: records of the sink that were read; `sample` is the last of them.
+        note: why there is nothing to see, if so.
+        served: query servers gave the sample back by its key; None: they were not asked.
+        left_out: its input since its first batch, and what of it is in no result.
+        warnings: what is left out beyond the shares that the settings allow.
+    """
+
+    id: str
+    sink: str
+    committed: int
+    decoded: int
+    sample: dict[str, Any] | None
+    note: str = ""
+    served: bool | None = None
+    left_out: LeftOut = field(default_factory=LeftOut)
+    warnings: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def smoke(
+    topology: Topology,
+    settings: Settings,
+    *,
+    timeout_s: float,
+    tell: Callable[[str], None],
+    client: Client | None = None,
+) -> list[SmokeFound]:
+    """Looks at every query until it works or time is over.
+
+    Args:
+        client: of query servers that are to give every table's newest result back, too.
+
+    Raises:
+        HoldfastError: a query does not work; says what is missing.
+        IncompatibleStatement: another statement's state is there.
+    """
+    look = _Look(settings, Observer(settings.client(), settings.application_id), client)
+    deadline = time.monotonic() + timeout_s
+    found = []
+    for query in topology.queries:
+        tell(f"looking at {query.sink.name}")
+        found.append(_patiently(query, look, deadline))
+    return found
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Where is looked."""
+
+    settings: Settings
+    observer: Observer
+    client: Client | None
+
+
+def _patiently(query: Query, look: _Look, deadline: float) -> SmokeFound:
+    while True:
+        try:
+            return _look(query, look)
+        except HoldfastError as error:
+            final = isinstance(error, Refused) and not isinstance(error, TopicMissing)
+            if final or time.monotonic() >= deadline:
+                raise
+            time.sleep(_POLL_S)
+
+
+def _look(query: Query, look: _Look) -> SmokeFound:
+    observer = look.observer
+    topics = sorted({source.topic for source in query.sources})
+    bounds = {(t, p): found for t in topics for p, found in observer.bounds(t).items()}
+    records = sum(end - start for start, end in bounds.values())
+    if not records:
+        note = f"its source topic {' and '.join(topics)} is empty"
+        return SmokeFound(query.id, query.sink.name, 0, 0, None, note)
+    if query.stateful:
+        markers = _state_markers(query, look.settings)
+        committed = len(markers)
+    else:
+        markers, committed = [], _committed_offsets(query, observer, bounds)
+    decoded, newest, note = _sample(query, observer)
+    served = None
+    if look.client is not None and query.sink.kind == "TABLE" and not query.sink.internal:
+        job = look.settings.application_id
+        served = read_back(look.client, observer.bounds, query, job, newest)
+    sample = {"key": list(newest.key), "value": newest.row} if newest.key is not None else None
+    left_out = _left_out(query, look.settings, markers)
+    warnings = left_out.warnings(look.settings.warn)
+    return SmokeFound(
+        query.id, query.sink.name, committed, decoded, sample, note, served, left_out, warnings
+    )
+
+
+def _left_out(query: Query, settings: Settings, markers: Sequence[CommitMarker]) -> LeftOut:
+    counts = ProgressCounts(settings.client(), progress_topic(settings.application_id, query.id))
+    try:
+        counted = counts.counted()
+    except TopicMissing:  # a query with state that sets nothing aside has none
+        counted = Counted()
+    finally:
+        counts.close()
+    if query.stateful:
+        return left_out_with_state(markers, counted)
+    return left_out_without_state(counted)
+
+
+def _state_markers(query: Query, settings: Settings) -> list[CommitMarker]:
+    """The last one of every state partition."""
+    partitions = settings.state.partitions
+    changelog = changelog_topic(settings.application_id, query.id)
+    markers = last_markers(settings.client(), changelog, partitions)
+    for p, marker in enumerate(markers):
+        check_marker(
+            marker,
+            query,
+            partitions,
+            application_id=settings.application_id,
+            state_partition=p,
+        )
+    missing = [p for p, marker in enumerate(markers) if marker is None]
+    if missing:
+        raise HoldfastError(
+            f"{query.id}: {len(missing)} of {partitions} state partitions have committed nothing "
+            f"({missing}), though the source topic {query.source.topic} holds records.",
+            cause="the job does not run, or its first batch is not finished",
+            action="look at its status and at the driver's log",
+        )
+    return [marker for marker in markers if marker is not None]
+
+
+def _committed_offsets(
+    query: Query, observer: Observer, bounds: Mapping[Place, tuple[int, int]]
+) -> int:
+    """A query without state shows its progress by the offsets of its group."""
+    lag = observer.lag(query)
+    if lag.committed <= sum(start for start, _ in bounds.values()):
+        raise HoldfastError(
+            f"{query.id} has committed no offset of the topic {query.source.topic}, "
+            f"which ends at {lag.end}.",
+            cause="the job does not run, or its first batch is not finished",
+            action="look at its status and at the driver's log",
+        )
+    return len(bounds)
+
+
+def _sample(query: Query, observer: Observer) -> tuple[int, Newest, str]:
+    """(records decoded, the newest result, a note): the newest records of the sink."""
+    sink = query.sink
+    every = observer.bounds(sink.topic)
+    bounds = {p: (max(start, end - _SAMPLE), end) for p, (start, end) in every.items()}
+    bounds = {p: (start, end) for p, (start, end) in bounds.items() if start < end}
+    try:
+        read_key, read_value = _readers(query)
+    except Untranslatable as other:
+        return 0, Newest(every, None, None), f"{other} are not looked into"
+    decoded, newest = 0, dict[tuple[Any, ...], Any]()
+    for record in observer.records(sink.topic, bounds):
+        try:
+            key, row = read_key(record.key), read_value(record.value)
+        except (ValueError, TypeError) as error:
+            raise HoldfastError(
+                f"{query.id}: the record at offset {record.offset} of topic {sink.topic} partition "
+                f"{record.partition} cannot be decoded: {error}.",
+                cause="another program writes to the sink topic, or the formats were changed",
+                action="give the sink a topic of its own (KAFKA_TOPIC)",
+            ) from error
+        decoded += 1
+        newest.pop(key, None)  # what comes last stands last, and a tombstone ends a key
+        if row is not None:
+            newest[key] = row
+    last = next(reversed(newest), None)
+    found = Newest(every, last, newest[last] if last is not None else None)
+    return decoded, found, "" if decoded else "it has no results yet"
+
+
+def _readers(query: Query) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    sink = query.sink
+    windowed, sessions = sink.window is not None, sink.window is WindowKind.SESSION
+    formats = (sink.key_format, sink.value_format)
+    decoder = SinkDecoder(
+        sink.key_columns, sink.value_columns, formats, windowed=windowed, sessions=sessions
+    )
+    if not sink.key_columns or sink.key_format is Format.NONE:
+        return lambda _: (), decoder.row
+    return decoder.full_key, decoder.row

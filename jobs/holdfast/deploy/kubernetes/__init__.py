@@ -1,0 +1,1 @@
+"""Deployments on Kubernetes: Helm releases of the chart, and requests to the API."""

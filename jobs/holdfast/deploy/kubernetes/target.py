@@ -1,0 +1,164 @@
+"""Target `kubernetes`: a job as a Helm release of the chart."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.deploy.deployment import Deployment, DeploymentState, driver_facts, fetch_status
+from holdfast.deploy.kubernetes.helm import find_chart, helm, helm_json, helm_watched
+from holdfast.deploy.kubernetes.in_pod import delete_claims, driver_status, in_a_pod, pod_troubles
+from holdfast.errors import HoldfastError, Refused
+
+__all__ = ["KubernetesDeployment", "all_releases", "last_good"]
+
+TARGET = "kubernetes"
+_PORT = 8090
+_ENDED = ("failed", "uninstalled")
+
+_Tell = Callable[[str], None]
+
+
+def all_releases(namespace: str) -> list[Deployment]:
+    """Every release of the chart in a namespace, by name."""
+    found = helm_json(["list", "--namespace", namespace, "--all"]) or []
+    names = sorted(r["name"] for r in found if r["chart"].rpartition("-")[0] == "holdfast")
+    return [KubernetesDeployment(namespace, name).status() for name in names]
+
+
+def last_good(history: Sequence[Mapping[str, Any]]) -> int:
+    """The newest revision before the present one that was deployed once; 0 without one."""
+    good = [int(r["revision"]) for r in history[:-1] if r["status"] == "superseded"]
+    return max(good, default=0)
+
+
+class KubernetesDeployment:
+    """One release.  Helm owns the facts; the driver tells the rest."""
+
+    def __init__(self, namespace: str, name: str) -> None:
+        self._namespace, self._name = namespace, name
+        self._url = f"http://{name}-driver.{namespace}.svc:{_PORT}"
+
+    def status(self) -> Deployment:
+        """The release as it is now.
+
+        Raises:
+            InvalidConfig, HoldfastError: helm cannot be asked.
+        """
+        history = self._history()
+        if not history:
+            return Deployment(self._name, TARGET, reason="it is not deployed")
+        last = history[-1]
+        found = Deployment(
+            self._name,
+            TARGET,
+            int(last["revision"]),
+            DeploymentState.STARTING,
+            metrics_url=f"{self._url}/metrics",
+            details={"namespace": self._namespace, "helm": last["status"]},
+        )
+        found = replace(found, **driver_facts(self._driver()))
+        if found.ready:
+            return found
+        return self._why_not(found, str(last["status"]), str(last.get("description", "")))
+
+    def _why_not(self, found: Deployment, helm_says: str, description: str) -> Deployment:
+        troubles = pod_troubles(self._namespace, self._name)
+        if helm_says in _ENDED:
+            reasons = [f"helm: {helm_says}: {description}", *troubles]
+            return replace(found, state=DeploymentState.STOPPED, reason="; ".join(reasons))
+        if troubles:
+            reason = "; ".join(troubles)
+            return replace(found, state=DeploymentState.RESTARTING, reason=reason)
+        return found
+
+    def deploy(
+        self,
+        values: Mapping[str, Any],
+        value_files: Sequence[Path],
+        chart: Path | None,
+        timeout_s: float,
+        tell: _Tell,
+    ) -> Deployment:
+        """Installs or upgrades the release; on failure helm goes back to what was there.
+
+        Raises:
+            InvalidConfig: no helm or no chart.
+            HoldfastError: the job did not become ready; says why, as far as pods tell.
+        """
+        place = find_chart(chart)
+        with tempfile.TemporaryDirectory(prefix="holdfast-values-") as folder:
+            built = Path(folder, "values.yaml")
+            built.write_text(yaml.safe_dump(dict(values), allow_unicode=True), encoding="utf-8")
+            files = [part for file in (built, *value_files) for part in ("--values", str(file))]
+            self._change(["upgrade", "--install", self._name, str(place), *files, "--atomic"],
+                         timeout_s, tell)  # fmt: skip
+        return self.status()
+
+    def rollback(self, timeout_s: float, tell: _Tell) -> Deployment:
+        """The last revision that was deployed before; without one the release is uninstalled.
+
+        Raises:
+            Refused: there is no release.
+            HoldfastError: that revision did not become ready either.
+        """
+        self._need()
+        revision = last_good(self._history())
+        if not revision:
+            tell(f"{self._name} has no revision before this one: uninstalling")
+            return self.undeploy(delete_state=False)
+        self._change(["rollback", self._name, str(revision)], timeout_s, tell)
+        return self.status()
+
+    def undeploy(self, *, delete_state: bool) -> Deployment:
+        """Uninstalls the release; its claims stay unless `delete_state`.
+
+        Raises:
+            Refused: there is no release.
+            HoldfastError: helm, or the deletion of claims, failed.
+        """
+        self._need()
+        helm(["uninstall", self._name, "--namespace", self._namespace, "--wait"])
+        if delete_state:
+            delete_claims(self._namespace, self._name)
+        return self.status()
+
+    def _change(self, arguments: list[str], timeout_s: float, tell: _Tell) -> None:
+        """Runs helm and watches the pods: after a failure it has deleted what could tell why."""
+        troubles: list[str] = []
+
+        def look() -> None:
+            nonlocal troubles
+            troubles = pod_troubles(self._namespace, self._name) or troubles
+            told = driver_facts(self._driver())
+            tell(f"{self._name}: {'; '.join(troubles) or told['reason'] or 'ready'}")
+
+        full = [*arguments, "--namespace", self._namespace, "--wait", "--timeout"]
+        try:
+            tell(helm_watched([*full, f"{timeout_s:.0f}s"], look).strip())
+        except HoldfastError as error:
+            if not troubles:
+                raise
+            pods = "\n".join(troubles)
+            raise HoldfastError(f"{error.fact}\n{pods}", action=error.action) from error
+
+    def _driver(self) -> dict[str, Any] | None:
+        if in_a_pod():
+            return fetch_status(f"{self._url}/status")
+        return driver_status(self._namespace, self._name)
+
+    def _history(self) -> list[dict[str, Any]]:
+        found = helm_json(["history", self._name, "--namespace", self._namespace])
+        return sorted(found or [], key=lambda r: int(r["revision"]))
+
+    def _need(self) -> None:
+        if not self._history():
+            raise Refused(
+                f"There is no release {self._name} in the namespace {self._namespace}.",
+                action="`helm list --all` shows what there is; --namespace names another",
+            )

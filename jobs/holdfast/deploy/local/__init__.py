@@ -1,0 +1,1 @@
+"""Deployments on this machine: a supervised driver, and query servers beside it."""

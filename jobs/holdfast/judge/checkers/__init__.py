@@ -1,0 +1,1 @@
+"""Checkers: each one looks for one kind of anomaly in the evidence."""

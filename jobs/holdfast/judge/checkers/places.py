@@ -1,0 +1,172 @@
+"""One function per disagreement between the places that tell of a query.
+
+Sink, changelog, commit markers, stores and the consumer group must tell the same story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.judge.checkers.checking import finding, open_finding, unjudged
+from holdfast.judge.checkers.late import doubt, explained
+from holdfast.judge.evidence import StreamEvidence, TableEvidence
+from holdfast.judge.read.changelog_fold import FoldedPartition
+from holdfast.judge.values import Key, RowHead, show_key
+from holdfast.judge.verdict import Finding, Verdict
+from holdfast.types.stores import StoreDigest
+
+__all__ = [
+    "changelog_agrees",
+    "changelog_rows",
+    "dead_letters_agree",
+    "group_agrees",
+    "hanging_transactions",
+    "markers_agree",
+    "markers_go_on",
+    "stores_agree",
+    "stores_differ",
+]
+
+
+def changelog_agrees(table: TableEvidence) -> Finding:
+    """The changelog holds as many live rows as the input has groups."""
+    name, changelog = "changelog_agrees", table.changelog
+    if changelog is None:
+        return unjudged(name, "the changelog was not read")
+    if table.expected is None:
+        return unjudged(name, table.unjudged)
+    rows, least, most = changelog.rows, changelog.rows_min, changelog.rows_max
+    span = f"{least}" if least == most else f"{least} to {most}"
+    fact = f"{rows} live rows in the changelog, {span} expected"
+    if least <= rows <= most:
+        return Finding(name, Verdict.VALID, fact)
+    excuse = doubt(table) if rows > most else explained(table, least - rows)
+    return Finding(name, excuse.verdict, fact + excuse.words)
+
+
+def changelog_rows(table: TableEvidence) -> Finding:
+    """The changelog's rows were made of the same records as the table's."""
+    name, heads = "changelog_rows", table.changelog.heads if table.changelog is not None else None
+    if table.expected is None:
+        return unjudged(name, table.unjudged)
+    if heads is None:
+        return Finding(name, Verdict.VALID, "keys of these types are not read from the changelog")
+    known = {key: head for key, head in heads.items() if head is not None}
+    strange = [key for key in heads if key not in table.records]
+    bad = [f"{show_key(key)}: comes from no input record" for key in strange]
+    bad += [
+        f"{show_key(key)}: {why}"
+        for key, head in known.items()
+        if key in table.records and (why := _other_records(table, key, head))
+    ]
+    fact = f"{len(bad)} of {len(heads)} rows of the changelog are of other records"
+    if not bad:
+        return Finding(name, Verdict.VALID, f"{fact}, {len(known)} could be read")
+    excuse = doubt(table)
+    return finding(name, excuse.verdict, fact + excuse.words, bad)
+
+
+def dead_letters_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """As many records were set aside as cannot be decoded: none of them was dropped unseen."""
+    name, wanted, found = "dead_letters_agree", evidence.undecodable, evidence.dead_letters
+    if wanted is None or found is None:
+        return Finding(name, Verdict.VALID, "nothing is set aside, or nobody counted it")
+    fact = f"{found} records were set aside as dead letters, {wanted} cannot be decoded"
+    if found == wanted:
+        return Finding(name, Verdict.VALID, fact)
+    if evidence.doubtful or found > wanted:
+        return Finding(name, Verdict.UNKNOWN, f"{fact}; {evidence.doubtful}".rstrip("; "))
+    return Finding(name, Verdict.INVALID, fact)
+
+
+def stores_agree(table: TableEvidence) -> Finding:
+    """Every store holds exactly the rows of its changelog partition."""
+    name, changelog = "stores_agree", table.changelog
+    if changelog is None or changelog.stores is None:
+        return unjudged(name, "the stores were not read")
+    bad, missing, read, compared = stores_differ(changelog.folded, changelog.stores)
+    fact = f"{len(bad)} of {read} stores differ from their changelog, {compared} row by row"
+    if bad:
+        return finding(name, Verdict.INVALID, fact, bad)
+    return finding(name, Verdict.UNKNOWN if missing else Verdict.VALID, fact, missing)
+
+
+def stores_differ(
+    folded: Mapping[int, FoldedPartition], stores: Mapping[int, StoreDigest]
+) -> tuple[list[str], list[str], int, int]:
+    """(differences, stores that could not be read, how many could, how many of them row by row)."""
+    written = {p: each for p, each in folded.items() if each.last_offset >= 0}
+    read = [(each, stores[p]) for p, each in written.items() if p in stores]
+    bad = [text for each, store in read for text in _disagreement(each, store)]
+    compared = sum(store.digest is not None for _, store in read)
+    missing = [
+        f"state partition {p}: its store could not be read" for p in written if p not in stores
+    ]
+    return bad, missing, len(read), compared
+
+
+def markers_agree(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """Every commit marker says that the input is taken in to its end."""
+    unlevel = evidence.progress.unlevel
+    fact = f"{len(unlevel)} commit markers that are not at the input's end"
+    verdict = Verdict.INVALID if unlevel else Verdict.VALID
+    return finding("markers_agree", verdict, fact, unlevel)
+
+
+def markers_go_on(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """Every commit marker has all that the one before it had, no less far, and is the query's."""
+    bad = evidence.progress.contradictions
+    fact = f"{len(bad)} commit markers contradict the one before them or are another's"
+    return finding("markers_go_on", Verdict.INVALID if bad else Verdict.VALID, fact, bad)
+
+
+def group_agrees(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """The group's offsets show lag tools what is committed: never more, in the end no less."""
+    progress = evidence.progress
+    ahead, behind = [], []
+    for partition, end in sorted(progress.ends.items()):
+        group, taken = progress.group.get(partition), progress.taken_in.get(partition, 0)
+        place = f"topic partition {partition}: group {group}, commit markers {taken}, end {end}"
+        if group is not None and group > taken:
+            ahead.append(place)
+        elif group is None or group < end:
+            behind.append(place)
+    fact = (
+        f"{len(ahead)} topic partitions where the group is ahead of the commit markers, "
+        f"{len(behind)} where it is behind the input's end"
+    )
+    if ahead:
+        return finding("group_agrees", Verdict.INVALID, fact, ahead)
+    # Lag tools are misled; no record is.
+    verdict = Verdict.UNKNOWN if behind else Verdict.VALID
+    return finding("group_agrees", verdict, fact, behind)
+
+
+def hanging_transactions(evidence: TableEvidence | StreamEvidence) -> Finding:
+    """No transaction stays open once the job has caught up."""
+    return open_finding("hanging_transactions", evidence.open_transactions)
+
+
+def _other_records(table: TableEvidence, key: Key, head: RowHead) -> str:
+    """How a row of the changelog contradicts input or sink, in words; empty when it does not."""
+    records, newest_ms = table.records[key], table.newest[key]
+    late = table.windowed and table.dropped_late != 0
+    if late and table.record_count:  # then the sink says how many there are
+        records = table.history.rows.get(key, {}).get(table.record_count, 0)
+    counted = head.records if head.records is not None else records
+    wrong = counted != records if not late or table.record_count else counted > records
+    if wrong:
+        return f"made of {counted} records, must be {records}"
+    if head.newest_ms > newest_ms or (head.newest_ms < newest_ms and not late):
+        return f"newest record at {head.newest_ms} ms, must be {newest_ms}"
+    return ""
+
+
+def _disagreement(folded: FoldedPartition, store: StoreDigest) -> Iterator[str]:
+    name = f"state partition {store.partition}"
+    if store.position <= folded.last_offset:
+        yield f"{name}: store at {store.position}, last changelog record at {folded.last_offset}"
+    elif store.rows != folded.rows:
+        yield f"{name}: {store.rows} rows in the store, {folded.rows} in the changelog"
+    elif store.digest not in (None, folded.digest):
+        yield f"{name}: as many rows ({folded.rows}), but other ones"

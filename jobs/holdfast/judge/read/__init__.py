@@ -1,0 +1,1 @@
+"""Kafka as the judge reads it: topics, records, changelogs, commit markers."""

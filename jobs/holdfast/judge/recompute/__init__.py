@@ -1,0 +1,1 @@
+"""Recomputes results from the whole input at once."""

@@ -1,0 +1,86 @@
+"""What a query's readers are told: which topics, which columns, from where, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from holdfast.config.settings import Settings
+from holdfast.runtime.queries.frames import used_columns
+from holdfast.runtime.topics import dead_letters
+from holdfast.tasks.pack.packing import packs
+from holdfast.types.ids import Place, consumer_group
+from holdfast.types.ingest import IngestOptions, Packing
+from holdfast.types.topology import Query
+
+__all__ = ["Inputs"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A query's sources as the settings have them read.
+
+    Attributes:
+        progress_topic: where dead letters' commit markers go; empty: nowhere.
+        ids: of the source topics that offsets are of, by topic.
+        cuts: file of `ingest.cuts`; empty: no query of this job writes a source.
+    """
+
+    query: Query
+    settings: Settings
+    progress_topic: str = ""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    cuts: str = ""
+
+    @property
+    def packed(self) -> bool:
+        """Whether its rows pass Spark SQL by."""
+        return packs(self.query)
+
+    def options(
+        self, start: Mapping[Place, int], end: Mapping[Place, int] | None = None
+    ) -> IngestOptions:
+        """Of all inputs, as one.
+
+        Args:
+            start: first offsets; topic partitions that are not in it begin as the settings say.
+            end: for a bounded read.
+        """
+        sides = range(len(self.query.sources))
+        first, *others = (self._side(side, start, end) for side in sides)
+        if others and all(each.source == first.source for each in others):
+            # A self-join: its records are read once, and `read_frame` gives them to every side.
+            wanted = {name for each in (first, *others) for name in each.columns}
+            named = (c.name for c in first.source.readable)
+            return replace(first, columns=tuple(n for n in named if n in wanted))
+        packing = Packing(self.query, self.settings.state.partitions) if self.packed else None
+        return replace(first, others=tuple(others), packing=packing)
+
+    def _side(
+        self, side: int, start: Mapping[Place, int], end: Mapping[Place, int] | None
+    ) -> IngestOptions:
+        settings = self.settings
+        ingest, source = settings.ingest, self.query.sources[side]
+        return IngestOptions(
+            source=source,
+            kafka=settings.client(),
+            columns=used_columns(self.query, side),
+            start=_of(source.topic, start),
+            end=None if end is None else _of(source.topic, end),
+            auto_offset_reset=ingest.auto_offset_reset,
+            max_offsets_per_trigger=ingest.max_offsets_per_trigger,
+            # With an interval the time between two batches is not the time of one.
+            batch_target_ms=0 if ingest.trigger_interval_ms else ingest.batch_target_ms,
+            fail_on_data_loss=ingest.fail_on_data_loss,
+            on_undecodable=ingest.on_undecodable,
+            dead_letter_topic=dead_letters(settings),
+            progress_topic=self.progress_topic,
+            transactional_id_prefix=consumer_group(settings.application_id, self.query.id),
+            side=side,
+            topic_id=self.ids.get(source.topic, ""),
+            cuts=self.cuts,
+        )
+
+
+def _of(topic: str, offsets: Mapping[Place, int]) -> dict[int, int]:
+    return {p: offset for (of, p), offset in offsets.items() if of == topic}

@@ -1,0 +1,156 @@
+"""A packed batch: executors read Kafka, pack what they read, and keep the state.
+
+Spark moves the blobs; nothing of it is a row of Spark SQL, which does not even plan it (ADR 30).
+Each topic partition is read by the same executor batch after batch, whose consumer has fetched
+ahead, and each executor has one task for all of its state partitions (ADR 19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.core.rdd import RDD
+
+from holdfast.ingest.ranges import KafkaRange
+from holdfast.ingest.reading import read_packed
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.jvm.spark_internals import located, on_owners, shuffled
+from holdfast.runtime.queries.micro_batch import (
+    AT_ONCE,
+    Homes,
+    by_location,
+    side_by_side,
+    spare_the_collector,
+    stores_done,
+)
+from holdfast.tasks.pack.packing import unpacked
+from holdfast.tasks.plan import Batch, QueryPlan, TaskReport
+from holdfast.tasks.worker import Answer, process_partition
+from holdfast.types.ingest import IngestOptions
+
+__all__ = ["PackedRead", "run_packed"]
+
+# Of large payloads (bytes) fewer at once: all of theirs that are begun are in memory.
+_LARGE, _LARGE_AT_ONCE = 4 << 20, 2
+
+
+@dataclass(frozen=True)
+class PackedRead:
+    """What executors read for a batch: ranges of the inputs of `options`."""
+
+    options: IngestOptions
+    ranges: Sequence[KafkaRange]
+
+
+def run_packed(
+    context: SparkContext, read: PackedRead, plan: QueryPlan, batch: Batch, cluster: Cluster
+) -> list[TaskReport]:
+    """Applies a batch to its state partitions of a query whose batches are packed, exactly once.
+
+    Raises:
+        HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
+    """
+    cut: _Cut | None = None
+
+    def attempt(pending: Sequence[int], where: Homes) -> list[Answer]:
+        nonlocal cut
+        groups = None if cut is None else cut.groups(pending, where)
+        if cut is None or groups is None:
+            cut = _cut(context, read, cluster.locations(), by_location(pending, where))
+            groups = cut.groups(pending, where)
+            assert groups is not None
+        anywhere = next(iter(groups.values()))[0]  # of tasks that have nothing to do any more
+        locations = [groups.get(t, (anywhere, {}))[0] for t in range(cut.count)]
+        volumes = {task: of for task, (_, of) in groups.items()}
+        work = partial(_process_packed, plan=plan, batch=batch, groups=volumes)
+        return on_owners(cut.blobs, locations, work, sorted(groups))
+
+    return stores_done(plan, cluster, attempt, batch)
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A batch that was read, as blobs by task; `tasks`: of each state partition, its task.
+
+    Spark keeps what it has moved, and reads again what is lost with an executor: a retry needs no
+    other cut as long as the state partitions of each task are in one place.
+    """
+
+    blobs: RDD[bytes]
+    tasks: Mapping[int, int]
+
+    @property
+    def count(self) -> int:
+        return len(set(self.tasks.values()))
+
+    def groups(
+        self, pending: Sequence[int], where: Homes
+    ) -> dict[int, tuple[str, dict[int, int]]] | None:
+        """Of each task that has something to do: where, and its state partitions' volumes."""
+        found: dict[int, tuple[str, dict[int, int]]] = {}
+        for partition in pending:
+            volume, location = where[partition]
+            place, volumes = found.setdefault(self.tasks[partition], (location, {}))
+            if place != location:
+                return None
+            volumes[partition] = volume
+        return found
+
+
+def _cut(
+    context: SparkContext,
+    read: PackedRead,
+    locations: Sequence[str],
+    groups: Sequence[tuple[str, Mapping[int, int]]],
+) -> _Cut:
+    """Cuts the batch for the executors that have its state partitions now."""
+    tasks = {p: task for task, (_, volumes) in enumerate(groups) for p in volumes}
+    places = [_reader_of(r, locations) for r in read.ranges]
+    work = partial(_read_range, read=read, tasks=tasks)
+    return _Cut(shuffled(located(context, places), work, len(groups)), tasks)
+
+
+def _reader_of(wanted: KafkaRange, locations: Sequence[str]) -> str:
+    """The same from batch to batch, whatever else a batch has."""
+    return locations[(wanted.partition + wanted.side) % len(locations)]
+
+
+def _read_range(
+    _index: int, elements: Iterable[int], *, read: PackedRead, tasks: Mapping[int, int]
+) -> Iterator[tuple[int, bytes]]:
+    for index in elements:  # a worker that leaves some of its input is not used again
+        for place, blob in read_packed(read.options, read.ranges[index]):
+            task = tasks.get(place)
+            if task is not None:
+                yield task, blob
+
+
+def _process_packed(
+    task: int,
+    parts: list[bytes],
+    *,
+    plan: QueryPlan,
+    batch: Batch,
+    groups: Mapping[int, Mapping[int, int]],
+) -> Iterator[Answer]:
+    spare_the_collector()
+    blobs = unpacked(parts)
+    parts.clear()  # each partition's are let go when it is done
+    largest = max((sum(b.size for b in each) for each in blobs.values()), default=0)
+    work = partial(_process, plan, batch, groups[task], blobs)
+    at_once = AT_ONCE if largest < _LARGE else min(AT_ONCE, _LARGE_AT_ONCE)
+    yield from side_by_side(work, groups[task], at_once)
+
+
+def _process(
+    plan: QueryPlan,
+    batch: Batch,
+    volumes: Mapping[int, int],
+    blobs: dict[int, list[pa.Buffer]],
+    partition: int,
+) -> Answer:
+    return process_partition(plan, partition, volumes[partition], batch, blobs.pop(partition, []))

@@ -1,0 +1,48 @@
+"""Counts, now and then, the records that the queries of a running job have set aside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from holdfast.config.settings import Settings
+from holdfast.errors import HoldfastError
+from holdfast.state.topics.progress_counts import Counted, ProgressCounts
+from holdfast.types.ids import progress_topic
+from holdfast.types.topology import Query
+
+__all__ = ["LeftOutCounts"]
+
+_EVERY_S = 10.0
+
+
+class LeftOutCounts:
+    """Owns a reader of every query's progress topic.
+
+    Args:
+        tell: gets a query's id and totals after each look.
+    """
+
+    def __init__(
+        self, settings: Settings, queries: Sequence[Query], tell: Callable[[str, Counted], None]
+    ) -> None:
+        keeps = settings.ingest.on_undecodable == "dead-letter"
+        self._counts = {
+            query.id: ProgressCounts(
+                settings.client(), progress_topic(settings.application_id, query.id)
+            )
+            for query in queries
+            if keeps or not query.stateful
+        }
+        self._tell = tell
+        self._next = 0.0
+
+    def look(self, *, now: bool = False) -> None:
+        """Called at every turn of the main loop; `now` does not wait for the next time."""
+        if not now and time.monotonic() < self._next:
+            return
+        for query_id, counts in self._counts.items():
+            with suppress(HoldfastError):  # numbers keep their last value
+                self._tell(query_id, counts.counted())
+        self._next = time.monotonic() + _EVERY_S

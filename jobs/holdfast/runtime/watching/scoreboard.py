@@ -1,0 +1,230 @@
+"""Turns the reports of state tasks into the status file, the metrics and the log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from holdfast.runtime.cluster import Cluster
+from holdfast.runtime.watching.metrics import Metrics
+from holdfast.state.topics.progress_counts import Counted
+from holdfast.tasks.plan import Batch, TaskReport
+from holdfast.tasks.processors.layout import layout_of
+from holdfast.types.ids import changelog_topic
+from holdfast.types.left_out import LeftOut, WarnShares
+from holdfast.types.status import (
+    ExecutorStatus,
+    JobState,
+    JobStatus,
+    PartitionStatus,
+    QueryState,
+    QueryStatus,
+    status_path,
+)
+from holdfast.types.topology import Query
+
+__all__ = ["Scoreboard"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class Scoreboard:
+    """Owns the job's status.  Called from several queries' threads.
+
+    Args:
+        shares: of a query's input that may be left out without a warning; None: the defaults.
+    """
+
+    def __init__(
+        self,
+        home: str,
+        application_id: str,
+        queries: Sequence[Query],
+        metrics: Metrics,
+        shares: WarnShares | None = None,
+    ) -> None:
+        self._shares = shares or WarnShares()
+        self._counted: dict[str, Counted] = {}
+        self._warned: set[tuple[str, str]] = set()
+        self._path: Path = status_path(home, application_id)
+        self._metrics = metrics
+        self._cluster: Cluster | None = None
+        self._lock = threading.Lock()
+        self._status = JobStatus(
+            application_id=application_id,
+            pid=os.getpid(),
+            state=JobState.RESTORING,
+            queries={q.id: _before_its_first_batch(application_id, q) for q in queries},
+        )
+
+    def listens(self, metrics_url: str) -> None:
+        """The endpoint answers; the status is written for the first time."""
+        with self._lock:
+            self._status = replace(self._status, metrics_url=metrics_url)
+            self._write()
+
+    def attach(self, cluster: Cluster) -> None:
+        """Spark runs."""
+        with self._lock:
+            self._cluster = cluster
+            self._status = replace(self._status, jvm_pid=_jvm_pid())
+            self._write()
+
+    def as_json(self) -> dict[str, Any]:
+        """The status as JSON values."""
+        with self._lock:
+            return self._status.as_json()
+
+    def state(self, state: JobState) -> None:
+        """Moves the job to another state."""
+        with self._lock:
+            self._status = replace(self._status, state=state)
+            self._write()
+
+    def steered(self, query_id: str, state: QueryState) -> bool:
+        """Moves a query to another state; False when it was there."""
+        with self._lock:
+            known = self._status.queries[query_id]
+            if known.state is state:
+                return False
+            self._put(query_id, replace(known, state=state))
+            self._write()
+            return True
+
+    def state_of(self, query_id: str) -> QueryState:
+        """What a query does."""
+        with self._lock:
+            return self._status.queries[query_id].state
+
+    def observe(
+        self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float
+    ) -> None:
+        """Takes over one batch (or the opening of the stores, when `seconds` is 0)."""
+        self._metrics.observe(query, batch, reports, seconds)
+        self._log(query, batch, reports, seconds)
+        with self._lock:
+            known = self._status.queries[query.id]
+            self._put(query.id, _updated(known, batch, reports, bool(known.changelog)))
+            self._write()
+
+    def counted(self, query_id: str, counted: Counted) -> None:
+        """Takes over what a query's progress topic says."""
+        with self._lock:
+            if self._counted.get(query_id) == counted:
+                return
+            self._counted[query_id] = counted
+            self._put(query_id, self._status.queries[query_id])
+            self._write()
+
+    def _put(self, query_id: str, status: QueryStatus) -> None:
+        status = _with_left_out(status, self._counted.get(query_id, Counted()), self._shares)
+        self._metrics.left_out(query_id, status.left_out)
+        self._warn(query_id, status.left_out)
+        queries = {**self._status.queries, query_id: status}
+        self._status = replace(self._status, queries=queries)
+
+    def _write(self) -> None:
+        executors = tuple(
+            ExecutorStatus(w.executor_id, str(w.volume), w.worker_pid, w.jvm_pid)
+            for w in (self._cluster.whereabouts() if self._cluster is not None else ())
+        )
+        self._status = replace(
+            self._status, executors=executors, updated_ms=int(time.time() * 1000)
+        )
+        self._status.write(self._path)
+
+    def _warn(self, query_id: str, left_out: LeftOut) -> None:
+        """Once for each kind: every batch has other numbers."""
+        for kind, text in left_out.too_much(self._shares).items():
+            if (query_id, kind) not in self._warned:
+                self._warned.add((query_id, kind))
+                _LOG.warning("%s: %s", query_id, text)
+
+    def _log(self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float) -> None:
+        for report in reports:
+            if report.restored_records or report.restore_reason:
+                _LOG.info(
+                    "%s state partition %d: restored %d records, %d bytes, %.2f s, volume %d: %s",
+                    query.id, report.partition, report.restored_records, report.restored_bytes,
+                    report.restore_seconds, report.where.volume, report.restore_reason,
+                )  # fmt: skip
+        if seconds:
+            records = sum(r.records for r in reports)
+            skipped = sum(r.skipped for r in reports)
+            note = f", {skipped} state partitions had it already" if skipped else ""
+            _LOG.info(
+                "%s batch %d: %d records in %.2f s%s",
+                query.id, batch.batch_id, records, seconds, note,
+            )  # fmt: skip
+
+
+def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:
+    kept_ms = layout_of(query).retention_ms if query.stateful else None
+    return QueryStatus(
+        sink=query.sink.name,
+        sink_topic=query.sink.topic,
+        changelog=changelog_topic(application_id, query.id) if query.stateful else "",
+        window_retention_ms=kept_ms or 0,
+    )
+
+
+def _with_left_out(status: QueryStatus, counted: Counted, shares: WarnShares) -> QueryStatus:
+    """A query without state drops nothing, and its progress topic counts its input."""
+    came = status.records_total + counted.dead_letters if status.changelog else counted.offsets
+    status = replace(status, input_records=came, dead_letters=counted.dead_letters)
+    return replace(status, warnings=status.left_out.warnings(shares))
+
+
+def _updated(
+    known: QueryStatus, batch: Batch, reports: list[TaskReport], stateful: bool
+) -> QueryStatus:
+    if not stateful:
+        records = known.records_total + sum(r.records for r in reports)
+        return replace(known, batch_id=batch.batch_id, records_total=records)
+    partitions = {p.partition: p for p in known.state_partitions}
+    for report in reports:
+        partitions[report.partition] = _partition(partitions.get(report.partition), report)
+    # The markers carry the counts across restarts; every batch reports all state partitions.
+    markers = [r.marker for r in reports if r.marker is not None]
+    return replace(
+        known,
+        batch_id=batch.batch_id,
+        records_total=sum(m.records for m in markers),
+        dropped_late=sum(m.dropped_late for m in markers),
+        dropped_null_key=sum(m.dropped_null_key for m in markers),
+        state_partitions=tuple(partitions[p] for p in sorted(partitions)),
+    )
+
+
+def _partition(known: PartitionStatus | None, report: TaskReport) -> PartitionStatus:
+    base = known or PartitionStatus(report.partition)
+    if report.restore_seconds:
+        base = replace(
+            base,
+            restore_records=report.restored_records,
+            restore_bytes=report.restored_bytes,
+            restore_seconds=report.restore_seconds,
+        )
+    return replace(
+        base,
+        owner=report.where.executor_id,
+        volume=str(report.where.volume),
+        rows=report.rows,
+        bytes=report.bytes,
+        position=report.position,
+        changelog_end=max(report.position, base.changelog_end),
+    )
+
+
+def _jvm_pid() -> int:
+    """The driver's own JVM: the child process that PySpark started."""
+    children = psutil.Process().children()
+    return next((c.pid for c in children if "java" in c.name()), 0)

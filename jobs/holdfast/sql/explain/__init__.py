@@ -1,0 +1,1 @@
+"""A Topology as text for people."""

@@ -1,0 +1,183 @@
+"""A Topology as text for people: what runs where, and what each query keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.sql.explain.steps import inputs, records, row_step
+from holdfast.sql.explain.words import columns, count, duration, line, topic
+from holdfast.types.ids import changelog_topic
+from holdfast.types.topology import (
+    AggregateCall,
+    AggregateStep,
+    Emit,
+    Format,
+    JoinStep,
+    KeyExpression,
+    OutputColumn,
+    ProjectStep,
+    Query,
+    Source,
+    Topology,
+    Window,
+    WindowKind,
+)
+
+__all__ = ["explain"]
+
+
+def explain(topology: Topology) -> str:
+    """Readable text: the sources, each query from source topic to sink topic, the properties."""
+    lines = [_summary(topology)]
+    properties = dict(topology.properties)
+    for source in topology.sources:
+        lines += ["", *_declared(source)]
+    for query in topology.queries:
+        lines += ["", *_query(query, properties)]
+    if topology.insertions or topology.expectations:
+        lines += ["", *records((*topology.insertions, *topology.expectations))]
+    if properties:
+        lines += ["", "Properties"]
+        lines += [f"  {key} = {value}" for key, value in topology.properties]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(topology: Topology) -> str:
+    declared = count(len(topology.sources), "declared source")
+    queries = len(topology.queries)
+    return f"Topology: {declared}, {queries} {'query' if queries == 1 else 'queries'}"
+
+
+def _declared(source: Source) -> Iterator[str]:
+    yield f"Source {source.kind} {source.name}"
+    yield line("topic", topic(source))
+    if source.key_columns:
+        yield line("key", columns(source.key_columns))
+    yield line("value", columns(source.value_columns))
+    for header in source.headers:
+        yield line("header", f"{header.column} = {header.key or 'all headers'}")
+    if source.timestamp:
+        yield line("event time", _event_time(source))
+
+
+def _event_time(source: Source) -> str:
+    spec = source.timestamp
+    if spec is None:
+        return "the record's timestamp"
+    return spec.column if spec.format is None else f"{spec.column} as {spec.format}"
+
+
+def _shuffle(query: Query) -> str:
+    if isinstance(query.step, JoinStep) and query.step.broadcast:
+        return "Broadcast of the right rows; the left ones by pmod(topic partition, P)"
+    return "Shuffle by key: pmod(hash(key), P)"
+
+
+def _query(query: Query, properties: dict[str, str]) -> Iterator[str]:
+    yield f"Query {query.id}"
+    yield from (f"    {line}" for line in query.statement.splitlines())
+    if isinstance(query.step, ProjectStep):
+        yield "  Sub-topology 0: ingest, Spark SQL, one transaction per source topic partition"
+        yield from _reading(query)
+        yield from _projection(query.step)
+        yield from _sink(query)
+        return
+    if isinstance(query.step, AggregateStep):
+        yield "  Sub-topology 0: ingest, Spark SQL, partial aggregation on the map side"
+        yield from _reading(query)
+        yield from _grouping(query.step)
+    else:
+        yield "  Sub-topology 0: ingest, Spark SQL"
+        yield from inputs(query)
+    yield f"  {_shuffle(query)}, P = " + properties.get("state.partitions", "state.partitions")
+    yield "  Sub-topology 1: state task, one transaction per state partition"
+    if isinstance(query.step, AggregateStep):
+        yield from _state(query, query.step)
+        yield from _changelog(query)
+        yield from _outputs(query.step)
+    else:
+        yield from _changelog(query)
+        yield from row_step(query)
+    yield from _sink(query)
+
+
+def _reading(query: Query) -> Iterator[str]:
+    source = query.source
+    yield line("source", f"{source.kind} {source.name}, topic {topic(source)}")
+    yield line("event time", _event_time(source))
+    yield line("filter", query.filter or "none")
+
+
+def _expression(item: KeyExpression) -> str:
+    return f"{item.column} = {item.spark}"
+
+
+def _projection(step: ProjectStep) -> Iterator[str]:
+    yield line("key", "; ".join(map(_expression, step.keys)) or "none")
+    for array in step.explode:
+        yield line("rows of", _expression(array))
+    for output in step.outputs:
+        yield line("value", _expression(output))
+
+
+def _grouping(step: AggregateStep) -> Iterator[str]:
+    for key in step.keys:
+        yield line("key", _expression(key))
+    if step.window:
+        yield line("window", _window(step.window))
+    for call in step.aggregates:
+        yield line("partial", _call(call))
+
+
+def _window(window: Window) -> str:
+    what = "gap" if window.kind is WindowKind.SESSION else "size"
+    parts = [f"{window.kind} {what} {duration(window.size_ms)}"]
+    if window.advance_ms != window.size_ms:
+        parts.append(f"advance {duration(window.advance_ms)}")
+    parts.append(f"grace {duration(window.grace_ms)}")
+    parts.append(f"retention {duration(window.retention_ms)}")
+    return ", ".join(parts)
+
+
+def _call(call: AggregateCall) -> str:
+    arguments = [*call.args, *(repr(value) for value in call.literals)]
+    return f"{call.name} {call.type} = {call.function}({', '.join(arguments) or '*'})"
+
+
+def _state(query: Query, step: AggregateStep) -> Iterator[str]:
+    codec = query.sink.key_format
+    shape = "the bare value" if len(step.keys) == 1 else "an object of the key columns"
+    shape = f" ({shape})" if codec is Format.JSON else ""
+    suffix = " + window start" if step.window else ""
+    yield line("state", f"{'window' if step.window else 'key-value'} store, P state partitions")
+    yield line("key codec", f"{codec}{shape} of {columns(k.column for k in step.keys)}{suffix}")
+    yield line("merge", ", ".join(a.name for a in step.aggregates))
+    if step.undo:
+        yield line("takes back", ", ".join(map(_call, step.undo)))
+    if step.emit is not Emit.BATCH:
+        yield line("emit", step.emit)
+
+
+def _changelog(query: Query) -> Iterator[str]:
+    topic = changelog_topic("<application.id>", query.id)
+    yield line("changelog", f"{topic}, P partitions, cleanup.policy=compact")
+    yield line("fingerprint", query.fingerprint())
+
+
+def _outputs(step: AggregateStep) -> Iterator[str]:
+    if step.having:
+        yield line("having", step.having)
+    for output in step.outputs:
+        yield line("value", _output(output))
+
+
+def _output(output: OutputColumn) -> str:
+    return f"{output.column} = {output.ref or output.duckdb}"
+
+
+def _sink(query: Query) -> Iterator[str]:
+    sink = query.sink
+    yield line("sink", f"{sink.kind} {sink.name}, topic {topic(sink)}")
+    yield line("key", columns(sink.key_columns) or "none")
+    for key, value in query.properties:
+        yield line(key.lower(), value)

@@ -1,0 +1,1 @@
+"""Expressions: names resolved, types checked, text made for an engine."""

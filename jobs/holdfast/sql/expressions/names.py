@@ -1,0 +1,351 @@
+"""What names mean: over a relation's columns, and over keys and aggregates (DuckDB)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from holdfast.sql.expressions.engines import DUCKDB, SPARK, Engine
+from holdfast.sql.expressions.lambdas import LAMBDA_FUNCTIONS
+from holdfast.sql.expressions.translator import Scope, Translator, call_name
+from holdfast.sql.expressions.typed import Constant, Typed
+from holdfast.sql.functions.catalog import lookup_function
+from holdfast.sql.parse.script import Script, did_you_mean, start_of
+from holdfast.sql.plan.relation import WINDOW_BOUNDS, Field, Relation
+from holdfast.tasks.aggregates import registry
+from holdfast.tasks.aggregates.base import AggregateFunction
+from holdfast.types.schema import BIGINT, Base, SqlType
+from holdfast.types.topology import AggregateCall, KeyExpression
+
+__all__ = [
+    "AggregateScope",
+    "Functions",
+    "RelationScope",
+    "could_be_key",
+    "known_function",
+    "relation_translator",
+]
+
+
+class Functions:
+    """The aggregates one file may call: built in, registered, and those given to `compile_text`."""
+
+    def __init__(
+        self,
+        extra: Mapping[str, AggregateFunction],
+        properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._extra = {name.upper(): function for name, function in extra.items()}
+        self._properties = dict(properties)
+
+    def under(self, properties: Mapping[str, str]) -> Functions:
+        """The same functions for a statement with these properties."""
+        return Functions(self._extra, properties)
+
+    def settings(self, function: AggregateFunction) -> tuple[Constant, ...]:
+        """The constants that the properties add to a call of this function."""
+        return function.settings(self._properties)
+
+    def aggregate(self, name: str) -> AggregateFunction | None:
+        """The aggregate `name` (upper-case), if it is one."""
+        return self._extra.get(name) or registry.lookup(name)
+
+    def names(self) -> list[str]:
+        """All aggregates' names."""
+        return sorted({*self._extra, *registry.names()})
+
+    def aggregates_in(self, node: exp.Expr) -> list[exp.Anonymous]:
+        """The aggregate calls inside an expression, outermost first."""
+        return [
+            n
+            for n in node.walk()
+            if isinstance(n, exp.Anonymous) and self.aggregate(call_name(n) or "") is not None
+        ]
+
+
+class RelationScope(Scope):
+    """The columns of a relation.  Spark SQL reads its source, DuckDB the rows of a join."""
+
+    def __init__(
+        self,
+        script: Script,
+        relation: Relation,
+        functions: Functions,
+        clause: str,
+        engine: Engine = SPARK,
+        *,
+        windowed: bool = False,
+    ) -> None:
+        self._script = script
+        self._relation = relation
+        self._functions = functions
+        self._clause = clause
+        self._engine = engine
+        self._windowed = windowed
+
+    @property
+    def place(self) -> str:
+        return "before the aggregation" if self._engine is SPARK else "after the join"
+
+    def function_names(self) -> Sequence[str]:
+        return self._functions.names()
+
+    def special(self, node: exp.Expr) -> Typed | None:
+        name = call_name(node)
+        if name is None or self._functions.aggregate(name) is None:
+            return None
+        fact, action = f"the aggregate {name} cannot stand in {self._clause}", ""
+        if self._clause == "GROUP BY":
+            fact = (
+                f"GROUP BY does not support aggregate functions: {name} is an aggregate function."
+            )
+        if self._clause == "WHERE":
+            action = "filter on aggregates with HAVING"
+        raise self._script.invalid(node.meta.get("start", 0), fact, action=action)
+
+    def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
+        found = self._relation.find(name, qualifier)
+        if not found:
+            raise self._unresolved(node, name, qualifier)
+        if len(found) > 1:
+            options = " or ".join(f"{f.owner}.{f.name}" for f in found)
+            raise self._script.invalid(
+                start_of(node),
+                "Line: {}, Col: {}: ".format(*self._script.place(start_of(node)))
+                + f"Column '{name}' is ambiguous. Could be {options}.",
+                action="write its source before it",
+            )
+        return self.typed(found[0])
+
+    def typed(self, field: Field) -> Typed:
+        """A column of the relation, for the scope's engine."""
+        column = field.column
+        text = field.spark if self._engine is SPARK else _read(column.name, column.type)
+        return Typed(column.type, text, ref=column.name, event_time=field.event_time)
+
+    def _unresolved(self, node: exp.Column, name: str, qualifier: str | None) -> Exception:
+        at = start_of(node)
+        if name in WINDOW_BOUNDS and self._windowed:
+            return self._script.invalid(
+                at,
+                f"Window bounds column {name} can only be used in the SELECT clause of windowed "
+                "aggregations and can not be passed to aggregate functions",
+            )
+        relation = self._relation
+        known = [*relation.owners, *(other for other, _ in relation.names)]
+        if qualifier is not None and qualifier not in known:
+            return self._script.invalid(
+                at,
+                f"Failed to prepare statement: '{qualifier}' is not a valid stream/table name or "
+                "alias.",
+                action=did_you_mean(qualifier, known) or f"known are: {', '.join(known)}",
+            )  # fmt: skip
+        hint = did_you_mean(name, relation.all_names())
+        hint = hint or "known are: " + ", ".join(dict.fromkeys(relation.all_names()))
+        written = f"{qualifier}.{name}" if qualifier else name
+        fact = f"{self._clause} column '{written}' cannot be resolved."
+        if self._clause == "PARTITION BY":
+            fact += (
+                f" '{written}' must be a column in the source schema since PARTITION BY is "
+                "applied on the input."
+            )
+        return self._script.invalid(at, fact, action=hint)
+
+
+def relation_translator(
+    script: Script,
+    relation: Relation,
+    functions: Functions,
+    clause: str,
+    engine: Engine = SPARK,
+    *,
+    windowed: bool = False,
+) -> Translator:
+    """A translator over a relation's columns; `clause` names the place in messages.
+
+    `windowed`: the query aggregates in windows, whose bounds are not known here yet.
+    """
+    scope = RelationScope(script, relation, functions, clause, engine, windowed=windowed)
+    return Translator(script, engine, scope)
+
+
+class AggregateScope(Scope):
+    """Keys, aggregates and window bounds, for DuckDB.  Collects the aggregate calls it meets.
+
+    `clause` is where the expression stands, SELECT or HAVING: window bounds are for SELECT only.
+    `ungrouped` tells whether it met a column that is neither grouped nor aggregated.
+    """
+
+    def __init__(
+        self,
+        script: Script,
+        before: Translator,
+        keys: Sequence[KeyExpression],
+        functions: Functions,
+        windowed: bool,
+        calls: Sequence[AggregateCall] = (),
+    ) -> None:
+        self._script = script
+        self._before = before
+        self._keys = {k.spark: k for k in keys}
+        self._functions = functions
+        self._windowed = windowed
+        self.clause = "SELECT"
+        self.ungrouped = False
+        self._calls: dict[tuple[object, ...], AggregateCall] = {}
+        for call in calls:
+            self._add(call)
+
+    @property
+    def calls(self) -> tuple[AggregateCall, ...]:
+        """The distinct aggregate calls met so far."""
+        return tuple(self._calls.values())
+
+    @property
+    def place(self) -> str:
+        return "after the aggregation"
+
+    def function_names(self) -> Sequence[str]:
+        return self._functions.names()
+
+    def special(self, node: exp.Expr) -> Typed | None:
+        name = call_name(node)
+        if name is not None and (function := self._functions.aggregate(name)) is not None:
+            assert isinstance(node, exp.Anonymous)
+            return self._aggregate(node, name, function)
+        return self.key(node)
+
+    def key(self, node: exp.Expr) -> Typed | None:
+        """The key column, when the expression is a grouping expression."""
+        if isinstance(node, exp.Paren) or not could_be_key(
+            node, self._functions, windowed=self._windowed
+        ):
+            return None
+        found = self._keys.get(self._before.translate(node).sql)
+        if found is None:
+            return None
+        name = found.column.name
+        return Typed(found.column.type, _read(name, found.column.type), ref=name)
+
+    def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
+        if name in WINDOW_BOUNDS and self._windowed and self.clause == "SELECT":
+            return Typed(BIGINT, DUCKDB.quote(name), ref=name, event_time=True)
+        self._before.translate(node)  # an unknown column is the better message
+        self.ungrouped = True
+        expressions = "expression(s)" if self.clause == "SELECT" else "expression"
+        raise self._script.invalid(
+            start_of(node),
+            f"Non-aggregate {self.clause} {expressions} not part of GROUP BY: {name}",
+            action=f"add {name} to GROUP BY, aggregate it, for example LATEST_BY_OFFSET({name}), "
+            "or remove it",
+        )
+
+    def _aggregate(self, node: exp.Anonymous, name: str, function: AggregateFunction) -> Typed:
+        self._refuse_distinct(node, name)
+        at = node.meta.get("start", 0)
+        nested = [n for a in node.expressions for n in self._functions.aggregates_in(a)]
+        if nested:
+            raise self._script.invalid(
+                at, f"Aggregate functions can not be nested: {name}({call_name(nested[0])}())"
+            )
+        args, literals = self._arguments(node, function)
+        types = tuple(a.type for a in args if a.type is not None)
+        if len(types) != len(args):
+            raise self._script.invalid(at, f"{name}(NULL) has no type", action="use CAST")
+        try:
+            result = function.result_type(types, literals)
+        except ValueError as error:
+            told = str(error).startswith((name, "Function"))
+            fact = str(error) if told else f"{name}: {error}"
+            raise self._script.invalid(at, fact) from None
+        texts = tuple(a.sql for a in args)
+        constants = literals + self._functions.settings(function)
+        call = self._add(AggregateCall("", name, texts, types, constants, result))
+        return Typed(call.type, _read(call.name, call.type), ref=call.name)
+
+    def _add(self, call: AggregateCall) -> AggregateCall:
+        """The call under its internal name; an identical one is the same."""
+        key = (call.function, call.args, call.arg_types, _typed(call.literals))
+        if key not in self._calls:
+            self._calls[key] = replace(call, name=f"__a{len(self._calls)}")
+        return self._calls[key]
+
+    def _refuse_distinct(self, node: exp.Anonymous, name: str) -> None:
+        odd = next((a for a in node.expressions if isinstance(a, (exp.Distinct, exp.Order))), None)
+        if odd is not None:
+            raise self._script.invalid(
+                node.meta.get("start", 0),
+                f"{name} takes no {odd.key.upper()}",
+                action="distinct values are what COUNT_DISTINCT(x), COLLECT_SET(x) and "
+                "TOPKDISTINCT(x, k) see",
+            )
+
+    def _arguments(
+        self, node: exp.Anonymous, function: AggregateFunction
+    ) -> tuple[list[Typed], tuple[Constant, ...]]:
+        """Columns and the constants after them; `*` is no argument at all."""
+        nodes = list(node.expressions)
+        if len(nodes) == 1 and isinstance(nodes[0], exp.Star):
+            if call_name(node) != "COUNT":
+                raise self._script.invalid(
+                    node.meta.get("start", 0), f"{call_name(node)} takes a column, not *"
+                )
+            return [], ()
+        typed = [self._before.translate(n) for n in nodes]
+        columns = function.columns(len(typed))
+        for at, (argument, found) in enumerate(zip(nodes, typed, strict=True)):
+            if at >= columns and not found.constant:
+                raise self._script.invalid(
+                    start_of(argument),
+                    f"Parameter {at + 1} passed to function {call_name(node)} must be a literal "
+                    f"constant, but was expression: '{self._script.excerpt(argument)}'",
+                )
+        return typed[:columns], tuple(t.constant[0] for t in typed[columns:])
+
+
+def could_be_key(node: exp.Expr, functions: Functions, *, windowed: bool) -> bool:
+    """Whether the expression can be evaluated before the aggregation.
+
+    `windowed`: the query makes windows of its own, whose bounds are known only after it; without,
+    WINDOWSTART and WINDOWEND are columns of the source.
+    """
+    if isinstance(node, (exp.Literal, exp.Null, exp.Boolean)) or not _whole(node):
+        return False
+    if call_name(node) == "AS_VALUE":  # asks for a copy in the value
+        return False
+    return not functions.aggregates_in(node) and not (windowed and _names_window(node))
+
+
+def _whole(node: exp.Expr) -> bool:
+    """Whether the node is a value by itself: not a unit of time, a star or a field's name."""
+    if isinstance(node, exp.Column):
+        return not isinstance(node.this, exp.Star)
+    if call_name(node) is None:
+        return not isinstance(node, exp.Lambda)
+    return known_function(node)
+
+
+def known_function(node: exp.Expr) -> bool:
+    """Whether a call is one of a scalar function, or makes a STRUCT or a MAP."""
+    name = call_name(node) or ""
+    return name in ("STRUCT", "MAP", *LAMBDA_FUNCTIONS) or bool(lookup_function(name))
+
+
+def _names_window(node: exp.Expr) -> bool:
+    columns = node.find_all(exp.Column)
+    return any(isinstance(c.this, exp.Identifier) and c.name.upper() in WINDOW_BOUNDS
+               for c in columns)  # fmt: skip
+
+
+def _read(name: str, sql_type: SqlType) -> str:
+    """A column in DuckDB; timestamps become zone-less ones that mean UTC."""
+    quoted = DUCKDB.quote(name)
+    return f"make_timestamp(epoch_us({quoted}))" if sql_type.base is Base.TIMESTAMP else quoted
+
+
+def _typed(literals: Sequence[Constant]) -> tuple[tuple[str, Constant], ...]:
+    # True == 1 in Python, but not as an argument.
+    return tuple((type(v).__name__, v) for v in literals)

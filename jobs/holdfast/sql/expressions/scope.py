@@ -1,0 +1,53 @@
+"""What names mean where an expression stands."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from holdfast.sql.expressions.typed import Typed
+
+__all__ = ["Scope", "call_name"]
+
+
+def call_name(node: exp.Expr) -> str | None:
+    """The upper-case name of a function call, else None."""
+    if not isinstance(node, exp.Anonymous):
+        return None
+    name = node.this
+    return (name if isinstance(name, str) else str(name.this)).upper()
+
+
+class Scope(ABC):
+    """What names mean where an expression stands."""
+
+    @abstractmethod
+    def column(self, node: exp.Column, name: str, qualifier: str | None) -> Typed:
+        """The column, or an error that names the nearest one."""
+
+    @abstractmethod
+    def special(self, node: exp.Expr) -> Typed | None:
+        """A whole subexpression the scope knows (a grouping expression, an aggregate), or None."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """Where this is, for messages: "after aggregation" and the like."""
+
+    @abstractmethod
+    def function_names(self) -> Sequence[str]:
+        """Further function names for "did you mean"."""
+
+    def is_parameter(self, name: str) -> bool:
+        """Whether `name` is a lambda's parameter here."""
+        return False
+
+    def logical(self, word: str, left: str, right: str) -> str:
+        """The text of AND or OR."""
+        return f"({left} {word} {right})"
+
+    def arithmetic(self, sql: str, type_name: str) -> str:
+        """The text of an arithmetic operation, whose result may be NULL."""
+        return sql

@@ -1,0 +1,1 @@
+"""Statements → `Topology`: one module for each kind of SELECT."""

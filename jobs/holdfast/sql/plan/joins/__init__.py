@@ -1,0 +1,1 @@
+"""Joins: which there are, how their conditions are read, and the steps they become."""

@@ -1,0 +1,228 @@
+"""A join by equal keys as one step, or as rows of an internal topic for what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import Unsupported
+from holdfast.sql.expressions.clause_errors import naming
+from holdfast.sql.expressions.determinism import check_determined
+from holdfast.sql.expressions.engines import DUCKDB
+from holdfast.sql.expressions.names import relation_translator
+from holdfast.sql.expressions.translator import Translator
+from holdfast.sql.expressions.typed import Typed
+from holdfast.sql.parse.statements import JoinClause, Select, Within
+from holdfast.sql.plan.aggregate import evaluated
+from holdfast.sql.plan.context import Context
+from holdfast.sql.plan.joins.tree import JOIN_KEY, Equal, in_projection, mentioned, stored
+from holdfast.sql.plan.keys import Wanted, missing_key, split
+from holdfast.sql.plan.project import is_field, value_column, window_keys
+from holdfast.sql.plan.projection import Item, expand
+from holdfast.sql.plan.relation import Field, Relation
+from holdfast.sql.plan.sources.sink import Shape, Target, internal_sink
+from holdfast.types.schema import Column, SqlType
+from holdfast.types.topology import (
+    Input,
+    JoinForm,
+    JoinStep,
+    JoinWindow,
+    KeyExpression,
+    OutputColumn,
+    Query,
+    Sink,
+    Source,
+)
+
+__all__ = ["MakeSink", "PlainJoin", "Projection", "Side", "carried", "project", "references"]
+
+# Of a statement: its kind, key columns, value columns and the relation they are over.
+MakeSink = Callable[[str, Sequence[Column], Sequence[Column], Relation], Sink]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side of a join: its rows, and its expression of the condition in Spark SQL."""
+
+    relation: Relation
+    key: Typed
+
+    def input(self, key: Column, columns: Sequence[Field]) -> Input:
+        """The side up to the shuffle by its one join key."""
+        keys = (KeyExpression(self.key.sql, key), *window_keys(self.relation))
+        return Input(self.relation.source, keys, carried(self.relation, columns))
+
+
+@dataclass(frozen=True)
+class Projection:
+    """A SELECT over a join, in DuckDB: the items of the key fields, the values, and WHERE."""
+
+    keys: tuple[Item | None, ...]
+    outputs: tuple[OutputColumn, ...]
+    filter: str | None
+
+
+def carried(relation: Relation, columns: Sequence[Field]) -> tuple[KeyExpression, ...]:
+    """The columns of one side among `columns`, which are those of the whole join."""
+    wanted = {(f.owner, f.name) for f in columns}
+    return tuple(
+        KeyExpression(f.spark, f.column)
+        for f in relation.fields
+        if (f.owner, f.name) in wanted and f.owner
+    )
+
+
+def references(columns: Sequence[Field]) -> tuple[OutputColumn, ...]:
+    """Columns of a join as they are."""
+    return tuple(
+        OutputColumn(f.column, f.column.name, DUCKDB.quote(f.column.name))
+        for f in columns
+        if f.owner
+    )
+
+
+def project(context: Context, select: Select, relation: Relation) -> Projection:
+    """The SELECT list and WHERE over the rows of a join.
+
+    Raises:
+        InvalidStatement: a name or a type is wrong, or nothing is left for the value.
+        Unsupported: DuckDB cannot evaluate it.
+    """
+    script, functions = context.script, context.functions
+    before = relation_translator(script, relation, functions, "SELECT", DUCKDB)
+    items, _ = expand(script, select, relation, before)
+    keys, values = split(
+        script, items, [Wanted(f.column.name, is_field(relation, f)) for f in relation.keys]
+    )
+    if not values:
+        raise script.invalid(select.at, "The projection contains no value columns.")
+    with naming("SELECT"):
+        outputs = tuple(_output(context, before, item) for item in values)
+    condition = None
+    if select.where is not None:
+        where = relation_translator(script, relation, functions, "WHERE", DUCKDB)
+        with naming("WHERE"):
+            condition = f"TRY({where.condition(select.where)})"
+    return Projection(tuple(keys), outputs, condition)
+
+
+def _output(context: Context, before: Translator, item: Item) -> OutputColumn:
+    typed = before.translate(item.expression)
+    column = value_column(context, item, typed)
+    text = typed.sql if typed.ref else evaluated(typed.sql, column.type)
+    return OutputColumn(column, typed.ref, text)
+
+
+@dataclass(frozen=True)
+class PlainJoin:
+    """A join of rows with equal keys; `relation` is its result, `equal` what has its key."""
+
+    context: Context
+    target: Target
+    select: Select
+    clause: JoinClause
+    form: JoinForm
+    sides: tuple[Side, Side]
+    relation: Relation
+    equal: Equal
+
+    @property
+    def _key_type(self) -> SqlType:
+        """Both sides' keys are of this type."""
+        found = self.sides[0].key.type
+        assert found is not None
+        return found
+
+    @property
+    def kind(self) -> str:
+        """What the result is."""
+        return "TABLE" if self.form is JoinForm.TABLE_TABLE else "STREAM"
+
+    def finish(self, make_sink: MakeSink, numbered: Callable[[], str]) -> tuple[Query, ...] | None:
+        """The query that makes the statement's result; None: DuckDB cannot evaluate it."""
+        try:
+            made = project(self.context, self.select, self.relation)
+        except Unsupported:
+            return None
+        self.check_key()
+        where = self.select.where
+        if where is not None and self.form is JoinForm.TABLE_TABLE:
+            check_determined(self.context.script, where, "WHERE over tables", key=False)
+        item = made.keys[0]
+        assert item is not None
+        key = Column(item.name, self._key_type)
+        sink = make_sink(self.kind, [key], [o.column for o in made.outputs], self.relation)
+        return (self._query(self.target.id, sink, key, made.outputs, made.filter),)
+
+    def materialized(self, numbered: Callable[[], str]) -> tuple[tuple[Query, ...], Relation]:
+        """The query that writes the joined rows, and what they are."""
+        fields = mentioned(self.select, self.relation)
+        key = Column(JOIN_KEY, self._key_type)
+        outputs = references(fields)
+        query_id = numbered()
+        shape = Shape.of_rows([key], [o.column for o in outputs], self.relation.source)
+        sink = internal_sink(query_id, self.kind, shape)
+        same = dict.fromkeys((*self.equal.viable, *self.relation.keys), JOIN_KEY)
+        relation = stored(self.relation, sink.as_source(), same)
+        return (self._query(query_id, sink, key, outputs, None),), relation
+
+    def _query(
+        self,
+        query_id: str,
+        sink: Sink,
+        key: Column,
+        outputs: tuple[OutputColumn, ...],
+        filter_: str | None,
+    ) -> Query:
+        left, right = self.sides
+        fields = _used(mentioned(self.select, self.relation), outputs, filter_)
+        join_key = Column(JOIN_KEY, key.type)
+        bounds = [k.column for k in window_keys(left.relation)]
+        keys = [OutputColumn(key, JOIN_KEY, DUCKDB.quote(JOIN_KEY))]
+        keys += [OutputColumn(c, c.name, DUCKDB.quote(c.name)) for c in bounds]
+        table = self._looked_up()
+        step = JoinStep(
+            form=self.form,
+            kind=self.clause.kind,
+            left=left.input(join_key, fields),
+            right=right.input(join_key, fields),
+            keys=tuple(keys),
+            outputs=outputs,
+            window=_window(self.clause.within),
+            filter=filter_,
+            history_ms=table.history_ms if table else None,
+            broadcast=table is not None and table.broadcast,
+            emit=self.context.emit,
+        )
+        source = left.relation.source
+        return Query(query_id, self.target.text, source, None, step, sink)
+
+    def _looked_up(self) -> Source | None:
+        """The table that a stream's records look into."""
+        return self.sides[1].relation.source if self.form is JoinForm.STREAM_TABLE else None
+
+    def check_key(self) -> None:
+        """Refuse a projection without the key of the join."""
+        relation, script = self.relation, self.context.script
+        field = relation.keys[0]
+        if in_projection(self.select, relation, field):
+            return
+        written = [f"{f.owner}.{f.name}" for f in self.equal.viable] or [field.name]
+        raise missing_key(
+            script, self.select.at, self.context.sink, "join expression", written, every=False,
+            synthetic=not field.owner,
+        )  # fmt: skip
+
+
+def _used(
+    fields: Sequence[Field], outputs: Sequence[OutputColumn], filter_: str | None
+) -> list[Field]:
+    """The fields that are asked for after the join: what only its key is made of stays behind."""
+    texts = [*(o.duckdb for o in outputs), filter_ or ""]
+    return [f for f in fields if any(DUCKDB.quote(f.column.name) in text for text in texts)]
+
+
+def _window(within: Within | None) -> JoinWindow | None:
+    if within is None:
+        return None
+    return JoinWindow(within.before_ms, within.after_ms, within.grace_ms)

@@ -1,0 +1,1 @@
+"""Statements about streams and tables themselves: declared, written, changed, dropped."""

@@ -1,0 +1,1 @@
+"""SELECT → `Read`: pull and push queries."""

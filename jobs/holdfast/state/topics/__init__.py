@@ -1,0 +1,1 @@
+"""Facts that lie in compacted topics beside the changelogs: progress, owners, orders."""

@@ -1,0 +1,216 @@
+"""What people told the queries of a job, and what its driver made of it (ADR 16).
+
+One compacted topic per job (`types.ids.orders_topic`), one topic partition, JSON values:
+
+    key = order:<query id>    what somebody wants of the query; written by whoever gives orders
+    key = state:<query id>    what the query does; written by the driver, which obeys
+
+A query without an order runs.  A driver reads the topic before it starts a query and follows it
+from then on, so an order outlives every process, and reaches a driver wherever it runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.errors import DataLoss
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.cluster.view import ClusterView
+from holdfast.transport.idempotent_producer import Producer
+from holdfast.transport.reader import PartitionReader
+from holdfast.types.ids import orders_topic
+from holdfast.types.status import QueryState
+from holdfast.types.topology import Query
+
+__all__ = ["Order", "OrderBook", "Told", "jobs_with_orders", "statement_digest"]
+
+_CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(1 << 20),  # it is read from its start; only closed segments are compacted
+}
+_TIMEOUT_S = 30.0
+_ORDER, _STATE = "order:", "state:"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What one query shall do from now on.
+
+    Attributes:
+        statement: digest of the statement it is about; TERMINATED ends no other one.
+        token: of this order alone, by which the driver tells that it was obeyed.
+        written_ms: wall time.
+    """
+
+    wanted: QueryState
+    statement: str
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    written_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+
+    def state_of(self, statement: str) -> QueryState:
+        """What a query of that statement's digest shall do: created anew, it runs again."""
+        if self.wanted is QueryState.TERMINATED and statement != self.statement:
+            return QueryState.RUNNING
+        return self.wanted
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a driver tells of one of its queries.
+
+    Attributes:
+        sink: the stream or table it writes.
+        statement: digest of its statement.
+        token: of the order that was obeyed; empty before the first.
+        batch_id: the last batch it has committed; -1 when this driver has seen none.
+    """
+
+    state: QueryState
+    sink: str
+    statement: str
+    token: str = ""
+    batch_id: int = -1
+
+
+_ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
+
+
+def statement_digest(query: Query) -> str:
+    """16 hex digits over a statement's text; how it is broken into lines does not matter."""
+    text = " ".join(query.statement.split())
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def jobs_with_orders(client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> list[str]:
+    """Application ids of all jobs of the cluster that take orders, sorted.
+
+    Raises:
+        KafkaUnavailable: no broker answered.
+    """
+    _, topics = ClusterView(client, timeout_s).cluster()
+    suffix = orders_topic("")
+    return sorted(name.removesuffix(suffix) for name in topics if name.endswith(suffix))
+
+
+class OrderBook:
+    """Owns what was read of one job's orders so far.  Not thread-safe.
+
+    Args:
+        timeout_s: how long a record to read or to write may take.
+        replicas: of the topic, when it is made; -1 for the broker's default.
+    """
+
+    def __init__(
+        self,
+        admin: Admin,
+        client: Mapping[str, str],
+        application_id: str,
+        *,
+        timeout_s: float = _TIMEOUT_S,
+        replicas: int = -1,
+    ) -> None:
+        """Nothing is sent before the first call."""
+        self.topic = orders_topic(application_id)
+        self.orders: dict[str, Order] = {}  # by query id
+        self.told: dict[str, Told] = {}  # by query id
+        self._client = dict(client)
+        self._timeout_s = timeout_s
+        self._replicas = replicas
+        self._admin = admin
+        self._position = 0
+
+    def refresh(self) -> bool:
+        """Reads what is new; False when the job has no such topic (yet).
+
+        Raises:
+            KafkaUnavailable: no broker answered in time.
+        """
+        if self._admin.describe(self.topic) is None:
+            self._forget()
+            return False
+        end = self._admin.end_offsets(self.topic)[0]
+        if end < self._position:  # the topic was made anew
+            self._forget()
+        if end > self._position:
+            self._read(end)
+        return True
+
+    def write_orders(self, orders: Mapping[str, Order]) -> None:
+        """Writes orders by query id; when this returns, every in-sync replica has them.
+
+        Raises:
+            KafkaUnavailable, Refused: some may be there or not.
+        """
+        self._send({f"{_ORDER}{i}": _ORDERS.dump_json(o) for i, o in orders.items()})
+
+    def tell(self, told: Mapping[str, Told], gone: Iterable[str] = ()) -> None:
+        """Writes what queries do, by query id; `gone` are ids that the job has no longer.
+
+        Raises:
+            KafkaUnavailable, Refused: some may be there or not.
+        """
+        values: dict[str, bytes | None] = {
+            f"{_STATE}{i}": _TOLD.dump_json(t) for i, t in told.items()
+        }
+        self._send(values | {f"{_STATE}{i}": None for i in gone})
+
+    def _forget(self) -> None:
+        self.orders.clear()
+        self.told.clear()
+        self._position = 0
+
+    def _read(self, end: int) -> None:
+        # Closed at once: a consumer that stays goes on asking the broker ten times a second.
+        reader = PartitionReader(self._client, self.topic, 0, timeout_s=self._timeout_s)
+        try:
+            start, _ = reader.bounds()
+            for chunk in reader.read(max(start, self._position), end):
+                for key, value in zip(chunk.keys, chunk.values, strict=True):
+                    self._take((key or b"").decode(errors="replace"), value)
+        except DataLoss:  # it was made anew in between: all of it is read the next time
+            self._forget()
+            return
+        finally:
+            reader.close()
+        self._position = end
+
+    def _take(self, key: str, value: bytes | None) -> None:
+        """What cannot be read, of a later version say, is as if it was not there."""
+        query_id = key.partition(":")[2]
+        if key.startswith(_ORDER):
+            _put(self.orders, query_id, _parsed(_ORDERS, value))
+        elif key.startswith(_STATE):
+            _put(self.told, query_id, _parsed(_TOLD, value))
+
+    def _send(self, values: Mapping[str, bytes | None]) -> None:
+        self._admin.ensure_topic(self.topic, 1, self._replicas, _CONFIG)
+        # The last record of a key counts, however often it comes.
+        producer = Producer(self._client, int(self._timeout_s * 1000), idempotent=False)
+        try:
+            for key, value in values.items():
+                producer.send(self.topic, key.encode(), value, partition=0)
+            producer.flush()
+        finally:
+            producer.close()
+
+
+def _parsed(adapter: TypeAdapter[_T], value: bytes | None) -> _T | None:
+    try:
+        return None if value is None else adapter.validate_json(value)
+    except ValidationError:
+        return None
+
+
+def _put(into: dict[str, _T], query_id: str, value: _T | None) -> None:
+    if value is None:
+        into.pop(query_id, None)
+    else:
+        into[query_id] = value

@@ -1,0 +1,1 @@
+"""Columns after the state: results, event times, keys, and the records of a sink."""

@@ -1,0 +1,268 @@
+"""The one home of the key layout: state keys, sink keys, windowed keys.
+
+A *state key* is what the shuffle hashes, what the store and the changelog are keyed by:
+
+    one STRING column         its UTF-8 bytes
+    one INTEGER or BIGINT     4 or 8 bytes, big-endian
+    anything else             JSON object of k0, k1 …, times as numbers, decimals as text
+
+A windowed state key is the state key and the window's start in ms, 8 bytes big-endian, which is
+also how Kafka Streams' TimeWindowedSerializer lays out the keys of a windowed sink topic.  In the
+topic of a session table a key is followed by the session's end and then by its start.
+A record whose key has a null part has no state key and is dropped, as in ksqlDB; only a table's
+row may have a primary key that is null in part.
+"""
+
+from __future__ import annotations
+
+import base64
+import decimal
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.tasks.evaluate.as_numbers import from_numbers
+from holdfast.tasks.evaluate.plain_text import delimited_rows
+from holdfast.tasks.evaluate.values import encode_single, json_objects, text_ready
+from holdfast.types.byte_columns import block, fixed, joined
+from holdfast.types.column_pieces import as_array
+from holdfast.types.schema import Base, Column, SqlType
+from holdfast.types.topology import Format, KeyExpression, WindowKind
+
+__all__ = [
+    "decode_keys",
+    "encode_keys",
+    "keeps_state_keys",
+    "measured",
+    "measured_all",
+    "numbered",
+    "session_key",
+    "session_keys",
+    "sink_keys",
+    "split_window",
+    "split_windowed",
+    "state_key_sql",
+    "unmeasured",
+    "window_key",
+    "window_keys",
+    "windowed_array",
+]
+
+_WINDOW = struct.Struct(">q")
+_LENGTH = struct.Struct(">I")
+_SESSION = struct.Struct(">qq")  # end, start
+_BOUNDS = [("end", ">i8"), ("start", ">i8")]
+_NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
+
+
+def state_key_sql(keys: Sequence[KeyExpression], *, parts_may_miss: bool = False) -> str:
+    """Spark SQL that makes the state key (BINARY, null when a part is null).
+
+    With `parts_may_miss` it is null only when all parts are: a table's rows may have such keys.
+    """
+    if len(keys) == 1 and keys[0].column.type.base in (Base.STRING, *_NUMBERS):
+        return f"CAST({keys[0].spark} AS BINARY)"
+    parts = ", ".join(f"{_jsonable(k)} AS k{i}" for i, k in enumerate(keys))
+    joined = " OR " if parts_may_miss else " AND "
+    present = joined.join(f"({k.spark}) IS NOT NULL" for k in keys)
+    return f"CASE WHEN {present} THEN CAST(to_json(struct({parts})) AS BINARY) END"
+
+
+_CONVERTED = {
+    Base.DECIMAL: "CAST({} AS STRING)",
+    Base.BYTES: "base64({})",
+    Base.DATE: "unix_date({})",
+    Base.TIMESTAMP: "unix_micros({})",
+}
+
+
+def _jsonable(key: KeyExpression) -> str:
+    return _converted(key.spark, key.column.type, 0)
+
+
+def _converted(sql: str, kind: SqlType, depth: int) -> str:
+    """What JSON says exactly: `_from_json` reads it, at any depth."""
+    if kind.base is Base.ARRAY and kind.element is not None:
+        name = f"e{depth}"
+        element = _converted(name, kind.element, depth + 1)
+        return sql if element == name else f"transform({sql}, {name} -> {element})"
+    if kind.base is not Base.STRUCT:
+        return _CONVERTED.get(kind.base, "{}").format(sql)
+    parts = [f"({sql}).`{f.name}`" for f in kind.fields]
+    values = [_converted(p, f.type, depth) for p, f in zip(parts, kind.fields, strict=True)]
+    if values == parts:
+        return sql
+    named = ", ".join(f"{v} AS `{f.name}`" for v, f in zip(values, kind.fields, strict=True))
+    return f"CASE WHEN ({sql}) IS NOT NULL THEN struct({named}) END"
+
+
+def measured(key: bytes) -> bytes:
+    """The state key behind its length, so that a scan of what follows it meets no other key."""
+    return _LENGTH.pack(len(key)) + key
+
+
+def measured_all(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Lengths and keys of a BINARY array: joined they are what `measured` makes of each."""
+    return fixed(pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(">u4")), keys
+
+
+def numbered(keys: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The different ones of a BINARY array, and of each row which it has.
+
+    The shorter come before the longer, then bytewise: so a store has keys that are `measured`.
+    """
+    encoded = keys.dictionary_encode()
+    order = _by_length(encoded.dictionary)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    numbers = encoded.indices.to_numpy(zero_copy_only=False)
+    return encoded.dictionary.take(pa.array(order)), rank[numbers]
+
+
+def _by_length(keys: pa.Array) -> npt.NDArray[np.uint64 | np.int64]:
+    """Places of different keys, by length and then bytewise."""
+    rows = block(keys)
+    if rows is not None:  # numpy sorts texts of one length in half the time
+        return rows.view(f"S{rows.shape[1]}").ravel().argsort(kind="stable")
+    found = pa.table({"length": pc.binary_length(keys), "key": keys})
+    by_length = [("length", "ascending"), ("key", "ascending")]
+    order: npt.NDArray[np.uint64] = pc.sort_indices(found, by_length).to_numpy()
+    return order
+
+
+def unmeasured(data: bytes) -> bytes:
+    """The inverse of `measured`."""
+    return data[_LENGTH.size :]
+
+
+def window_key(key: bytes, start_ms: int) -> bytes:
+    """The windowed state key of `key` in the window that starts at `start_ms`."""
+    return key + _WINDOW.pack(start_ms)
+
+
+def window_keys(keys: pa.Array, starts_ms: Sequence[int] | npt.NDArray[np.int64]) -> list[bytes]:
+    """`window_key` of each row of a BINARY array without nulls."""
+    return joined(keys, fixed(np.asarray(starts_ms, ">i8")))
+
+
+def windowed_array(keys: pa.Array, starts_ms: npt.NDArray[np.int64]) -> pa.Array:
+    """The same as an array."""
+    return pc.binary_join_element_wise(keys, fixed(starts_ms.astype(">i8")), b"")
+
+
+def split_window(keys: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
+    """(state keys without window, window starts in ms)."""
+    return [k[:-8] for k in keys], [_WINDOW.unpack(k[-8:])[0] for k in keys]
+
+
+def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
+    """A record key of a session table: Kafka Streams' SessionWindowedSerializer."""
+    return key + _SESSION.pack(end_ms, start_ms)
+
+
+def session_keys(keys: Sequence[bytes], starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
+    """`session_key` of each row."""
+    bounds = np.empty(len(keys), _BOUNDS)
+    bounds["end"], bounds["start"] = ends, starts
+    return joined(pa.array(keys, pa.binary()), fixed(bounds))
+
+
+def split_windowed(key: bytes, kind: WindowKind, size_ms: int) -> tuple[bytes, int, int]:
+    """(key, window start, window end in ms) of a record key of a windowed topic.
+
+    Raises:
+        ValueError: it is shorter than the window it should end in.
+    """
+    width = _SESSION.size if kind is WindowKind.SESSION else _WINDOW.size
+    if len(key) < width:
+        raise ValueError(f"{len(key)} bytes, but a {kind} window alone takes {width}")
+    if kind is WindowKind.SESSION:
+        end, start = _SESSION.unpack(key[-width:])
+        return key[:-width], start, end
+    (start,) = _WINDOW.unpack(key[-width:])
+    return key[:-width], start, start + size_ms
+
+
+def decode_keys(keys: Sequence[bytes], columns: Sequence[Column]) -> list[pa.Array]:
+    """The key columns of plain (not windowed) state keys, as Arrow arrays."""
+    first = columns[0]
+    if len(columns) == 1 and first.type.base is Base.STRING:
+        return [as_array(keys, pa.binary()).cast(pa.string())]
+    if len(columns) == 1 and first.type.base in _NUMBERS:
+        unpack = _NUMBERS[first.type.base].unpack
+        return [pa.array([unpack(k)[0] for k in keys], first.type.arrow())]
+    rows = [orjson.loads(k) for k in keys]
+    return [_key_array([r.get(f"k{i}") for r in rows], c) for i, c in enumerate(columns)]
+
+
+def _key_array(values: list[Any], column: Column) -> pa.Array:
+    return from_numbers([_from_json(v, column.type) for v in values], column.type.arrow())
+
+
+def _from_json(value: Any, kind: SqlType) -> Any:  # noqa: PLR0911 - one line per type
+    if value is None:
+        return None
+    if kind.base is Base.DECIMAL:
+        return decimal.Decimal(value)
+    if kind.base is Base.BYTES:
+        return base64.b64decode(value)
+    if kind.base is Base.DOUBLE:
+        return float(value)
+    if kind.base is Base.ARRAY and kind.element is not None:
+        return [_from_json(v, kind.element) for v in value]
+    if kind.base is Base.STRUCT:
+        return {f.name: _from_json(value.get(f.name), f.type) for f in kind.fields}
+    return value
+
+
+def keeps_state_keys(columns: Sequence[Column], form: Format) -> bool:
+    """Whether a record key in that format is what the state key is."""
+    one = columns[0].type.base if len(columns) == 1 else None
+    return form is Format.KAFKA and one in (Base.STRING, Base.INTEGER, Base.BIGINT)
+
+
+def sink_keys(
+    keys: Sequence[bytes],
+    columns: Sequence[Column],
+    arrays: Sequence[pa.Array],
+    form: Format,
+    delimiter: str = ",",
+) -> list[bytes]:
+    """Record keys of the sink topic for plain state keys, in the sink's key format."""
+    if keeps_state_keys(columns, form):
+        return list(keys)
+    encoded = encode_keys(columns, arrays, form, delimiter)
+    return [k or b"" for k in encoded]  # no part of a state key is null
+
+
+def encode_keys(
+    columns: Sequence[Column],
+    arrays: Sequence[pa.Array],
+    form: Format,
+    delimiter: str = ",",
+    *,
+    always: bool = False,
+) -> list[bytes | None]:
+    """Record keys from key columns.
+
+    A row whose every part is null has none, unless the key has several parts and `always` is set.
+    """
+    if form is Format.NONE or not columns:
+        return [None] * (len(arrays[0]) if arrays else 0)
+    if len(columns) == 1 and form is not Format.DELIMITED:
+        return encode_single(columns[0], arrays[0], form)
+    if form is Format.JSON:
+        encoded: Sequence[bytes] = json_objects(columns, arrays)
+    else:
+        ready = [text_ready(a, c.type) for a, c in zip(arrays, columns, strict=True)]
+        encoded = delimited_rows(ready, delimiter)
+    if always and len(columns) > 1:
+        return list(encoded)
+    parts = zip(*(a.is_valid().to_pylist() for a in arrays), strict=True)
+    return [k if any(there) else None for k, there in zip(encoded, parts, strict=True)]

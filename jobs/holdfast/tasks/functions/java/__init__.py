@@ -1,0 +1,1 @@
+"""Java's regular expressions and date patterns, as ksqlDB's functions take them."""

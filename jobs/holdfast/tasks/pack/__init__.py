@@ -1,0 +1,1 @@
+"""The packed shuffle: partials, state keys and rows as blobs of columns."""

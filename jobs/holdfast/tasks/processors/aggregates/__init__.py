@@ -1,0 +1,1 @@
+"""Processors of GROUP BY, windowed or not."""

@@ -1,0 +1,236 @@
+"""The aggregates of one step side by side: payload columns in, one row of state, results out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.state.changelog import StateKeys
+from holdfast.tasks.aggregates.base import Aggregate
+from holdfast.tasks.aggregates.registry import bind, function_of
+from holdfast.tasks.evaluate.keys import windowed_array
+from holdfast.tasks.pack.folds import Fold, Folding, Groups, fold
+from holdfast.tasks.pack.rows import RowCodec
+from holdfast.tasks.processors.base import KEY
+from holdfast.types.schema import BIGINT, INTEGER
+from holdfast.types.topology import (
+    OFFSET,
+    PARTITION,
+    SEQUENCE,
+    TIMESTAMP,
+    AggregateCall,
+    AggregateStep,
+    Emit,
+    WindowKind,
+)
+
+__all__ = [
+    "COUNT",
+    "HAS_NEW",
+    "HAS_OLD",
+    "RECORD_COLUMNS",
+    "ROWTIME",
+    "WINDOW",
+    "Columns",
+    "PartialColumn",
+    "StateColumns",
+    "by_record",
+    "chunk",
+    "combined",
+    "folded",
+    "partial_columns",
+    "partial_folds",
+    "payload_schema",
+    "pick",
+    "state_keys_of",
+]
+
+WINDOW, COUNT, ROWTIME = "__window", "__n", "__ts"
+HAS_OLD, HAS_NEW = "HAS_OLD", "HAS_NEW"  # see `ChangesStep`
+Columns: TypeAlias = "list[pa.Array]"
+
+# What tells one record of a payload from another, where there is a row for each.
+RECORD_COLUMNS = {
+    PARTITION: INTEGER,
+    OFFSET: BIGINT,
+    TIMESTAMP: BIGINT,
+    SEQUENCE: BIGINT,
+}
+_COUNTS, _NEWEST = Fold(Folding.ADD, "1", counts=True), Fold(Folding.MAX, f"`{TIMESTAMP}`")
+
+
+@dataclass(frozen=True)
+class PartialColumn:
+    """A column of the shuffled payload: its name, Spark SQL aggregate, Arrow type and fold."""
+
+    name: str
+    spark: str
+    type: pa.DataType
+    fold: Fold | None = None
+
+
+def by_record(step: AggregateStep) -> bool:
+    """Whether the payload has a row for each record (and window), not one for each key.
+
+    Sessions need it to find their bounds, final results to know which record was too late, and
+    undoing because it has an order.
+    """
+    session = step.window is not None and step.window.kind is WindowKind.SESSION
+    return session or bool(step.undo) or step.emit is not Emit.BATCH
+
+
+def partial_columns(step: AggregateStep) -> list[PartialColumn]:
+    """What Spark computes of each row of a payload, beside the columns that it groups by."""
+    columns = _partials(step.aggregates, "p") + _partials(step.undo, "q")
+    if by_record(step):
+        return columns
+    counted = PartialColumn(COUNT, "count(1)", pa.int64(), _COUNTS)
+    latest = PartialColumn(ROWTIME, f"max(`{TIMESTAMP}`)", pa.int64(), _NEWEST)
+    return [counted, latest, *columns]
+
+
+def partial_folds(step: AggregateStep) -> list[Fold | None]:
+    """The folds of the same, without Arrow."""
+    calls = (*step.aggregates, *step.undo)
+    folds = [fold for call in calls for fold in function_of(call).folds(call)]
+    return folds if by_record(step) else [_COUNTS, _NEWEST, *folds]
+
+
+def _partials(calls: Sequence[AggregateCall], letter: str) -> list[PartialColumn]:
+    return [
+        PartialColumn(f"{letter}{i}_{j}", partial.spark, partial.type, partial.fold)
+        for i, call in enumerate(calls)
+        for j, partial in enumerate(bind(call).partials)
+    ]
+
+
+def folded(
+    step: AggregateStep, payload: pa.Table | pa.RecordBatch, groups: Groups, firsts: pa.Array
+) -> list[pa.Array]:
+    """A payload's columns with one row per group: partials as one, others of the first row."""
+    folds = {c.name: c.fold.folding for c in partial_columns(step) if c.fold is not None}
+    columns = {
+        name: chunk(payload[name]) if isinstance(payload, pa.Table) else payload[name]
+        for name in payload.schema.names
+    }
+    return [
+        fold(folds[name], column, groups) if name in folds else column.take(firsts)
+        for name, column in columns.items()
+    ]
+
+
+def payload_schema(step: AggregateStep) -> pa.Schema:
+    """The columns of a payload: those Spark groups by, then the partial ones."""
+    fields = [pa.field(KEY, pa.binary())]
+    if step.window is not None and step.window.kind is not WindowKind.SESSION:
+        fields.append(pa.field(WINDOW, pa.int64()))
+    if by_record(step):
+        fields += [pa.field(name, kind.arrow()) for name, kind in RECORD_COLUMNS.items()]
+    if step.undo:
+        fields += [pa.field(HAS_OLD, pa.bool_()), pa.field(HAS_NEW, pa.bool_())]
+    return pa.schema(fields + [pa.field(c.name, c.type) for c in partial_columns(step)])
+
+
+def state_keys_of(step: AggregateStep, payload: pa.Table) -> StateKeys:
+    """Row by row the state key, with its window where there are windows."""
+    keys = chunk(payload[KEY])
+    if step.window is None:
+        return StateKeys(keys)
+    return StateKeys(windowed_array(keys, payload[WINDOW].to_numpy()))
+
+
+class StateColumns:
+    """The state of all aggregates, column by column; holds no data itself.
+
+    Every method takes and gives arrays with one entry per row of state, in `codec`'s order.
+    """
+
+    def __init__(self, step: AggregateStep) -> None:
+        self._calls = [bind(call) for call in step.aggregates]
+        self._undo = [bind(call) for call in step.undo]
+        self._names = [call.name for call in step.aggregates]
+        self._types = [t for call in self._calls for t in call.state]
+        self.codec = RowCodec(self._types)
+
+    def empty(self, count: int) -> Columns:
+        """Rows of state that have seen nothing."""
+        return [pa.nulls(count, t) for t in self._types]
+
+    def merge(self, old: Sequence[pa.Array], payload: pa.Table) -> Columns:
+        """With one payload row for each row of state, in the same order."""
+        new: Columns = []
+        for i, (call, part) in enumerate(zip(self._calls, self._split(old), strict=True)):
+            new += call.merge(part, _columns(payload, f"p{i}", call))
+        return new
+
+    def undo(self, old: Sequence[pa.Array], payload: pa.Table) -> Columns:
+        """Takes back what the payload's old rows once added."""
+        new: Columns = []
+        parts = zip(self._calls, self._undo, self._split(old), strict=True)
+        for i, (call, undone, part) in enumerate(parts):
+            new += call.undo(part, _columns(payload, f"q{i}", undone))
+        return new
+
+    def combine(self, first: Sequence[pa.Array], second: Sequence[pa.Array]) -> Columns:
+        """State with state, row by row; `first` came first."""
+        new: Columns = []
+        for call, a, b in zip(self._calls, self._split(first), self._split(second), strict=True):
+            new += call.combine(a, b)
+        return new
+
+    def finish(self, state: Sequence[pa.Array]) -> dict[str, pa.Array]:
+        """The results by the aggregates' names."""
+        parts = zip(self._names, self._calls, self._split(state), strict=True)
+        return {name: call.finish(part) for name, call, part in parts}
+
+    def _split(self, state: Sequence[pa.Array]) -> list[Sequence[pa.Array]]:
+        parts, at = [], 0
+        for call in self._calls:
+            parts.append(state[at : at + len(call.state)])
+            at += len(call.state)
+        return parts
+
+
+def combined(
+    state: StateColumns, parents: Sequence[pa.Array], counts: npt.NDArray[np.int64]
+) -> Columns:
+    """Of each row its parents' states in one.
+
+    Args:
+        parents: of all rows, one row's behind the other's.
+        counts: how many each row has; never ascending.
+    """
+    starts = np.cumsum(counts) - counts
+    merged = state.empty(len(counts))
+    for j in range(int(counts.max(initial=0))):
+        many = int(np.count_nonzero(counts > j))
+        at = pa.array(starts[:many] + j)
+        head = [column.take(at) for column in parents]
+        if j:
+            head = state.combine([column.slice(0, many) for column in merged], head)
+        tail = [column.slice(many) for column in merged]
+        merged = [pa.concat_arrays(pair) for pair in zip(head, tail, strict=True)]
+    return merged
+
+
+def _columns(payload: pa.Table, prefix: str, call: Aggregate) -> Columns:
+    return [chunk(payload[f"{prefix}_{j}"]) for j in range(len(call.partials))]
+
+
+def chunk(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array."""
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.Array):
+        return combined
+    return combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
+
+
+def pick(old: Sequence[pa.Array], new: Sequence[pa.Array], where: pa.Array) -> Columns:
+    """Per row of state the new one where it says so, else the old one."""
+    return [pc.if_else(where, b, a) for a, b in zip(old, new, strict=True)]

@@ -1,0 +1,1 @@
+"""Processors of joins with tables, and of tables' filters and changes."""

@@ -1,0 +1,1 @@
+"""Administration: topics, settings, log sizes and consumer groups of a cluster."""

@@ -1,0 +1,145 @@
+"""COUNT and SUM(amount) per customer, title, or customer and 5 minutes, by Spark's own state.
+
+Spark keeps the state (RocksDB provider, changelog checkpointing); records come through the same
+Kafka source as in Holdfast, so only what keeps the table differs.  The sink is at least once:
+after a crash a batch is written again.  Arguments: as the other programs, and the batch size.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr
+
+from holdfast.cli.statements.options import Sql, load_job
+from holdfast.ingest.source import KafkaDataSource
+from holdfast.runtime.jvm.session import spark_context, sql_session
+from holdfast.runtime.queries.frames import used_columns
+from holdfast.runtime.queries.micro_batch import offsets_of_batch
+from holdfast.transport.cluster.admin import Admin
+from holdfast.transport.partitioner import murmur2_partitions
+from holdfast.types.ingest import DATA_SOURCE, IngestOptions
+from tests.bench.systems.holdfast import statements
+from tests.bench.systems.peers import Case
+from tests.bench.workloads import PARTITIONS, Query
+
+_WINDOW = "__timestamp - pmod(__timestamp, 300000L)"
+_STATE = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+_producers: dict[str, Producer] = {}
+
+
+def main(case: Case) -> None:
+    """Runs until it is stopped."""
+    given = [f"bootstrap.servers={case.bootstrap}", f"max.offsets.per.trigger={case.batch}"]
+    sql = Sql(given=statements(case))
+    job = load_job(sql, None, given, str(case.folder), name=case.application)
+    os.environ["SPARK_DIST_CLASSPATH"] = _state_stores_jar()
+    session = sql_session(spark_context(job.settings))
+    session.dataSource.register(KafkaDataSource)
+    for name, value in _STATE.items():
+        session.conf.set(name, value)
+    query = job.topology.queries[0]
+    options = IngestOptions(
+        source=query.source,
+        kafka=job.settings.client(),
+        columns=used_columns(query),
+        max_offsets_per_trigger=case.batch,
+        on_undecodable="fail",
+    )
+    admin = Admin(job.settings.client())
+    checkpoint = case.folder / "checkpoint"
+    topic = case.input_topic
+    first = {(topic, p): start for p, (start, _) in admin.bounds(topic).items()}
+
+    def on_batch(frame: DataFrame, batch_id: int) -> None:
+        write = partial(_write, bootstrap=case.bootstrap, topic=case.sink_topic)
+        frame.mapInArrow(write, "records BIGINT").collect()
+        source = offsets_of_batch(checkpoint, batch_id, [topic], first)
+        admin.commit_group(case.application, topic, source.ends())
+
+    reader = session.readStream.format(DATA_SOURCE).options(**options.to_spark())
+    writer = _totals(reader.load(), case.query).writeStream.outputMode("update")
+    streaming = writer.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint)).start()
+    signal.signal(signal.SIGTERM, lambda *_: streaming.stop())
+    streaming.awaitTermination()
+
+
+def _state_stores_jar() -> str:
+    """Spark's own RocksDB, which no job of Holdfast has on its class path."""
+    (jar,) = (Path(pyspark.__file__).resolve().parent / "jars").glob("rocksdbjni-*.jar")
+    return str(jar)
+
+
+def _totals(frame: DataFrame, query: Query) -> DataFrame:
+    key = "TITLE" if query is Query.TITLE else "CUSTOMER"
+    grouping = [expr(f"{key} AS key")]
+    if query is Query.WINDOW:
+        grouping.append(expr(f"{_WINDOW} AS start"))
+    totals = frame.groupBy(*grouping).agg(
+        expr("count(1) AS N"), expr("sum(AMOUNT) AS TOTAL"), expr("max(__timestamp) AS ts")
+    )
+    shown = "concat(key, '@', start)" if query is Query.WINDOW else "key"
+    return totals.selectExpr(
+        f"cast({shown} AS BINARY) AS key",
+        "cast(to_json(named_struct('N', N, 'TOTAL', TOTAL)) AS BINARY) AS value",
+        "ts",
+    )
+
+
+def _write(
+    batches: Iterator[pa.RecordBatch], bootstrap: str, topic: str
+) -> Iterator[pa.RecordBatch]:
+    producer = _producers.get(bootstrap) or Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "linger.ms": 10,
+            "queue.buffering.max.messages": 500_000,
+        }
+    )
+    _producers[bootstrap] = producer
+    count = 0
+    for batch in batches:
+        keys, values, times = (batch[name].to_pylist() for name in ("key", "value", "ts"))
+        places = murmur2_partitions(keys, PARTITIONS)
+        for key, value, place, ts in zip(keys, values, places, times, strict=True):
+            _produce(producer, topic, value, key, place, ts)
+        count += len(keys)
+    if producer.flush(60):
+        raise RuntimeError("records of the sink were not delivered")
+    yield pa.record_batch({"records": pa.array([count], pa.int64())})
+
+
+def _produce(producer: Any, topic: str, value: bytes, key: bytes, place: int, ts: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, place, timestamp=ts)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return
+
+
+if __name__ == "__main__":
+    # Under its own name: Spark sends the functions of `__main__` by value, with all they refer to.
+    from tests.bench.apps import spark_app
+
+    brokers, application, source, _sink, query, folder, batch = sys.argv[1:]
+    case = Case(brokers, application, (source,), Query(query), Path(folder), int(batch))
+    spark_app.main(case)

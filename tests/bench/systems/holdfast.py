@@ -1,0 +1,121 @@
+"""Holdfast as a user runs it: `holdfast run` with two executor processes of one core each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from holdfast.types.ids import changelog_topic, consumer_group
+from holdfast.types.status import JobState, JobStatus, status_path
+from tests.bench.systems.peers import Case, Command, Restored
+from tests.bench.workloads import PARTITIONS, Query
+
+__all__ = ["Holdfast", "statements"]
+
+_WINDOWS = {
+    Query.WINDOW: "WINDOW TUMBLING (SIZE 5 MINUTES) ",
+    Query.SESSION: "WINDOW SESSION (5 MINUTES, GRACE PERIOD 24 HOURS) ",
+}
+
+
+def statements(case: Case) -> str:
+    """The SQL of a case."""
+    return _joined(case) if case.query is Query.JOIN else _totals(case)
+
+
+def _totals(case: Case) -> str:
+    key = "title" if case.query is Query.TITLE else "customer"
+    window = _WINDOWS.get(case.query, "")
+    return (
+        "CREATE STREAM sales (customer VARCHAR, amount BIGINT, title VARCHAR, ts BIGINT) "
+        f"WITH (KAFKA_TOPIC='{case.input_topic}', VALUE_FORMAT='JSON');\n"
+        f"CREATE TABLE totals {_sink(case)} AS "
+        f"SELECT {key}, COUNT(*) AS n, SUM(amount) AS total FROM sales {window}"
+        f"GROUP BY {key} EMIT CHANGES;\n"
+    )
+
+
+def _joined(case: Case) -> str:
+    orders, payments = case.topics
+    return (
+        "CREATE STREAM orders (id VARCHAR KEY, customer VARCHAR, amount BIGINT) "
+        f"WITH (KAFKA_TOPIC='{orders}', VALUE_FORMAT='JSON');\n"
+        "CREATE STREAM payments (id VARCHAR KEY, paid BIGINT, method VARCHAR) "
+        f"WITH (KAFKA_TOPIC='{payments}', VALUE_FORMAT='JSON');\n"
+        f"CREATE STREAM settled {_sink(case)} AS "
+        "SELECT o.id AS id, customer, amount, paid FROM orders o "
+        "JOIN payments p WITHIN 10 MINUTES GRACE PERIOD 24 HOURS ON o.id = p.id EMIT CHANGES;\n"
+    )
+
+
+def _sink(case: Case) -> str:
+    return f"WITH (KAFKA_TOPIC='{case.sink_topic}', PARTITIONS={PARTITIONS})"
+
+
+class Holdfast:
+    """The engine of this checkout; `settings` beyond the defaults are shown in the report."""
+
+    name = "holdfast"
+    title = "Holdfast"
+    can_restore = True
+    queries = frozenset(Query)
+
+    def __init__(self, settings: Sequence[str] = ()) -> None:
+        self._settings = list(settings)
+        chosen = ", ".join(settings) or "defaults"
+        self.notes = f"exactly once; local-cluster, 2 executors; settings: {chosen}"
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Nothing: it is the checkout's own."""
+
+    def commands(self, case: Case) -> list[Command]:
+        given = [
+            f"bootstrap.servers={case.bootstrap}",
+            f"application.id={case.application}",
+            *self._settings,
+        ]
+        holdfast = str(Path(sys.executable).parent / "holdfast")
+        argv = [holdfast, "run", "--sql", statements(case), "--home", str(case.folder)]
+        return [Command([*argv, *(part for value in given for part in ("--set", value))])]
+
+    def group(self, case: Case) -> str:
+        return consumer_group(case.application, self._query_id(case))
+
+    def changelog(self, case: Case) -> str:
+        """The topic that query servers follow."""
+        return changelog_topic(case.application, self._query_id(case))
+
+    def state_folders(self, case: Case) -> list[Path]:
+        return [case.folder / "state", case.folder / "run"]
+
+    def restored(self, case: Case) -> Restored | None:
+        """An executor restores its stores one after the other, executors beside each other."""
+        status = self._status(case)
+        if status is None or status.state is not JobState.RUNNING:
+            return None
+        partitions = [p for q in status.queries.values() for p in q.state_partitions]
+        busy: dict[str, float] = {}
+        for p in partitions:
+            busy[p.owner] = busy.get(p.owner, 0.0) + p.restore_seconds
+        records = sum(p.restore_records for p in partitions)
+        return Restored(records, max(busy.values())) if records else None
+
+    def victim(self, case: Case, pids: Sequence[int]) -> tuple[int, bool]:
+        status = self._status(case)
+        if status is None or not status.executors:
+            raise RuntimeError(f"no executor of {case.application} is known")
+        return status.executors[0].jvm_pid, False
+
+    def status(self, case: Case) -> JobStatus | None:
+        """The driver's last status file."""
+        return self._status(case)
+
+    def _status(self, case: Case) -> JobStatus | None:
+        return JobStatus.read(status_path(case.folder, case.application))
+
+    def _query_id(self, case: Case) -> str:
+        from holdfast.cli.statements.options import Sql, load_job
+
+        job = load_job(Sql(given=statements(case)), None, [], None, name=case.application)
+        return job.topology.queries[0].id

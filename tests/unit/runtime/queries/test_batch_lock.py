@@ -1,0 +1,88 @@
+"""Whose turn it is, with real threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from holdfast.runtime.queries.batch_lock import Turn
+
+
+def _thread(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_one_at_a_time_and_whoever_waits_shows_signs_of_life() -> None:
+    turn, beats, order = Turn(), threading.Event(), list[str]()
+
+    def second() -> None:
+        with turn.take(beats.set) as ours:
+            order.append(f"second {ours}")
+
+    with turn.take(lambda: None) as ours:
+        waiting = _thread(second)
+        assert beats.wait(30)
+        order.append(f"first {ours}")
+    waiting.join(30)
+    assert order == ["first True", "second True"]
+
+
+def test_stopping_waits_for_the_batch_in_hand_and_lets_no_other_begin() -> None:
+    turn, has_it, finish, order = Turn(), threading.Event(), threading.Event(), list[str]()
+
+    def batch() -> None:
+        with turn.take(lambda: None) as ours:
+            has_it.set()
+            finish.wait(30)
+            order.append(f"batch {ours}")
+
+    def late() -> None:
+        with turn.take(lambda: None) as ours:
+            order.append(f"late {ours}")
+        finish.set()
+
+    _thread(batch)
+    assert has_it.wait(30)
+    waiting = _thread(late)
+    with turn.last(30):
+        order.append("stopped")
+        # Spark's stop waits for such a one, too, while the turn is the stopping job's.
+        later = _thread(late)
+        later.join(30)
+        assert not later.is_alive()
+    waiting.join(30)
+    assert order == ["late False", "batch True", "stopped", "late False"]
+
+
+def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
+    turn, has_it, finish = Turn(), threading.Event(), threading.Event()
+
+    def batch() -> None:
+        with turn.take(lambda: None):
+            has_it.set()
+            finish.wait(30)
+
+    running = _thread(batch)
+    assert has_it.wait(30)
+    with turn.last(0.05):
+        assert running.is_alive()
+    finish.set()
+    running.join(30)
+    with turn.take(lambda: None) as ours:
+        assert not ours
+
+
+def test_who_does_not_want_the_turn_any_more_waits_no_longer() -> None:
+    turn, unwanted, order = Turn(), threading.Event(), list[str]()
+
+    def held() -> None:
+        with turn.take(unwanted.set, unwanted.is_set) as ours:
+            order.append(f"held {ours}")
+
+    with turn.take(lambda: None):
+        waiting = _thread(held)
+        waiting.join(30)
+        assert not waiting.is_alive()
+    assert order == ["held False"]

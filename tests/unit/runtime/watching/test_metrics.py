@@ -1,0 +1,46 @@
+"""The Prometheus endpoint says what state tasks reported."""
+
+from __future__ import annotations
+
+from urllib.request import urlopen
+
+from holdfast.runtime.watching.endpoint import serve
+from holdfast.runtime.watching.metrics import Metrics
+from holdfast.tasks.plan import Batch, TaskReport, Whereabouts
+from holdfast.types.ids import OffsetRange
+from tests.simulation.history import query
+
+WHERE = Whereabouts("1", 0, 10, 11)
+BATCH = Batch(7, OffsetRange.of("s", {0: 0}, {0: 10}))
+
+
+def _scrape(metrics: Metrics) -> dict[str, float]:
+    base = serve(0, "127.0.0.1", metrics.application(), {})
+    with urlopen(f"{base}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}
+
+
+def test_counts_latencies_and_sizes_are_served() -> None:
+    metrics = Metrics("app")
+    reports = [
+        TaskReport(
+            p, WHERE, rows=3, bytes=100, position=9, records=5, emitted=4, dropped_late=p,
+            restored_records=2, commit_seconds=0.5,
+        )
+        for p in range(2)
+    ]  # fmt: skip
+    metrics.observe(query("T"), BATCH, reports, 1.5)
+    metrics.lag(query("T"), 42)
+    metrics.dead_letters(3)
+    found = _scrape(metrics)
+    assert found['holdfast_process_total{query="ctas_t"}'] == 10
+    assert found['holdfast_dropped_records_total{query="ctas_t",reason="late"}'] == 1
+    assert found['holdfast_commit_latency_seconds_sum{query="ctas_t"}'] == 1.0
+    assert found['holdfast_commit_latency_seconds_count{query="ctas_t"}'] == 2
+    assert found['holdfast_store_rows{query="ctas_t",state_partition="1"}'] == 3
+    assert found['holdfast_restore_records_total{query="ctas_t"}'] == 4
+    assert found['holdfast_records_lag{query="ctas_t"}'] == 42
+    assert found['holdfast_batch_id{query="ctas_t"}'] == 7
+    assert found["holdfast_dead_letter_records"] == 3

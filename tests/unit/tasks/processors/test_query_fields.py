@@ -1,0 +1,260 @@
+"""Every field of a query, and whether a change of it may keep the rows that are there.
+
+A field that is new in one of the classes fails this test until it is listed here.  `REFUSED`: a
+start refuses it.  `KEPT`: rows stay right; `tests/simulation/test_kept_rows.py` proves each by a
+run.  `FOLLOWS`: it cannot change without another field that is listed.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum, StrEnum
+from typing import Any
+
+import pytest
+
+from holdfast.errors import IncompatibleStatement
+from holdfast.sql import compile_text
+from holdfast.state.changelog import FORMAT_VERSION, CommitMarker
+from holdfast.state.topics.source_progress import SourceProgress
+from holdfast.tasks.compatibility import check_marker, check_progress
+from holdfast.transport.partitioner import PARTITIONER
+from holdfast.types.ids import OffsetRange
+from holdfast.types.inputs import KeyExpression
+from holdfast.types.schema import BIGINT, STRING, Base, Column, SqlType
+from holdfast.types.sources import HeaderColumn, TimestampSpec
+from holdfast.types.statement_facts import statement_facts
+from holdfast.types.topology import Emit, JoinWindow, Query, Window, WindowKind
+from tests.unit.tasks.processors.kept_fields import KEPT_FIELDS
+
+
+class May(StrEnum):
+    """What comes of a change."""
+
+    REFUSED = "refused"
+    KEPT = "kept"
+    FOLLOWS = "follows"
+
+
+REFUSED, KEPT, FOLLOWS = May.REFUSED, May.KEPT, May.FOLLOWS
+_RELATION = {
+    "name": FOLLOWS,  # of a sink the query's id; of a source its topic and columns
+    "kind": REFUSED, "topic": REFUSED, "key_columns": REFUSED, "value_columns": REFUSED,
+    "key_format": REFUSED, "value_format": REFUSED, "timestamp": REFUSED,
+    "partitions": KEPT, "replicas": KEPT,  # of a topic that is yet to be made
+    "window": REFUSED, "window_size_ms": REFUSED, "wrap_single": REFUSED, "delimiter": REFUSED,
+    "key_delimiter": REFUSED,
+    "history_ms": FOLLOWS, "broadcast": FOLLOWS,  # of a join that looks into it, in its step
+}  # fmt: skip
+_INPUT = {"input": REFUSED}
+FIELDS: dict[str, dict[str, May]] = {
+    "Query": {
+        "id": FOLLOWS,  # another query, with topics of its own
+        "statement": KEPT, "source": REFUSED, "filter": REFUSED, "step": REFUSED,
+        "sink": REFUSED, "properties": KEPT,
+        "released_texts": FOLLOWS,  # of the texts beside it
+    },
+    "AggregateStep": {
+        "keys": REFUSED, "window": REFUSED, "aggregates": REFUSED, "outputs": REFUSED,
+        "having": REFUSED, "emit": KEPT,  # but not to or from FINAL
+        "undo": FOLLOWS,  # of `aggregates`
+    },
+    "ProjectStep": {"keys": REFUSED, "outputs": REFUSED, "explode": REFUSED},
+    "JoinStep": {
+        "form": REFUSED, "kind": REFUSED, "left": REFUSED, "right": REFUSED, "keys": REFUSED,
+        "outputs": REFUSED, "window": REFUSED, "filter": REFUSED, "history_ms": REFUSED,
+        "emit": KEPT, "broadcast": REFUSED,
+    },
+    "ChangesStep": _INPUT | {"groups": REFUSED},
+    "TableStep": _INPUT,
+    "SubscribeStep": _INPUT | {"kind": REFUSED},
+    "ResolveStep": _INPUT | {"filtered": REFUSED},
+    "DeduplicateStep": _INPUT | {"within_ms": REFUSED},
+    "Input": {"source": REFUSED, "keys": REFUSED, "columns": REFUSED, "filter": REFUSED},
+    "Window": {
+        "kind": REFUSED, "size_ms": REFUSED, "advance_ms": REFUSED, "grace_ms": REFUSED,
+        "retention_ms": KEPT,  # but not of EMIT FINAL
+        "final_within_retention": FOLLOWS,  # of EMIT FINAL, which alone has it
+    },
+    "JoinWindow": {"before_ms": REFUSED, "after_ms": REFUSED, "grace_ms": REFUSED},
+    "AggregateCall": {
+        "name": FOLLOWS,  # its place among the aggregates
+        "function": REFUSED, "args": REFUSED,
+        "arg_types": FOLLOWS,  # of `args` and the source's columns
+        "literals": REFUSED, "type": REFUSED,
+    },
+    "OutputColumn": {
+        "column": FOLLOWS,  # the sink's
+        "ref": FOLLOWS,  # of `duckdb`
+        "duckdb": REFUSED,
+    },
+    "KeyExpression": {
+        "spark": REFUSED,
+        "column": FOLLOWS,  # the sink's, or of `spark` and the source's columns
+    },
+    "Source": _RELATION | {"headers": REFUSED, "read_only": FOLLOWS},  # for those who write it
+    "Sink": _RELATION | {"always_keyed": REFUSED, "internal": FOLLOWS},  # a step, not the last
+    "HeaderColumn": {"column": REFUSED, "key": REFUSED},
+    "TimestampSpec": {"column": REFUSED, "format": REFUSED, "required": REFUSED},
+    "Column": {"name": REFUSED, "type": REFUSED},
+    "SqlType": dict.fromkeys(
+        ("base", "precision", "scale", "element", "fields", "key"), REFUSED
+    ),
+}  # fmt: skip
+SOURCES = """\
+CREATE STREAM a (k STRING KEY, v BIGINT, d DECIMAL(6, 2), h BYTES HEADER('h'), ts BIGINT,
+    l ARRAY<BIGINT>, m MAP<STRING, BIGINT>, r STRUCT<x BIGINT>)
+  WITH (KAFKA_TOPIC='a', VALUE_FORMAT='JSON', TIMESTAMP='ts');
+CREATE STREAM b (k STRING KEY, w BIGINT) WITH (KAFKA_TOPIC='b', VALUE_FORMAT='JSON');
+CREATE TABLE t (k STRING PRIMARY KEY, x BIGINT, f STRING)
+  WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');
+CREATE TABLE u (k STRING PRIMARY KEY, y BIGINT) WITH (KAFKA_TOPIC='u', VALUE_FORMAT='JSON');
+"""
+SAMPLES = [
+    ("CREATE TABLE o AS SELECT k, COUNT(*) AS n, LATEST_BY_OFFSET(v, false) + 1 AS m FROM a "
+    "WHERE v > 1 GROUP BY k HAVING COUNT(*) > 1;"),
+    ("CREATE TABLE o AS SELECT k, COUNT(*) AS n, SUM(d) AS m FROM a "
+    "WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 1 MINUTE) GROUP BY k;"),
+    "CREATE TABLE o AS SELECT f, COUNT(*) AS n FROM t WHERE x > 1 GROUP BY f;",
+    "CREATE TABLE o AS SELECT k, x FROM t WHERE x > 1;",
+    "CREATE STREAM o AS SELECT k, v, EXPLODE(ARRAY[v, 1]) AS e FROM a WHERE v > 1;",
+    "CREATE STREAM o WITH (DEDUPLICATE_WITHIN='1 HOUR') AS SELECT k, v FROM a WHERE v > 1;",
+    ("CREATE STREAM o AS SELECT ROWKEY AS k, v, w FROM a FULL JOIN b "
+    "WITHIN 1 HOUR GRACE PERIOD 1 MINUTE ON a.k = b.k WHERE v > 1;"),
+    "CREATE STREAM o AS SELECT a.k, v, x FROM a LEFT JOIN t ON a.k = t.k;",
+    "CREATE TABLE o AS SELECT t.k, x, y FROM t JOIN u ON t.k = u.k;",
+    "CREATE TABLE o AS SELECT t.k, x, y FROM t JOIN u ON t.f = u.k WHERE y > 1;",
+]  # fmt: skip
+NEW: dict[str, Any] = {  # in the place of None and of nothing
+    "filter": "true", "having": "true", "history_ms": 1, "grace_ms": 1, "format": "yyyy",
+    "timestamp": TimestampSpec("X"), "key": SqlType(Base.BIGINT), "element": STRING,
+    "explode": (KeyExpression("array(1)", Column("E", BIGINT)),), "literals": (1,), "args": ("1",),
+    "headers": (HeaderColumn(Column("G", STRING), "g"),), "fields": (Column("F", STRING),),
+    "keys": (KeyExpression("1", Column("E", BIGINT)),), "key_columns": (Column("E", BIGINT),),
+    "window": WindowKind.SESSION,
+}  # fmt: skip
+_STEP_WINDOWS = {"AggregateStep": Window(WindowKind.TUMBLING, 5, 5, 0, 5),
+                 "JoinStep": JoinWindow(7, 7)}  # fmt: skip
+
+
+def _classes(hint: Any, found: dict[str, type]) -> dict[str, type]:
+    for part in typing.get_args(hint):
+        _classes(part, found)
+    if isinstance(hint, type) and is_dataclass(hint) and hint.__name__ not in found:
+        found[hint.__name__] = hint
+        for each in typing.get_type_hints(hint).values():
+            _classes(each, found)
+    return found
+
+
+def test_every_field_is_listed() -> None:
+    found = _classes(Query, {})
+    assert set(found) == set(FIELDS)
+    assert {n: {f.name for f in fields(c)} for n, c in found.items()} == {
+        n: set(of) for n, of in FIELDS.items()
+    }
+
+
+def test_a_run_proves_each_that_is_kept() -> None:
+    kept = {(n, f) for n, of in FIELDS.items() for f, may in of.items() if may is KEPT}
+    assert kept == set(KEPT_FIELDS)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A value in which one field of one part is another."""
+
+    of: str
+    field: str
+    value: Any
+
+
+def _mutants(value: Any) -> Iterator[Mutant]:
+    """Each field by itself; what is only a consequence of another field is left alone."""
+    if isinstance(value, tuple):
+        for at, part in enumerate(value):
+            for inner in _mutants(part):
+                yield replace(inner, value=(*value[:at], inner.value, *value[at + 1 :]))
+    if not is_dataclass(value) or isinstance(value, type):
+        return
+    name = type(value).__name__
+    for field in fields(value):
+        own = getattr(value, field.name)
+        may = FIELDS[name][field.name]
+        twice = isinstance(value, Query) and value.inputs and field.name == "source"
+        if may is not REFUSED or twice:  # a step with inputs has its source there
+            continue
+        if not is_dataclass(own):
+            other = _replaced(value, field.name, _other(name, field.name, own))
+            if not isinstance(value, SqlType) or str(other) != str(value):
+                yield Mutant(name, field.name, other)
+        for inner in _mutants(own):
+            yield replace(inner, value=_replaced(value, field.name, inner.value))
+
+
+def _replaced(value: Any, field: str, own: Any) -> Any:
+    return replace(value, **{field: own})
+
+
+def _other(of: str, field: str, own: Any) -> Any:
+    if field == "window" and of in _STEP_WINDOWS:
+        return _STEP_WINDOWS[of]
+    if isinstance(own, Enum):
+        return next(m for m in type(own) if m is not own)
+    if isinstance(own, bool | int):
+        return not own if isinstance(own, bool) else own + 1
+    if own:
+        return f"{own}1" if isinstance(own, str) else own[:-1]
+    return "g" if (of, field) == ("HeaderColumn", "key") else NEW[field]
+
+
+def _refused(before: Query, after: Query) -> bool:
+    try:
+        if before.stateful:
+            marker = CommitMarker(
+                FORMAT_VERSION, "app", before.id, 0, 1, PARTITIONER, before.fingerprint(),
+                before.canonical(), OffsetRange.of("a", {0: 0}, {0: 9}), 0, 0,
+                facts=statement_facts(before),
+            )  # fmt: skip
+            check_marker(marker, after, 1, application_id="app", state_partition=0)
+        else:
+            facts = statement_facts(before)
+            check_progress(SourceProgress(before.source.topic, 0, 9, facts=facts), after)
+    except IncompatibleStatement:
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def queries() -> list[Query]:
+    return [q for sample in SAMPLES for q in compile_text(SOURCES + sample).queries]
+
+
+def test_what_may_not_change_is_refused_wherever_it_stands(queries: list[Query]) -> None:
+    tried: set[tuple[str, str]] = set()
+    passed = []
+    for query in queries:
+        assert not _refused(query, query)
+        for mutant in _mutants(query):
+            tried.add((mutant.of, mutant.field))
+            if not _refused(query, mutant.value):
+                passed.append(f"{mutant.of}.{mutant.field} of {query.id}: {query.statement}")
+    assert not passed, "\n".join(passed)
+    wanted = {(n, f) for n, of in FIELDS.items() for f, may in of.items() if may is REFUSED}
+    whole = {("Query", "source"), ("Query", "step"), ("Query", "sink"), ("Input", "source")}
+    whole |= {("JoinStep", "left"), ("JoinStep", "right"), ("Column", "type")}
+    whole |= {("AggregateCall", "type"), ("SqlType", "element"), ("HeaderColumn", "column")}
+    whole |= {(n, "input") for n, of in FIELDS.items() if "input" in of}
+    assert wanted - whole <= tried  # of `whole` ones every part is tried
+
+
+def test_final_results_keep_their_times(queries: list[Query]) -> None:
+    windowed = next(q for q in queries if q.sink.window is not None)
+    step: Any = windowed.step
+    final = replace(windowed, step=replace(step, emit=Emit.FINAL))
+    longer = replace(step, emit=Emit.FINAL, window=replace(step.window, retention_ms=1 << 40))
+    assert _refused(windowed, final)
+    assert _refused(final, windowed)
+    assert _refused(final, replace(final, step=longer))
