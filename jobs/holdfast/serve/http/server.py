@@ -11,6 +11,7 @@ import contextlib
 import ipaddress
 import logging
 import socket
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,12 +139,15 @@ async def running(
     context.meter.open_queries = lambda: len(context.running)
     open_here = listen.local and context.access.open and listen.client_ca is None
     server = _server(HttpApp(context, mounts, local_only=open_here), listen)
+    before, threads = _native_threads(), set[str]()
     task = asyncio.create_task(server.serve())
     try:
         await _answers(listen, task)
+        threads = _native_threads() - before
         yield context
     finally:
         await _ended(server, task, context)
+        await _gone(threads)
 
 
 async def serve_http(
@@ -206,6 +210,23 @@ async def _answers(listen: Listen, server: asyncio.Task[None]) -> None:
             writer.close()
             return
         await asyncio.sleep(0.01)
+
+
+def _native_threads() -> set[str]:
+    """This process's threads that are not Python's own."""
+    own = {str(thread.native_id) for thread in threading.enumerate()}
+    return {path.name for path in Path("/proc/self/task").iterdir()} - own
+
+
+async def _gone(threads: set[str]) -> None:
+    """Waits until the server's threads have ended: they do so after it says that it has.
+
+    One that still asks for the interpreter while that shuts down aborts the process.
+    """
+    for _ in range(_END_S * 1_000):
+        if not threads & _native_threads():
+            return
+        await asyncio.sleep(0.001)
 
 
 async def _ended(server: Server, task: asyncio.Task[None], context: Context) -> None:
