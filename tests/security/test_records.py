@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -18,82 +15,26 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.cluster.topic_settings import TopicSettings
 from holdfast.transport.idempotent_producer import Producer
-from holdfast.transport.reader import Chunk, PartitionReader
+from holdfast.transport.reader import Chunk
 from holdfast.types.ids import changelog_topic, dead_letter_topic
-from holdfast.types.status import JobStatus, QueryStatus, status_path
 from tests.integration.ingest import topics
 from tests.integration.transport.settling import await_settled
 from tests.security.odd_records import COLUMNS, Odd, odd_records
-from tests.support.run_command import run_command
-
-WAIT_S = 240.0  # a slow machine is slow, not wrong
+from tests.support.running_job import RunningJob
 
 pytestmark = pytest.mark.timeout(900)
 
 
-@dataclass
-class Job:
+class Job(RunningJob):
     """One application and its process."""
-
-    home: Path
-    servers: str
-    application_id: str
-    sql: str
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def client(self) -> dict[str, str]:
-        return {"bootstrap.servers": self.servers}
-
-    def command(self, *extra: str) -> list[str]:
-        (self.home / "job.sql").write_text(self.sql)
-        properties = {
-            "bootstrap.servers": self.servers,
-            "application.id": self.application_id,
-            "state.partitions": "4",
-        }
-        return run_command(self.home, properties, *extra)
-
-    def start(self) -> None:
-        with (self.home / "driver.log").open("ab") as log:
-            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log)
-
-    def finish(self) -> subprocess.CompletedProcess[str]:
-        """Runs until caught up."""
-        command = self.command("--until-caught-up")
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    def until(self, holds: Callable[[dict[str, QueryStatus]], bool]) -> dict[str, QueryStatus]:
-        """The queries of a job that runs, once it holds of them."""
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            status = JobStatus.read(status_path(self.home, self.application_id))
-            if status is not None and holds(status.queries):
-                return status.queries
-            assert self.process is None or self.process.poll() is None, self.log()
-            time.sleep(0.1)
-        raise AssertionError(self.log())
-
-    def log(self) -> str:
-        return (self.home / "driver.log").read_text()[-6000:]
-
-    def stop(self) -> int | None:
-        if self.process is None:
-            return None
-        self.process.terminate()
-        return self.process.wait(WAIT_S)
 
     def read(self, topic: str) -> Iterator[tuple[bytes | None, bytes | None]]:
         for chunk in self.chunks(topic):
             yield from zip(chunk.keys, chunk.values, strict=True)
 
     def chunks(self, topic: str) -> Iterator[Chunk]:
-        admin = Admin(self.client)
-        await_settled(admin, topic)
-        for partition, (start, end) in admin.bounds(topic).items():
-            reader = PartitionReader(self.client, topic, partition)
-            yield from reader.read(start, end)
-            reader.close()
+        await_settled(Admin(self.client), topic)
+        yield from super().chunks(topic)
 
 
 @pytest.fixture
@@ -104,7 +45,9 @@ def job(
 
     def make(sql: str) -> Job:
         name = kafka_topic_name("app")[-40:]
-        made.append(Job(tmp_path, kafka.bootstrap_servers, name, sql))
+        (tmp_path / "job.sql").write_text(sql)
+        client = {"bootstrap.servers": kafka.bootstrap_servers}
+        made.append(Job(tmp_path, client, name, properties={"state.partitions": "4"}))
         return made[-1]
 
     yield make
@@ -153,24 +96,20 @@ def test_odd_records_are_rows_or_dead_letters_and_the_job_goes_on(
     send(client, topic, *((o.key, o.value) for o in odd))
     bad = sum(not o.good for o in odd)
     running.start()
+    each = ("csas_copied", "ctas_latest", "csas_named")
     running.until(
-        lambda queries: [
-            queries[q].dead_letters for q in ("csas_copied", "ctas_latest", "csas_named")
-        ] == [bad, bad, 1]
-    )  # fmt: skip
+        lambda s: [s.queries[q].dead_letters for q in each] == [bad, bad, 1], "all dead letters"
+    )
     # It lives, and takes what comes after.
     send(client, topic, (b"after", b'{"n": 5, "ts": 1700000000000}'))
     send(client, f"{topic}-visits", (b"ann", b'{"v": 1}'))
     after = Odd(b"after", b"", good=True)
     good = Counter(o.key for o in [*odd, after] if o.good)
-    queries = running.until(
-        lambda queries: (
-            queries["ctas_latest"].records_total == good.total()
-            and queries["csas_copied"].records_total == len(odd) + 1
-            and queries["csas_named"].records_total == 2
-        )
+    counts = [len(odd) + 1, good.total(), 2]
+    status = running.until(
+        lambda s: [s.queries[q].records_total for q in each] == counts, "all records"
     )
-    assert queries["ctas_latest"].dropped_null_key == 1
+    assert status.queries["ctas_latest"].dropped_null_key == 1
     assert running.stop() == 0, running.log()
     copied = Counter(key for key, _ in running.read(f"{topic}-copied"))
     assert copied == good

@@ -15,7 +15,8 @@ import pytest
 from holdfast.local.broker import BrokerStatus
 from holdfast.types.ids import changelog_topic
 from tests.integration.compaction.applying import own_settings
-from tests.integration.runtime.test_job import WAIT_S, Job
+from tests.integration.runtime.test_job import Job
+from tests.support.running_job import WAIT_S
 
 pytestmark = pytest.mark.timeout(900)
 SENT = 16_000  # eight batches
@@ -27,7 +28,7 @@ def job(
     kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
 ) -> Iterator[Job]:
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    made = Job(tmp_path, client, kafka_topic_name("in")[-40:], kafka_topic_name("app")[-40:], 2_000)
+    made = Job(tmp_path, client, kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:], 2_000)
     yield made
     made.stop()
 

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,10 +20,10 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.state.topics.sink_owners import SinkOwners
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
-from holdfast.transport.reader import Chunk, PartitionReader
+from holdfast.transport.reader import Chunk
 from holdfast.types.ids import changelog_topic, consumer_group, dead_letter_topic
-from holdfast.types.status import JobState, JobStatus, QueryState, status_path
-from tests.support.run_command import run_command
+from holdfast.types.status import JobState, JobStatus, QueryState
+from tests.support.running_job import WAIT_S, RunningJob
 
 SQL = """
 CREATE STREAM events (customer STRING, amount BIGINT, ts BIGINT)
@@ -36,26 +35,22 @@ CREATE STREAM large WITH (KAFKA_TOPIC='{large}') AS
   SELECT customer, amount * 2 AS twice FROM events WHERE amount > 90;
 """
 GARBAGE = [b"not json", b'{"customer": "x", "amount": "many", "ts": 1}', b"\xff\xfe"]
-WAIT_S = 240.0  # a slow machine is slow, not wrong
 
 pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass
-class Job:
+class Job(RunningJob):
     """One application: its files, its topics, and the truth about what was sent to it."""
 
-    home: Path
-    client: dict[str, str]
     topic: str
-    application_id: str
     customers: int = 500
     count: Counter[bytes] = field(default_factory=Counter)
     total: Counter[bytes] = field(default_factory=Counter)
     large: Counter[tuple[bytes, int]] = field(default_factory=Counter)
-    process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
+        self.properties |= {"state.partitions": "4", "max.offsets.per.trigger": "2000"}
         Admin(self.client).ensure_topic(self.topic, 3, -1, {})
         names = {"topic": self.topic, "totals": self.totals_topic, "large": self.large_topic}
         (self.home / "job.sql").write_text(SQL.format(**names))
@@ -82,62 +77,12 @@ class Job:
             self.large[customer, amount * 2] += amount > 90
         producer.flush()
 
-    def command(self, *extra: str) -> list[str]:
-        properties = {
-            "bootstrap.servers": self.client["bootstrap.servers"],
-            "application.id": self.application_id,
-            "state.partitions": "4",
-            "max.offsets.per.trigger": "2000",
-        }
-        return run_command(self.home, properties, *extra)
-
-    def start(self) -> None:
-        with (self.home / "driver.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command(), stdout=log, stderr=log, start_new_session=True
-            )
-
-    def finish(self, *extra: str) -> subprocess.CompletedProcess[str]:
-        """Runs until caught up; returns what it printed."""
-        return subprocess.run(
-            self.command("--until-caught-up", *extra),
-            capture_output=True, text=True, timeout=WAIT_S, check=False,
-        )  # fmt: skip
-
     def owned(self) -> set[str]:
         claims = SinkOwners(Admin(self.client), self.client).claims()
         return {c.sink for c in claims if c.application_id == self.application_id}
 
-    def status(self) -> JobStatus | None:
-        return JobStatus.read(status_path(self.home, self.application_id))
-
-    def until(self, holds: Callable[[JobStatus], bool], what: str) -> JobStatus:
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            status = self.status()
-            if status is not None and holds(status):
-                return status
-            assert self.process is None or self.process.poll() is None, self.log()
-            time.sleep(0.1)
-        raise AssertionError(f"{what} did not happen in {WAIT_S} s:\n{self.log()}")
-
-    def log(self) -> str:
-        file = self.home / "driver.log"
-        return file.read_text()[-6000:] if file.exists() else ""
-
-    def stop(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(timeout=WAIT_S)
-
     def read(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
         return [record for chunk in self.chunks(topic) for record in _pairs(chunk)]
-
-    def chunks(self, topic: str) -> Iterator[Chunk]:
-        for partition, (start, end) in Admin(self.client).bounds(topic).items():
-            reader = PartitionReader(self.client, topic, partition, headers=True)
-            yield from reader.read(start, end)
-            reader.close()
 
     def check_exact(self) -> None:
         """The table's last values and every record of the stream, against the truth."""
@@ -184,7 +129,7 @@ def job(
     kafka: BrokerStatus, kafka_topic_name: Callable[[str], str], tmp_path: Path
 ) -> Iterator[Job]:
     client = {"bootstrap.servers": kafka.bootstrap_servers}
-    made = Job(tmp_path, client, kafka_topic_name("in")[-40:], kafka_topic_name("app")[-40:])
+    made = Job(tmp_path, client, kafka_topic_name("app")[-40:], kafka_topic_name("in")[-40:])
     yield made
     made.stop()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,8 +19,8 @@ from holdfast.local.broker import BrokerStatus
 from holdfast.transport.cluster.admin import Admin
 from holdfast.transport.producer import Producer
 from holdfast.transport.reader import PartitionReader
-from holdfast.types.status import JobStatus, status_path
-from tests.support.run_command import run_command
+from holdfast.types.status import JobStatus
+from tests.support.running_job import RunningJob
 
 SQL = """
 CREATE STREAM orders (id VARCHAR KEY, customer VARCHAR, amount BIGINT)
@@ -48,7 +46,6 @@ CREATE TABLE bursts WITH (KAFKA_TOPIC='{0}-bursts') AS
 """
 CITIES = ["Rome", "Oslo", "Bonn", "Lima"]
 START_MS = 1_700_000_000_000
-WAIT_S = 240.0  # a slow machine is slow, not wrong
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -95,16 +92,17 @@ class Truth:
 
 
 @dataclass
-class Job:
+class Job(RunningJob):
     """One application: its files, its topics, and the truth about what was sent to it."""
 
-    home: Path
-    client: dict[str, str]
-    name: str
     truth: Truth = field(default_factory=Truth)
-    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.application_id
 
     def __post_init__(self) -> None:
+        self.properties |= {"state.partitions": "3", "max.offsets.per.trigger": "1000"}
         for topic, partitions in (("orders", 3), ("payments", 2), ("customers", 1)):
             Admin(self.client).ensure_topic(f"{self.name}-{topic}", partitions, -1, {})
         (self.home / "job.sql").write_text(SQL.format(self.name))
@@ -144,49 +142,10 @@ class Job:
         data = orjson.dumps(value)
         producer.send(f"{self.name}-{topic}", key.encode(), data, timestamp_ms=at)
 
-    def command(self, *extra: str) -> list[str]:
-        properties = {
-            "bootstrap.servers": self.client["bootstrap.servers"],
-            "application.id": self.name,
-            "state.partitions": "3",
-            "max.offsets.per.trigger": "1000",
-        }
-        return run_command(self.home, properties, *extra)
-
-    def start(self) -> None:
-        with (self.home / "driver.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command(), stdout=log, stderr=log, start_new_session=True
-            )
-
-    def finish(self) -> None:
-        ended = subprocess.run(
-            self.command("--until-caught-up"),
-            capture_output=True, text=True, timeout=WAIT_S, check=False,
-        )  # fmt: skip
-        assert ended.returncode == 0, ended.stderr
-
-    def status(self) -> JobStatus | None:
-        return JobStatus.read(status_path(self.home, self.name))
-
-    def until(self, holds: Callable[[JobStatus], bool], what: str) -> JobStatus:
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            status = self.status()
-            if status is not None and holds(status):
-                return status
-            assert self.process is None or self.process.poll() is None, self.log()
-            time.sleep(0.1)
-        raise AssertionError(f"{what} did not happen in {WAIT_S} s:\n{self.log()}")
-
     def kill_executor(self, status: JobStatus) -> None:
         victim = next(e for e in status.executors if e.jvm_pid)
         executor, *workers = tree_of(victim.jvm_pid)
         signal_all([*workers, executor], signal.SIGKILL)  # some workers end by themselves
-
-    def log(self) -> str:
-        file = self.home / "driver.log"
-        return file.read_text()[-6000:] if file.exists() else ""
 
     def kill(self) -> None:
         """The driver at once, without a word; its executors find out."""
@@ -253,6 +212,7 @@ def test_an_executor_and_the_driver_are_killed_and_every_result_is_there_once(jo
     job.until(lambda s: s.queries["csas_settled"].batch_id >= 2, "batches after the kill")
     job.kill()
     job.trade(300, seed=7)
-    job.finish()
+    ended = job.finish()
+    assert ended.returncode == 0, ended.stderr
     job.check_exact()
     job.check_purged()
