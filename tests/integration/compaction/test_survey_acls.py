@@ -1,4 +1,4 @@
-"""A principal that may not do something is told which ACL it lacks; one broker of its own."""
+"""The error for a principal without a right names the missing ACL; on a separate broker."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _guarded(sasl_port: int) -> Callable[[Path, int, int], str]:
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[dict[str, str], ...]]:
-    """Of somebody who may do everything, and of a clerk who may do what was granted."""
+    """Client properties of a principal with all rights, and of a clerk with granted rights."""
     sasl_port = free_port()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(broker_module, "server_properties", _guarded(sasl_port))

@@ -181,7 +181,7 @@ def _verify(topic: str, client: _Client) -> None:
 
 
 def _steps(world: _World) -> dict[tuple[Part, Of, Operation], Callable[[_Client], object]]:
-    """What takes the right; those that make topics come first."""
+    """A step that needs the right, for each right; steps that create topics come first."""
     commit, order, survey = world.commit, world.order, world.survey
     job: dict[tuple[Of, Operation], Callable[[_Client], object]] = {
         (Of.NEW_SOURCES, _O.CREATE): commit,
@@ -276,7 +276,7 @@ def test_what_is_left_out_is_told_by_name(world: _World, part: Part) -> None:
 
 
 def _prepare(world: _World, part: Part) -> None:
-    """What another part has made before; the job makes its own."""
+    """Prepares what other parts have written before; the job creates its own topics."""
     if part is Part.JOB:
         Admin(world.kafka.master).delete_topic(SINK_OWNERS_TOPIC)  # of another test's job
         return
@@ -302,7 +302,7 @@ _KINDS = {
 
 
 def _expected(binding: Binding) -> str:
-    """Of several topics that one transaction writes, all are named."""
+    """The ACL named in the error; for a transaction over several topics, all of them."""
     operations = [binding.operation.value]
     if binding.operation in _WITH_DESCRIBE:
         operations.append("DESCRIBE")
