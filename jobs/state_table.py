@@ -1,8 +1,8 @@
 """The entry for spark-submit: `spark-submit --master … jobs/state_table.py FILE.sql [options]`.
 
-It is `holdfast run` with spark-submit's master, unless `--set spark.master=…` names another.
-A `local` master has no executors to place state on: those jobs run as `holdfast run` does.
-Executors need the package holdfast installed, or on their PYTHONPATH.
+It is `holdfast run` with spark-submit's master, unless `--set spark.master=…` names another.  A
+`local` master has no executors for state, so such jobs run like `holdfast run`.  Executors need the
+package holdfast installed, or on their PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _UNDER_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"
 def prefer_installed(path: list[str]) -> list[str]:
     """The module path without spark-submit's zipped PySpark, if an installed one remains.
 
-    A local cluster links to PySpark's files, which a zip has not.
+    A local cluster links to PySpark's files, which a zip does not have.
     """
     rest = [entry for entry in path if not entry.endswith("pyspark.zip")]
     return rest if PathFinder.find_spec("pyspark", rest) else path
 
 
 def arguments(given: list[str], master: str) -> list[str]:
-    """The command line of `holdfast run`; a property the user sets comes later and wins."""
+    """The command line of `holdfast run`; the user's properties come later and win."""
     placed = bool(master) and master != "local" and not master.startswith("local[")
     submitted = ["--set", f"spark.master={master}"] if placed else []
     return ["run", *submitted, *given]

@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
-    """Loads what needs Arrow when it is asked for: `holdfast --version` does not."""
+    """Imports the names that need Arrow on first use, so that `holdfast --version` is fast."""
     if name == "aggregate":
         from holdfast.tasks.aggregates.user import aggregate
 

@@ -1,11 +1,11 @@
-"""Modules that are loaded when something of them is first used.
+"""Lazy imports: modules that are loaded on first use of an attribute.
 
-Arrow and NumPy are 50 MB, which a process does without that only plans, or only restores.  Python
-3.15 has a statement for it (PEP 810); `importlib.util.LazyLoader` does not do, as any look at such
-a module, also the one of a second `import`, loads it.
+Arrow and NumPy take 50 MB, which a process that only plans, or only restores, does not need.
+Python 3.15 has a statement for it (PEP 810); `importlib.util.LazyLoader` is not enough, because any
+access to such a module, even by a second `import`, loads it.
 
-Where pandas is installed, Arrow's first array of Python values would load it, 35 MB more, to see
-whether these are a pandas Series.  Here Arrow finds none, until `to_pandas` or the like is called.
+If pandas is installed, Arrow's first conversion of Python values would load it, 35 MB more, to
+check for a pandas Series.  Here Arrow does not find pandas until `to_pandas` or the like is called.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _loading = threading.RLock()
 
 
 def load_later(names: Sequence[str] = ARROW_AND_NUMPY) -> None:
-    """From here on an `import` of these loads nothing; the first use of one does.
+    """Makes `import` of these modules lazy: their first use loads them.
 
-    `from … import` is a use.  What has been imported already stays as it is, what is not installed
-    is imported, and fails, as ever.
+    `from … import` is a use.  Modules that are imported already stay as they are, and modules that
+    are not installed fail on import as usual.
 
     Args:
-        names: of packages and modules, a package before those of its modules that are named.
+        names: names of packages and modules; a package comes before its modules.
     """
     for name in names:
         package, _, last = name.rpartition(".")
@@ -51,7 +51,7 @@ def load_later(names: Sequence[str] = ARROW_AND_NUMPY) -> None:
 
 
 class _Later(ModuleType):
-    """A module without contents until one is asked for."""
+    """A module without contents until an attribute is used."""
 
     def __init__(self, name: str, spec: ModuleSpec) -> None:
         super().__init__(name)
@@ -64,12 +64,12 @@ class _Later(ModuleType):
         return getattr(self, name)
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        """Whoever unpickles a function that has it among its globals imports it."""
+        """Pickles the module by name, for functions that have it among their globals."""
         return import_module, (self.__name__,)
 
     def _load(self, name: str) -> None:
         facts = self.__dict__
-        if facts["_busy"]:  # by this thread: it is asked while it runs for the first time
+        if facts["_busy"]:  # this thread is importing the module right now
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r} yet")
         facts["_busy"] = True
         spec: ModuleSpec = facts["_later"]
@@ -90,7 +90,7 @@ class _Later(ModuleType):
 
 
 def _without_pandas(arrow: ModuleType) -> None:
-    """Arrow looks for pandas once, unless it is told to use it: now, when it finds none."""
+    """Makes Arrow look for pandas now and not find it; it looks only once."""
     if "pandas" in sys.modules:
         return
     sys.meta_path.insert(0, _NoPandas)
@@ -101,7 +101,7 @@ def _without_pandas(arrow: ModuleType) -> None:
 
 
 class _NoPandas(MetaPathFinder):
-    """Says of pandas that it is not installed."""
+    """Hides pandas from imports."""
 
     @classmethod
     def find_spec(cls, name: str, *_: object) -> None:

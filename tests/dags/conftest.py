@@ -37,7 +37,7 @@ def pytest_unconfigure() -> None:
 
 
 class Task:
-    """What an operator asks of its task instance, outside of a run."""
+    """The parts of a task instance that an operator uses, outside of a run."""
 
     def __init__(self) -> None:
         self.pushed: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Whole chaos runs in Airflow, with a script in the place of `holdfast`: what follows what."""
+"""Whole chaos runs in Airflow, with a script in place of `holdfast`: the order of tasks."""
 
 from __future__ import annotations
 

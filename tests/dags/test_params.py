@@ -1,4 +1,4 @@
-"""What the trigger form and the API accept, and what a run makes of it."""
+"""The parameters that the trigger form and the API accept, and their use in a run."""
 
 from __future__ import annotations
 

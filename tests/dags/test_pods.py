@@ -1,4 +1,4 @@
-"""The pods that tasks run in: what a namespace of pod security `restricted` lets in."""
+"""The pods that tasks run in must be allowed in a namespace of pod security `restricted`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _shares(pod: dict[str, Any], claim: str, folder: str) -> bool:
 
 
 def _violations(pod: dict[str, Any]) -> Iterator[str]:
-    """What the pod security standard `restricted` has against a pod."""
+    """A pod's violations of the pod security standard `restricted`."""
     spec = pod["spec"]
     security = spec.get("securityContext", {})
     if security.get("seccompProfile", {}).get("type") != "RuntimeDefault":

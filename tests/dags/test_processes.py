@@ -89,7 +89,7 @@ def _alive(pid: int) -> bool:
 
 
 def _ends(pid: int) -> bool:
-    """Who was sent a signal ends when it is next given the processor."""
+    """Whether a signalled process ends; it does so when it next gets CPU time."""
     deadline = time.monotonic() + 60
     while _alive(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -98,7 +98,7 @@ def _ends(pid: int) -> bool:
 
 @pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["", "in_background"])
 def airflow_at_interrupts(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What Airflow does when it is interrupted; nothing if a script started it with `&`."""
+    """Sets Airflow's handling of SIGINT; a script that starts Airflow with `&` ignores it."""
     before = signal.signal(signal.SIGINT, request.param)
     yield
     signal.signal(signal.SIGINT, before)

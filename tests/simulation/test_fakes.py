@@ -1,4 +1,4 @@
-"""What the contracts do not hold the fakes to: lost writes, and how long tombstones stay."""
+"""The fakes beyond the contracts: lost writes, and the retention of tombstones."""
 
 from __future__ import annotations
 

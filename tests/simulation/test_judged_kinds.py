@@ -75,7 +75,7 @@ KINDS = {
 
 
 def statement(kind: str) -> str:
-    """Of a sink called like the kind, so that many fit into one file."""
+    """A statement whose sink is named like the kind, so that many fit into one file."""
     name = sink_of(kind)
     text = KINDS[kind].replace(" s AS ", f" {name} AS ").replace(" s WITH ", f" {name} WITH ")
     return text if "EMIT" in text else text.replace(";", " EMIT CHANGES;")
@@ -116,7 +116,7 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module")
 def small(spark: SparkSession) -> SmallSession:
-    """For frames of a few rows, in the Spark that is there."""
+    """A session for frames of a few rows, in the running Spark."""
     spark.sparkContext.setLogLevel("ERROR")
     return SmallSession()
 

@@ -64,7 +64,7 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module")
 def small(spark: SparkSession) -> SmallSession:
-    """For frames of a few rows, in the Spark that is there."""
+    """A session for frames of a few rows, in the running Spark."""
     spark.sparkContext.setLogLevel("ERROR")
     return SmallSession()
 

@@ -32,7 +32,7 @@ def _batch(spark: SparkSession, query: Query, number: int) -> tuple[OffsetRange,
 
 
 def _table(patch: pytest.MonkeyPatch, spark: SparkSession, by_batch: list[Query]) -> dict[Any, Any]:
-    """What a reader of the sink has in the end; the last changelog is the store's rows."""
+    """The sink's final table; checks that the last changelog equals the store's rows."""
     run = Run(patch, by_batch[0])
     for number, query in enumerate(by_batch):
         if number and query is not by_batch[number - 1]:

@@ -36,7 +36,7 @@ STEPS = [step for step in Step if step is not Step.RESTORING]
 
 @dataclass(frozen=True)
 class Prepared:
-    """A query of a statement: its batches with their payloads, and what must come of them."""
+    """A query of a statement: its batches with their payloads, and the expected results."""
 
     query: Query
     batches: list[tuple[OffsetRange, list[bytes]]]
@@ -83,7 +83,7 @@ class Run:
 
 @cache
 def _prepared(spark: SparkSession, kind: str) -> list[Prepared]:
-    """The queries of a kind, each fed with what the ones before it have written."""
+    """The queries of a kind, each with the results of the queries before it as input."""
     topics = {t: [sent(b)[t] for b in range(BATCHES)] for t in sent(0)}
     found = []
     for query in topology(kind).queries:
@@ -100,7 +100,7 @@ def _prepared(spark: SparkSession, kind: str) -> list[Prepared]:
 
 
 def _results(query: Query, batches: list[tuple[OffsetRange, list[bytes]]]) -> list[list[Sent]]:
-    """Of a run in which nothing happens."""
+    """The results of a run without faults."""
     results = []
     with pytest.MonkeyPatch.context() as patch:
         run = Run(patch, query)

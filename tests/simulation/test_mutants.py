@@ -1,4 +1,4 @@
-"""Broken engines are found, and what is told of them is small and can be replayed."""
+"""Mutant engines are detected, with a failure that is small and can be replayed."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Where a batch ends while its query is behind, so that no topic partition runs ahead in time.
+"""Ends the batches of a lagging query so that no topic partition runs ahead in record time.
 
-Windows close by the newest record that was read.  Read by offsets alone, a topic partition with few
-records a day would be days ahead of a busy one after one batch, and the busy one's records would be
-late.  So, as long as there is more than a batch takes, it ends in all topic partitions of all
-sources at the same record time: what Kafka Streams gets from choosing the oldest record of its
-queues, and Flink from aligning watermarks.  Only the brokers' index of record times is asked.
+Windows close by the newest record read.  With batches cut by offsets alone, a topic partition with
+few records a day would be days ahead of a busy one after one batch, and the busy one's records
+would be late.  So, while the backlog exceeds a batch, a batch ends at the same record time in all
+topic partitions of all sources: Kafka Streams achieves this by choosing the oldest record of its
+queues, and Flink by watermark alignment.  It only queries the brokers' index of record times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.types.ids import Place
 
 __all__ = ["Level", "level_end"]
 
-_ENOUGH = 0.75  # of the limit: a batch this full is not worth another question
+_ENOUGH = 0.75  # of the limit: a batch this full is not worth another query
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Level:
     """The end of a batch.
 
     Attributes:
-        end: by topic partition.
-        time_ms: every topic partition is read up to this record time; None: nothing parts the
-            records that are left by their time, so that one may be ahead of another.
+        end: the end offset by topic partition.
+        time_ms: every topic partition is read up to this record time; None: the remaining records
+            cannot be separated by time, so that one topic partition may be ahead of another.
     """
 
     end: dict[Place, int]
@@ -42,21 +42,21 @@ def level_end(
     first_at: Callable[[int], Mapping[Place, int]],
     guesses: Sequence[int] = (),
 ) -> Level:
-    """Where a batch of at most `limit` offsets ends, of more than that.
+    """The end of a batch of at most `limit` offsets, for a backlog of more.
 
-    Of records of one time that are more than the limit, as many as a batch may have.
+    If more records than the limit have the same time, the batch ends among them.
 
     Args:
-        start: next offset by topic partition; those it lacks are new, they begin at their start.
+        start: next offset by topic partition; missing ones are new and begin at the log start.
         bounds: log start and end.
-        newest_ms: no record is that new.
-        first_at: the first offset at or after a time in ms; a place without one is left out.
+        newest_ms: later than every record.
+        first_at: the first offset at or after a time in ms; omits places without one.
         guesses: times to try first.
     """
     begin = {place: max(start.get(place, low), low) for place, (low, _) in bounds.items()}
     before, after = 0, newest_ms
     best: Level | None = None
-    beyond: dict[Place, int] | None = None  # the ends at `after`
+    beyond: dict[Place, int] | None = None  # the end offsets at `after`
     tries = list(reversed(guesses))
     while after - before > 1:
         time_ms = tries.pop() if tries else (before + after) // 2
@@ -74,7 +74,7 @@ def level_end(
             return best
     if best is not None and beyond is not None:
         return best
-    # All that is left is of one time, or stays behind records of a time that is yet to come.
+    # The remaining records have one time, or precede records with a time in the future.
     ends = {place: high for place, (_, high) in bounds.items()} if beyond is None else beyond
     within = {place: (low, ends[place]) for place, (low, _) in bounds.items()}
     return Level(batch_end(start, within, limit), None if beyond is None else before)

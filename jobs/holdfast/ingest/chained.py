@@ -1,7 +1,7 @@
-"""Where a batch ends whose sources other queries of the job write: at a cut, if it can.
+"""Ends batches of sources that other queries of the job write: at a cut, if possible.
 
-Stream time moves at cuts only.  A batch that has to be smaller than what lies between two of them
-leaves it where it is: some of the writers' batch is still to come, in whatever order of event time.
+Stream time only advances at cuts.  A batch that must be smaller than the range between two cuts
+does not advance it: more of the writers' batch is to come, in any order of event time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["Chained"]
 
 @dataclass(frozen=True)
 class Chained:
-    """What can be read from `begin`, with the cuts of those topics that have writers here.
+    """The readable range from `begin`, and the cuts of the topics that have writers here.
 
     Attributes:
-        begin: next offset by topic partition; those it lacks begin at their start.
+        begin: next offset by topic partition; missing ones begin at the log start.
         bounds: log start and end.
-        cuts: by topic, oldest first; none of a topic: none is known yet.
+        cuts: by topic, oldest first; empty for a topic without a known cut.
     """
 
     begin: Mapping[Place, int]
@@ -38,11 +38,11 @@ class Chained:
 
     @cached_property
     def _ahead(self) -> dict[str, list[Cut]]:
-        """By topic with writers: the cuts that a batch may end at, the last one it may be at."""
+        """By topic with writers: the cuts at which a batch may end, including one at its start."""
         return {topic: [c for c in cuts if self._usable(c)] for topic, cuts in self.cuts.items()}
 
     def _usable(self, cut: Cut) -> bool:
-        """Whether a batch can end there: nothing of it was passed, and all of it can be read."""
+        """Whether a batch can end at the cut: no place is beyond it, and all of it is readable."""
         return all(
             self._first[p] <= end <= self.bounds[p][1]
             for p, end in cut.ends.items()
@@ -50,14 +50,14 @@ class Chained:
         )
 
     def _ends(self, chosen: Mapping[str, Cut]) -> dict[Place, int]:
-        """Ends at these cuts, and of other topics at all there is."""
+        """End offsets: the chosen cuts, and the log ends of other topics."""
         ends = {}
         for place, (_, high) in self.bounds.items():
             topic = place[0]
             if topic in chosen:
                 ends[place] = chosen[topic].ends.get(place, self._first[place])
             elif self.cuts.get(topic):
-                ends[place] = self._first[place]  # past every cut: the next one is awaited
+                ends[place] = self._first[place]  # beyond every cut: wait for the next one
             else:
                 ends[place] = high
         return ends
@@ -79,28 +79,28 @@ class Chained:
         return None
 
     def _ends_of_nothing(self, ends: Mapping[Place, int]) -> dict[Place, int]:
-        """Without places that `begin` lacks: an empty one is no news."""
+        """The ends without new places, because a new empty place needs no batch."""
         return {p: self.begin[p] for p in ends if p in self.begin}
 
     def _watermark(self, chosen: Mapping[str, Cut]) -> int:
-        """The lowest of all topics that have writers."""
+        """The lowest watermark of all topics that have writers."""
         times = [chosen[t].watermark_ms if t in chosen else NO_TIME for t in self.cuts]
         return min(times, default=FOREVER)
 
     @property
     def open_bounds(self) -> dict[Place, tuple[int, int]]:
-        """Bounds of a batch that is too large for the next cut: it ends there at the latest."""
+        """Bounds for a batch that cannot reach the next cut: it ends there at the latest."""
         nearest = {topic: self._next(cuts) for topic, cuts in self._ahead.items() if cuts}
         ends = self._ends(nearest)
         return {place: (low, ends[place]) for place, (low, _) in self.bounds.items()}
 
     def _next(self, cuts: Sequence[Cut]) -> Cut:
-        """The first cut beyond the start; the one that is there already if there is no other."""
+        """The first cut beyond the start; without one, the cut at the start."""
         beyond = (c for c in cuts if any(e > self._first.get(p, e) for p, e in c.ends.items()))
         return next(beyond, cuts[-1])
 
     def within_a_cut(self, planned: Planned) -> Planned:
-        """The batch with its watermark: none where no source has a writer here."""
+        """The batch with its watermark; none if no source has a writer here."""
         if not self.cuts:
             return planned
         nearest = {t: self._next(cuts) for t, cuts in self._ahead.items() if cuts}
@@ -115,6 +115,6 @@ class Chained:
         return sum(max(end - self._first[place], 0) for place, end in ends.items())
 
     def leaves(self, end: Mapping[Place, int]) -> bool:
-        """Whether a batch with that end leaves something that could be read already."""
+        """Whether a batch with that end leaves records that could be read already."""
         last = {topic: cuts[-1] for topic, cuts in self._ahead.items() if cuts}
         return any(end.get(p, 0) < e for p, e in self._ends(last).items())

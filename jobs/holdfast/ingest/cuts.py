@@ -1,13 +1,13 @@
-"""At which offsets the queries that write a topic had ended whole batches: its cuts.
+"""Cuts: offsets of a topic at which the queries that write it had ended whole batches.
 
-A batch is many transactions, one after the other, and each brings what it has of the batch's whole
-time.  A query that reads the topic in between would take what has not come yet for late.  At a cut
-nothing is missing: of what the writers had read, all results are there.
+A batch is many transactions, one after the other, and each covers the batch's whole range of event
+time.  To a query that reads the topic in between, records of later transactions would be late.  At
+a cut nothing is missing: the topic has all results of the records that the writers had read.
 
     <home>/run/<application.id>/cuts.json
 
-The driver writes the file; whoever plans batches reads it, in whichever process.  A cut is a fact
-for as long as the topic lives, but the file is scratch: without it a reader waits for the next cut.
+The driver writes the file, and every process that plans batches reads it.  A cut is valid while the
+topic exists, but the file is scratch: without it a reader waits for the next cut.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.types.times import NO_TIME
 
 __all__ = ["Cut", "CutBook", "cuts_in"]
 
-_MOST = 256  # of one topic; a reader that is further behind makes larger steps in stream time
+_MOST = 256  # cuts of a topic; a reader further behind takes larger steps in stream time
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Cut:
     """One cut of one topic.
 
     Attributes:
-        ends: by topic partition, exclusive.
+        ends: end offsets by topic partition, exclusive.
         watermark_ms: record time up to which the writers had read all of their sources; `FOREVER`:
-            all there was; `NO_TIME`: nobody knows.
+            all records; `NO_TIME`: unknown.
     """
 
     ends: dict[Place, int]
@@ -43,11 +43,11 @@ class Cut:
 
 @dataclass
 class CutBook:
-    """Owns the cuts of the topics that queries of this job write and others of it read.
+    """Owns the cuts of the topics between queries of this job.
 
     Args:
-        file: where readers find them.
-        writers: ids of the queries that write each topic.
+        file: the file for readers.
+        writers: the ids of the queries that write each topic.
     """
 
     file: Path
@@ -60,24 +60,24 @@ class CutBook:
         self._write()
 
     def topics_of(self, query_id: str) -> list[str]:
-        """Those topics that the query writes."""
+        """The topics that the query writes."""
         return [topic for topic, ids in self.writers.items() if query_id in ids]
 
     def last(self, topic: str) -> Cut | None:
-        """The newest cut."""
+        """The newest cut of the topic."""
         with self._lock:
             found = self._cuts.get(topic)
             return found[-1] if found else None
 
     def knows(self, query_id: str) -> bool:
-        """Whether a batch of the query has ended in this driver, or it was level."""
+        """Whether the query has ended a batch in this driver, or was level."""
         return query_id in self._reached
 
     def ended(self, query_id: str, reached_ms: int, ends: Mapping[Place, int]) -> None:
-        """No batch of a writer is in hand, and `query_id` has read up to `reached_ms`.
+        """Adds a cut: no writer runs a batch, and `query_id` has read up to `reached_ms`.
 
         Args:
-            ends: of the topics that it writes.
+            ends: the end offsets of the topics that it writes.
         """
         with self._lock:
             self._reached[query_id] = reached_ms
@@ -108,7 +108,7 @@ class CutBook:
 
 
 def cuts_in(file: Path, topics: Iterable[str]) -> dict[str, list[Cut]]:
-    """The cuts of those topics that queries of the job write, oldest first."""
+    """The cuts in the file for those topics that queries of the job write, oldest first."""
     found = json.loads(file.read_text())
     return {
         topic: [Cut(places_from_spark({topic: ends}), time) for ends, time in found[topic]]

@@ -1,19 +1,20 @@
-"""Records that cannot be decoded, to the dead-letter topic, each exactly once.
+"""Writes records that cannot be decoded to the dead-letter topic, each exactly once.
 
-Spark may read a range of offsets again: a retried task, a replayed batch, a job started anew
-without its checkpoint.  So how far a query's dead letters of a topic partition go is kept in
-its progress topic (`holdfast.state.topics.source_progress`), committed in the same transaction:
+Spark may read a range of offsets again: a retried task, a replayed batch, a restarted job without
+its checkpoint.  So a query's progress topic (`state.topics.source_progress`) keeps the position
+of its dead letters by topic partition, committed in the same transaction:
 
-1. take the transactional id `<prefix>-dead-letter-<topic>-<partition>`: whoever held it is
-   fenced, what it left open is finished;
+1. take the transactional id `<prefix>-dead-letter-<topic>-<partition>`: this fences its former
+   owner and ends its open transaction;
 2. read the last commit marker: all bad records before its offset are written;
-3. in one transaction write the bad records at or beyond it, and the next commit marker;
-4. only then hand on the good records of the chunk.
+3. in one transaction write the bad records at or beyond that offset, and the next commit marker;
+4. only then pass on the good records of the chunk.
 
-A crash before 3 has committed leaves nothing behind, one after it is seen in 2.
+A crash before the commit of 3 leaves nothing behind; after a later crash, 2 finds the marker.
 
 A bad record may be as large as its source topic allows, and the dead-letter topic may allow less.
-What does not fit there is told by its first bytes, its sizes and its hashes: see `ingest.letters`.
+A record that does not fit is cut to its first bytes, its sizes and its hashes: see
+`ingest.letters`.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ __all__ = ["DeadLetters", "undecodable"]
 _LOG = logging.getLogger(__name__)
 _PREVIEW_BYTES = 100
 _REASON_CHARS = 500
-_LEAST_BYTES = 4_096  # a letter that is cut to so much is refused by no topic that is in use
-_ENDED_S = 70.0  # a transaction of the query's own records may be open beside ours, for a minute
+_LEAST_BYTES = 4_096  # a letter cut to this size fits every topic in use
+_ENDED_S = 70.0  # a transaction of the query's own records may be open for a minute
 
 
 class DeadLetters:
     """Owns the dead-letter producer of one query and topic partition during one read.
 
     Nothing is opened before the first bad record.  A bad record's key and value are copied
-    unchanged, or cut where they do not fit; headers `holdfast.reason`, `.topic`, `.partition`,
-    `.offset`, `.timestamp` (ms) and `.query` (`<application.id>-<query>`) tell its story, all of
-    them UTF-8 text.
+    unchanged, or cut if they do not fit; headers `holdfast.reason`, `.topic`, `.partition`,
+    `.offset`, `.timestamp` (ms) and `.query` (`<application.id>-<query>`) say why and where it was
+    found, all of them UTF-8 text.
     """
 
     def __init__(self, options: IngestOptions, partition: int) -> None:
@@ -64,15 +65,15 @@ class DeadLetters:
         self._room = 0  # bytes of the largest letter
 
     def write(self, bad: Sequence[BadRecord]) -> int:
-        """Make sure that these records, in offset order, are in the dead-letter topic.
+        """Ensures that these records, in offset order, are in the dead-letter topic.
 
         Returns:
-            How many were written now; the others were there already.
+            How many this call wrote; the others were there already.
 
         Raises:
             TopicMissing: there is no dead-letter topic, or no progress topic.
-            RecordTooLarge: the dead-letter topic takes not even what a letter is cut to.
-            HangingTransaction: what a predecessor left open cannot be ended.
+            RecordTooLarge: the dead-letter topic does not even accept a cut letter.
+            HangingTransaction: a predecessor's open transaction cannot be ended.
             Retriable: the outcome is unknown or another attempt took over; read again.
         """
         if not bad:
@@ -81,7 +82,7 @@ class DeadLetters:
         try:
             return self._write(producer, bad)
         except RecordTooLarge as error:
-            # The topic's limit was lowered meanwhile, or nobody may ask for it.
+            # The topic's limit was lowered meanwhile, or may not be queried.
             if self._room <= _LEAST_BYTES:
                 raise
             _LOG.warning("Undecodable records are cut to %d bytes: %s", _LEAST_BYTES, error)
@@ -119,19 +120,19 @@ class DeadLetters:
         return len(new)
 
     def _written(self) -> int:
-        """All bad records before this offset are written; none of a topic that was made anew."""
+        """The offset before which all bad records are written; the start for a recreated topic."""
         last = self._last
         other = last is not None and last.of_other(self._options.topic_id)
         return 0 if last is None or other else last.offset
 
     def close(self) -> None:
-        """Leave the broker; an open transaction is aborted."""
+        """Closes the producer; aborts an open transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.close()
 
     def _open(self, most: int | None = None) -> TransactionalProducer:
-        """Steps 1 and 2; `most`: bytes of a letter at most, else what topic and producer take."""
+        """Steps 1 and 2; `most`: a letter's limit in bytes, default: topic's and producer's."""
         options = self._options
         self._target = self._partition % self._partitions(options.dead_letter_topic)
         limit = most or self._topic_limit()
@@ -141,9 +142,9 @@ class DeadLetters:
         of_side = f"{options.side}-" if options.side else ""
         place = f"{of_side}{self._topic}-{self._partition}"
         name = f"{options.transactional_id_prefix}-dead-letter-{place}"
-        client = with_batches(options.kafka, limit)  # several letters must fit as well as one
+        client = with_batches(options.kafka, limit)  # a batch must hold several letters or one
         producer = self._producer = TransactionalProducer(client, name)
-        producer.init()  # before the marker is read: nobody else can write one any more
+        producer.init()  # fences other writers before the marker is read
         shared_admin(options.kafka).await_ended(options.progress_topic, self._home, _ENDED_S)
         self._last = progress_of(
             options.kafka,
@@ -159,8 +160,8 @@ class DeadLetters:
         admin, topic = shared_admin(self._options.kafka), self._options.dead_letter_topic
         try:
             found = admin.config(topic).get(TOPIC_LIMIT)
-        except Refused as error:  # without the permission to ask
-            _LOG.warning("%s of the dead-letter topic is not known: %s", TOPIC_LIMIT, error)
+        except Refused as error:  # no permission to read topic settings
+            _LOG.warning("%s of the dead-letter topic is unknown: %s", TOPIC_LIMIT, error)
             found = None
         return int(found or TOPIC_LIMIT_DEFAULT)
 
@@ -174,7 +175,7 @@ class DeadLetters:
             raise TopicMissing(
                 f"The topic {topic} does not exist; undecodable records cannot be set aside.",
                 cause="it was deleted while the job ran.",
-                action="create it, or start the job anew, which does.",
+                action="create the topic, or restart the job, which creates it.",
             )
         return found.partitions
 
@@ -210,7 +211,7 @@ def undecodable(options: IngestOptions, partition: int, record: BadRecord) -> Un
         f"value {_preview(record.value)}{more}.",
         cause=f"its producer does not write what {options.source.name} declares.",
         action="correct the declaration, or set deserialization.error=dead-letter to set such "
-        "records aside and go on.",
+        "records aside and continue.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Several inputs of a query read as one: whose a row is, and columns for every input's own."""
+"""Reads several inputs of a query as one: a side per row, and separate columns per input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Widener", "side_columns"]
 
 
 def side_columns(options: IngestOptions) -> list[Column]:
-    """Every input's wanted columns under the names they have beside each other's."""
+    """Every input's wanted columns, with names that are unique among the inputs."""
     found = []
     for each in options.inputs:
         kinds = {c.name: c.type for c in each.source.readable}
@@ -23,7 +23,7 @@ def side_columns(options: IngestOptions) -> list[Column]:
 
 
 class Widener:
-    """Makes an input's record batches those of all inputs together."""
+    """Widens an input's record batches to the columns of all inputs."""
 
     def __init__(self, options: IngestOptions, side: int) -> None:
         self._side = side
@@ -31,7 +31,7 @@ class Widener:
         self._fields = [(c.name, c.type.arrow()) for c in side_columns(options)]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Nulls in the columns of the others."""
+        """The batch with nulls in the columns of the other inputs."""
         rows = batch.num_rows
         columns = {
             name: batch[self._own[name]] if name in self._own else pa.nulls(rows, kind)

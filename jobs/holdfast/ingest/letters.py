@@ -1,15 +1,15 @@
-"""Dead letters: a bad record as it is, or what tells of it where it is too large.
+"""Dead letters: a bad record unchanged, or cut if it is too large.
 
-Headers of a letter that is cut, for its key and its value each (`key.` or `value.`):
+A letter that is cut has these headers, for its key and its value each (`key.` or `value.`):
 
 | header | value |
 |---|---|
 | `holdfast.value.bytes` | size of the record's value |
 | `holdfast.value.sha256` | its SHA-256, in hexadecimal digits |
 
-Key and value are then the first bytes of the record's.  One that is short stays whole, has the
-headers all the same, and its size says so.  With `holdfast.topic`, `.partition` and `.offset` the
-record is found where it was read, for as long as its topic keeps it.
+Its key and value are the first bytes of the record's.  A short key or value stays whole but has the
+headers, too; its size shows that it is whole.  `holdfast.topic`, `.partition` and `.offset` locate
+the original record for as long as its topic keeps it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REASON = "holdfast.reason"
 
 @dataclass(frozen=True)
 class Letter:
-    """What is written to the dead-letter topic."""
+    """A record of the dead-letter topic."""
 
     key: bytes | None
     value: bytes | None
@@ -38,7 +38,7 @@ class Letter:
 
     @property
     def size(self) -> int:
-        """The most bytes that it takes of the topic's limit."""
+        """The most bytes that the letter takes of the topic's limit."""
         return record_bytes(self.key, self.value, self.headers)
 
 
@@ -48,10 +48,10 @@ def whole(record: BadRecord, headers: Headers) -> Letter:
 
 
 def cut(letter: Letter, room: int) -> Letter:
-    """The first bytes of key and value, with their sizes and hashes.
+    """Cuts a letter to the first bytes of key and value, with their sizes and hashes.
 
     Args:
-        room: what the letter may take, where it is enough for its headers.
+        room: the size of the cut letter in bytes, if its headers fit into that.
     """
     headers = letter.headers + _facts("key", letter.key) + _facts("value", letter.value)
     left = room - record_bytes(None, None, headers)

@@ -1,4 +1,4 @@
-"""Where batches begin and end: pure arithmetic on offsets."""
+"""The start and end of batches: pure arithmetic on offsets."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = [
 ]
 
 WAYS_OUT = (
-    "restore the topic; or set fail.on.data.loss=false to go on from the earliest offset there is "
-    "(tables then miss the lost records); or start anew under another application.id to build "
-    "the tables from what the topic holds."
+    "restore the topic; or set fail.on.data.loss=false to continue from the earliest offset left "
+    "(tables then miss the lost records); or start under another application.id to build the "
+    "tables from the records that the topic still holds."
 )
 
 Offsets = dict[int, int]
 Bounds = Mapping[int, tuple[int, int]]
-_At = TypeVar("_At", int, Place)  # a topic partition, of one topic or of several
+_At = TypeVar("_At", int, Place)  # a topic partition of one topic, or of several
 
 
 def batch_end(
     start: Mapping[_At, int], bounds: Mapping[_At, tuple[int, int]], limit: int | None
 ) -> dict[_At, int]:
-    """Where a batch from `start` ends, never before it.
+    """The end of a batch from `start`, never before its start.
 
     Args:
-        start: next offset by topic partition; those it lacks are new, they begin at their start.
+        start: next offset by topic partition; missing ones are new and begin at the log start.
         bounds: log start and end by topic partition.
-        limit: offsets to take at most over all topic partitions, None for all there are.
+        limit: the most offsets to take over all topic partitions, None for no limit.
     """
     begin = {p: start.get(p, low) for p, (low, _) in bounds.items()}
-    # What retention has deleted is no work to be shared out.
+    # Records that retention has deleted do not count for the shares.
     first = {p: max(begin[p], low) for p, (low, _) in bounds.items()}
     backlog = {p: max(0, high - first[p]) for p, (_, high) in bounds.items()}
     share = _shares(backlog, limit)
@@ -47,7 +47,7 @@ def batch_end(
 
 
 def _shares(backlog: Mapping[_At, int], limit: int | None) -> dict[_At, int]:
-    """`limit` in proportion to the backlog, to the last offset; largest remainders first."""
+    """Splits `limit` in proportion to the backlogs, rounding by largest remainder."""
     total = sum(backlog.values())
     if limit is None or total <= limit:
         return dict(backlog)
@@ -59,11 +59,11 @@ def _shares(backlog: Mapping[_At, int], limit: int | None) -> dict[_At, int]:
 
 
 def check_available(topic: str, start: Mapping[int, int], bounds: Bounds) -> None:
-    """Is what `start` wants still there?
+    """Checks that all records from `start` on are still available.
 
     Raises:
-        DataLoss: an offset lies before its log's start or beyond its end, or its topic
-            partition is gone; every one is named.
+        DataLoss: an offset is before its log's start or beyond its end, or its topic partition is
+            gone; the error names each one.
     """
     lost = [_loss(p, offset, bounds.get(p)) for p, offset in sorted(start.items())]
     named = [text for text in lost if text]

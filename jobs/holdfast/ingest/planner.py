@@ -1,6 +1,6 @@
-"""Where the next batch of a query ends: at all there is, or at as much as a batch may hold.
+"""Plans the end of a query's next batch: the log end, or as far as a batch may go.
 
-The inputs of a query are one stream: their batches are cut together.
+All inputs of a query are planned together, as one stream.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ __all__ = ["Planner", "bounds_of", "check_all", "first_offsets"]
 
 _LOG = logging.getLogger(__name__)
 _A_DAY_MS = 86_400_000  # how far ahead of this machine's clock a record's time may be
-_PARTS = (0.9, 0.6)  # of the limit: where a batch's end is looked for first, by the last one's pace
+_PARTS = (0.9, 0.6)  # of the limit: first guesses for a batch's end, by the pace of the last one
 
 _Bounds = Mapping[Place, tuple[int, int]]
 
 
 class Planner:
-    """Owns how large a query's batches are.  It can be pickled: clients are the process's."""
+    """Owns the size of a query's batches.  Can be pickled, as clients belong to the process."""
 
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
         self._size = BatchSize(options.max_offsets_per_trigger, options.batch_target_ms)
-        self._cut = (0, 0.0)  # the record time where the last batch ended, ms per offset of it
+        self._cut = (0, 0.0)  # the record time at the end of the last batch, and its ms per offset
 
     def first(self) -> dict[Place, int]:
-        """Where the query begins: as its options say."""
+        """The first offsets of the query, by its options."""
         return first_offsets(self._options, bounds_of(self._options))
 
     def newest(self) -> dict[Place, int]:
@@ -52,23 +52,23 @@ class Planner:
     def plan(
         self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
     ) -> Planned:
-        """The batch that starts at `begin`; it ends there, too, when there is nothing new.
+        """The batch that starts at `begin`; it is empty if there is no new data.
 
-        A batch that reads nothing has a watermark, too, once the writers of its sources are level.
+        An empty batch has a watermark, too, once the writers of its sources are level.
 
-        A topic partition that `begin` lacks is new.  It joins at its log's start, with nothing
-        taken: so every batch has a start for all that it reads, and the next one reads on.
+        A topic partition that `begin` lacks is new.  It joins at its log start with an empty range,
+        so that every batch has a start for all that it reads; the next batch reads it.
 
         Args:
-            begin: where the batch starts.
-            target: nothing beyond it is read, and no topic partition that it lacks.
+            begin: the start offsets of the batch.
+            target: the last end offsets allowed; topic partitions that it lacks are not read.
 
         Raises:
-            TopicReplaced: a topic was deleted and made again.
-            DataLoss: records from `begin` on are gone, and that is to fail.
-            KafkaUnavailable, TopicMissing: nobody knows.
+            TopicReplaced: a topic was deleted and recreated.
+            DataLoss: records from `begin` on are gone, and `fail.on.data.loss` is set.
+            KafkaUnavailable, TopicMissing: the ends are unknown.
         """
-        # Before the bounds: what a cut names is there when they are asked for.
+        # Cuts are read before the bounds, so that the bounds include their offsets.
         cuts = (
             cuts_in(Path(self._options.cuts), _topics(self._options)) if self._options.cuts else {}
         )
@@ -113,14 +113,14 @@ class Planner:
         except DataLoss as error:
             if self._options.fail_on_data_loss:
                 raise
-            _LOG.warning("DATA LOSS, going on as fail.on.data.loss=false says: %s", error.fact)
+            _LOG.warning("DATA LOSS, continuing because of fail.on.data.loss=false: %s", error.fact)
 
 
 def bounds_of(options: IngestOptions) -> dict[Place, tuple[int, int]]:
     """Log starts and read-committed ends of all inputs.
 
     Raises:
-        TopicReplaced: they would be those of another topic than the options know.
+        TopicReplaced: a topic of the options was deleted and recreated.
     """
     found = {topic: _admin(options).look(topic) for topic in _topics(options)}
     for each in options.inputs:
@@ -129,20 +129,20 @@ def bounds_of(options: IngestOptions) -> dict[Place, tuple[int, int]]:
             raise TopicReplaced(
                 f"The topic {each.source.topic} has the id {now}, it had {each.topic_id}.",
                 cause="it was deleted and created again while the job ran.",
-                action="none: the job looks what its commit markers say of it.",
+                action="none: the job decides by its commit markers how to continue.",
             )
     return {(topic, p): bounds for topic, of in found.items() for p, bounds in of.bounds.items()}
 
 
 def first_offsets(options: IngestOptions, bounds: _Bounds) -> dict[Place, int]:
-    """Where reading begins: what the options give, else as `auto_offset_reset` says."""
+    """The first offsets to read: those of the options, otherwise by `auto_offset_reset`."""
     latest = options.auto_offset_reset == "latest"
     given = {(i.source.topic, p): o for i in options.inputs for p, o in i.start.items()}
     return {place: high if latest else low for place, (low, high) in bounds.items()} | given
 
 
 def check_all(begin: Mapping[Place, int], bounds: _Bounds) -> None:
-    """Raises `DataLoss`: records from `begin` on are no longer there."""
+    """Raises `DataLoss` if records from `begin` on are gone."""
     for topic in sorted({topic for topic, _ in begin}):
         check_available(
             topic,
@@ -158,10 +158,10 @@ def _admin(options: IngestOptions) -> Admin:
 
 
 def _topics(options: IngestOptions) -> list[str]:
-    """Each once: a self-join has one topic on both sides."""
+    """The distinct topics: a self-join has one topic on both sides."""
     return list(dict.fromkeys(each.source.topic for each in options.inputs))
 
 
 def _taken(begin: Mapping[Place, int], end: Mapping[Place, int], bounds: _Bounds) -> int:
-    """How many offsets a batch has."""
+    """The number of offsets in a batch."""
     return sum(end[p] - begin.get(p, low) for p, (low, _) in bounds.items())

@@ -26,9 +26,9 @@ class KafkaRange(InputPartition):
 def kafka_ranges(
     options: IngestOptions, start: Mapping[Place, int], end: Mapping[Place, int]
 ) -> list[KafkaRange]:
-    """In ascending order of sides and topic partitions, without the empty ones.
+    """The ranges ordered by side and topic partition, without empty ones.
 
-    A topic partition that has no start is new: it joins with nothing (`Planner.end`).
+    A topic partition without a start is new and joins with an empty range (`Planner.end`).
     """
     found = [
         KafkaRange(p, start.get((topic, p), e), e, each.side)

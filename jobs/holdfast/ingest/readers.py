@@ -18,9 +18,9 @@ _readers: OrderedDict[tuple[_Client, str, str, int, bool], PartitionReader] = Or
 def reader(
     client: Mapping[str, str], query: str, topic: str, partition: int, *, headers: bool = False
 ) -> PartitionReader:
-    """This process's reader of a topic partition; the longest unused one makes room.
+    """This process's reader of a topic partition; evicts the least recently used one.
 
-    Queries have readers of their own: they stand at different offsets.
+    Each query has its own readers, because queries are at different offsets.
     """
     key = (_identity(client), query, topic, partition, headers)
     found = _readers.get(key)

@@ -31,13 +31,13 @@ def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Recor
     """Record batches of one input partition, in the columns of `records.ddl`.
 
     Raises:
-        DataLoss: records are gone, and that is to fail.
-        UndecodableRecord: a record cannot be decoded, and that is to fail.
+        DataLoss: records are gone, and `fail.on.data.loss` is set.
+        UndecodableRecord: a record cannot be decoded, and `deserialization.error` is "fail".
     """
     if not isinstance(partition, KafkaRange):
         raise TypeError(f"{partition!r} is not an input partition of {DATA_SOURCE}")
     ours = options.inputs[partition.side]
-    # The sides of a self-join read the same records; the first of them sets the bad ones aside.
+    # The sides of a self-join read the same records; the first side sets bad ones aside.
     told = any(each.source == ours.source for each in options.inputs[: partition.side])
     batches = _decoded(ours, partition, told=told)
     widened = map(Widener(options, partition.side), batches) if options.others else batches
@@ -45,7 +45,7 @@ def read(options: IngestOptions, partition: InputPartition) -> Iterator[pa.Recor
 
 
 def read_packed(options: IngestOptions, wanted: KafkaRange) -> Iterator[tuple[int, bytes]]:
-    """A range, packed as `options.packing` says: state partitions and blobs (`tasks.pack.packing`).
+    """Reads and packs a range: yields state partitions and blobs (`tasks.pack.packing`).
 
     Raises:
         DataLoss, UndecodableRecord: as `read`.
@@ -57,7 +57,7 @@ def read_packed(options: IngestOptions, wanted: KafkaRange) -> Iterator[tuple[in
 
 def _without_collections(made: Iterable[_T]) -> Iterator[_T]:
     gc.freeze()  # Spark collects after every task; see `runtime.queries.micro_batch`
-    gc.disable()  # each message is an object, and thousands wait: none is part of a cycle
+    gc.disable()  # thousands of messages are live objects, and none is part of a cycle
     try:
         yield from made
     finally:
@@ -107,13 +107,13 @@ def _chunks(options: IngestOptions, wanted: KafkaRange) -> Iterator[Chunk]:
 
 
 def _what_is_left(source: PartitionReader, wanted: KafkaRange) -> tuple[int, int]:
-    """The part of a range that is still there; what is not is told loudly."""
+    """The part of a range that still exists; logs lost offsets as an error."""
     low, high = source.bounds()
     start, end = max(wanted.start, low), min(wanted.end, high)
     if (start, end) != (wanted.start, wanted.end):
         _LOG.warning(
-            "DATA LOSS in topic %s partition %d: offsets %d to %d are to be read, %d to %d are "
-            "there; going on with these as fail.on.data.loss=false says",
+            "DATA LOSS in topic %s partition %d: offsets %d to %d are to be read, only %d to %d "
+            "exist; continuing with these because of fail.on.data.loss=false",
             source.topic,
             wanted.partition,
             wanted.start,

@@ -1,4 +1,4 @@
-"""What stands beside a record's columns: its headers, and the window behind its key."""
+"""Record metadata beside the columns: headers, and the window at the end of a key."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Windows:
     """Record keys without their windows.
 
     Attributes:
-        keys: one per record.
+        keys: the key of each record, without window.
         bounds: WINDOW_START and WINDOW_END in ms, null without a key; empty without windows.
-        bad: index and reason of every key that is too short to end in a window.
+        bad: index and reason of every key that is too short for a window.
     """
 
     keys: Sequence[bytes | None]
@@ -32,7 +32,7 @@ class Windows:
 
 
 def split_windows(source: Source, keys: Sequence[bytes | None]) -> Windows:
-    """Takes the windows off the keys of a source that has them."""
+    """Splits the windows off the keys of a windowed source."""
     if source.window is None:
         return Windows(keys)
     plain: list[bytes | None] = [None] * len(keys)
@@ -52,7 +52,7 @@ def split_windows(source: Source, keys: Sequence[bytes | None]) -> Windows:
 
 
 def header_columns(source: Source, headers: _Headers) -> dict[str, pa.Array]:
-    """The source's header columns, and HEADERS, all of every record."""
+    """The source's header columns, and HEADERS with all headers of each record."""
     if not any(headers):
         return _no_headers(source, len(headers))
     pairs = [[{"KEY": name, "VALUE": value} for name, value in record] for record in headers]
@@ -69,7 +69,7 @@ def header_columns(source: Source, headers: _Headers) -> dict[str, pa.Array]:
 
 
 def _no_headers(source: Source, count: int) -> dict[str, pa.Array]:
-    """The same of records that have none, which is what records are like: quickly."""
+    """The header columns of records without headers: a fast path for the usual case."""
     kind = HEADERS_TYPE.arrow()
     nothing = pa.array([], kind.value_type)
     empty = pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), nothing, type=kind)

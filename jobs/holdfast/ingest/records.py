@@ -1,4 +1,4 @@
-"""A chunk of Kafka records to an Arrow record batch, and the records that cannot be decoded."""
+"""Decodes a chunk of Kafka records to an Arrow record batch and a list of bad records."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _META = (
 
 @dataclass(frozen=True)
 class BadRecord:
-    """A record that cannot be decoded: its bytes unchanged, its place, and the reason."""
+    """A record that cannot be decoded: its original bytes, its place, and the reason."""
 
     key: bytes | None
     value: bytes | None
     offset: int
-    timestamp: int  # of the Kafka record, ms; -1 for none
+    timestamp: int  # the Kafka record's, ms; -1 for none
     reason: str
 
 
 def ddl(options: IngestOptions) -> str:
-    """The columns of an unpacked read as Spark DDL: the wanted ones, then those ingest adds."""
+    """The columns of an unpacked read as Spark DDL: wanted ones, then those that ingest adds."""
     if options.others:
         return f"{_ddl(side_columns(options))}, `{SIDE}` TINYINT"
     return _ddl([_declared(options.source, name) for name in options.columns])
@@ -55,13 +55,13 @@ def _ddl(wanted: Sequence[Column]) -> str:
 
 
 def wants_headers(options: IngestOptions) -> bool:
-    """Whether a wanted column is made of record headers."""
+    """Whether a wanted column comes from record headers."""
     made = {HEADERS, *(h.column.name for h in options.source.headers)}
     return not made.isdisjoint(options.columns)
 
 
 class RecordDecoder:
-    """Knows the formats of one source and which columns are wanted."""
+    """Decodes the wanted columns of one source by its formats."""
 
     def __init__(self, options: IngestOptions) -> None:
         """Raises `InvalidStatement`, `Unsupported`: the source cannot be decoded as declared."""
@@ -95,7 +95,7 @@ class RecordDecoder:
         self._schema = pa.schema(fields + [(c.name, c.type.arrow()) for c in beside])
 
     def decode(self, chunk: Chunk, partition: int) -> tuple[pa.RecordBatch, list[BadRecord]]:
-        """The good records in columns, in their order, and the bad ones in theirs."""
+        """The good records in columns, and the bad records, both in order."""
         windows = split_windows(self._source, chunk.keys) if self._with_keys else Windows(())
         keys, values = self._keys.decode(windows.keys), self._values.decode(chunk.values)
         columns = dict(zip(self._decoded, keys.columns + values.columns, strict=True))
@@ -131,7 +131,7 @@ def _declared(source: Source, name: str) -> Column:
 
 
 def _reasons(keys: Decoded, values: Decoded, timeless: dict[int, str]) -> dict[int, str]:
-    """One reason per bad record; the first thing that went wrong."""
+    """The first reason for each bad record."""
     return {
         **timeless,
         **{i: f"value: {why}" for i, why in values.bad.items()},
@@ -142,7 +142,7 @@ def _reasons(keys: Decoded, values: Decoded, timeless: dict[int, str]) -> dict[i
 def _beside(
     chunk: Chunk, partition: int, times: Times, tombstones: npt.NDArray[np.bool_]
 ) -> dict[str, Callable[[], pa.Array]]:
-    """What makes each of the columns that ingest adds."""
+    """The functions that make the columns added by ingest."""
     return {
         PARTITION: lambda: pa.array(np.full(len(chunk), partition, np.int32)),
         OFFSET: lambda: pa.array(chunk.offsets, pa.int64()),
@@ -160,5 +160,5 @@ def _without(batch: pa.RecordBatch, bad: dict[int, str]) -> pa.RecordBatch:
 
 
 def _bad(chunk: Chunk, i: int, reason: str) -> BadRecord:
-    reason = reason.encode(errors="backslashreplace").decode()  # it may quote half a surrogate pair
+    reason = reason.encode(errors="backslashreplace").decode()  # may contain a lone surrogate
     return BadRecord(chunk.keys[i], chunk.values[i], chunk.offsets[i], chunk.timestamps[i], reason)

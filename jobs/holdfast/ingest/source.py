@@ -3,8 +3,8 @@
 The driver plans batches (`KafkaStream`, `KafkaBatch`: offsets only), the executors read them
 (`holdfast.ingest.reading`: records only).  Spark pickles both readers, so they hold no client.
 
-Three of the driver's Python processes import this module for a stream, and hardly use it: what
-reads is imported when something is read.
+Three of the driver's Python processes import this module for a stream and hardly use it, so the
+modules for reading are only imported when records are read.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class KafkaDataSource(DataSource):
 
 
 class KafkaBatch(DataSourceReader):
-    """A bounded read from `start` to `end` of every input's options."""
+    """A bounded read from `start` to `end` in the options of each input."""
 
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[KafkaRange]:
-        """Raises `DataLoss`: the range is no longer there."""
+        """Raises `DataLoss` if records of the range are gone."""
         bounds = bounds_of(self._options)
         ends = {
             (i.source.topic, p): o for i in self._options.inputs for p, o in (i.end or {}).items()
@@ -89,12 +89,12 @@ class KafkaBatch(DataSourceReader):
 
 
 class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """An endless read in batches of what `Planner` says."""
+    """An unbounded read in the batches of `Planner`."""
 
     def __init__(self, options: IngestOptions) -> None:
         self._options = options
         self._planner = Planner(options)
-        self._target: dict[Place, int] | None = None  # where Trigger.AvailableNow ends
+        self._target: dict[Place, int] | None = None  # the end of Trigger.AvailableNow
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - Spark's name
         return places_to_spark(self._planner.first())
@@ -106,13 +106,13 @@ class KafkaStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: Mapping[str, Mapping[str, int]], limit: ReadLimit
     ) -> dict[str, dict[str, int]]:
-        """Where the next batch ends; `start` itself when there is nothing new.
+        """The end of the next batch; `start` itself if there is no new data.
 
-        A watermark that has gone on is a batch of its own, without records: results that were
-        held back are told (`QueryRun` passes over one that tells nothing).
+        If only the watermark has advanced, the batch has no records but emits the results that
+        were held back (`QueryRun` skips a batch without any).
 
         Raises:
-            DataLoss: records from `start` on are gone, and that is to fail.
+            DataLoss: records from `start` on are gone, and `fail.on.data.loss` is set.
         """
         last = plan_from_spark(start)
         planned = self._planner.plan(last.end, self._target)

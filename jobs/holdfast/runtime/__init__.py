@@ -1,1 +1,1 @@
-"""The Spark side: session, placement, micro-batches, the job."""
+"""The Spark side of a job: session, placement, micro-batches, the main loop."""

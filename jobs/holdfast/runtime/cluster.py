@@ -25,7 +25,7 @@ _SURVEYS_MAX = 5
 
 
 class Cluster:
-    """Owns the assignment (state partition -> volume) and knows which executor has which volume.
+    """Owns the assignment (state partition -> volume) and the executor of each volume.
 
     Safe to use from several queries' threads.
     """
@@ -43,16 +43,16 @@ class Cluster:
         self._waits_for: dict[str, str] = {}  # by query id
 
     def invalidate(self) -> None:
-        """The next `placement` asks the executors again."""
+        """Makes the next `placement` survey the executors again."""
         with self._lock:
             self._stale = True
 
     def placement(self, query_id: str) -> dict[int, tuple[int, str]]:
         """State partition -> (volume, Spark location) among the executors alive now.
 
-        When an executor is missing whose stores are more than `acceptable.recovery.lag` ahead
-        of anybody else's, waits up to `placement.wait` for it: it comes back with its volume
-        sooner than the stores could be restored.  Smaller ones move at once.
+        If an executor is missing whose stores are more than `acceptable.recovery.lag` ahead of
+        all others, waits up to `placement.wait` for it: it returns with its volume sooner than the
+        stores could be restored.  Stores with a smaller lead move at once.
         """
         with self._lock:
             self._refresh(query_id)
@@ -69,7 +69,7 @@ class Cluster:
             return {p: (v, self._executors[v].location) for p, v in assignment.items()}
 
     def locations(self) -> list[str]:
-        """Spark locations of all live executors, for work that has no store."""
+        """Spark locations of all live executors, for work without a store."""
         with self._lock:
             self._refresh(None)
             return [e.location for e in self._executors.values()]
@@ -80,7 +80,7 @@ class Cluster:
             return [s.where for _, s in sorted(self._surveys.items())]
 
     def observe(self, query_id: str, reports: Iterable[TaskReport]) -> None:
-        """Remembers how far each store has come."""
+        """Records the changelog position of each store."""
         with self._lock:
             for report in reports:
                 known = self._surveys.get(report.where.volume)
@@ -88,15 +88,15 @@ class Cluster:
                     known.positions[(query_id, report.partition)] = report.position
 
     def waits(self, query_id: str, errors: Sequence[HoldfastError]) -> None:
-        """Remembers why a batch of the query is going to be tried again; without errors it is not.
+        """Records why a batch of the query is retried; without errors it is not.
 
-        Every state partition tells its own error; the first one stands for all.
+        Every state partition reports its own error; the first one stands for all.
         """
         with self._lock:
             self._waits_for[query_id] = errors[0].fact if errors else ""
 
     def waits_for(self, query_id: str) -> str:
-        """Why the batch in hand of a query is being tried again; empty: it is not."""
+        """Why the query's current batch is being retried; empty: it is not."""
         with self._lock:
             return self._waits_for.get(query_id, "")
 
@@ -109,7 +109,7 @@ class Cluster:
         self._survey()
 
     def _worth_waiting(self, query_id: str | None, alive: list[Executor]) -> bool:
-        """Would a store of the query on a volume that is away take long to restore elsewhere?"""
+        """Whether a store of the query on a missing volume would take long to restore."""
         here = [v for v, e in self._executors.items() if e in alive]
         for partition, volume in self._assignments.get(query_id or "", {}).items():
             if volume not in here:
@@ -165,7 +165,7 @@ class Cluster:
 def answers_of(
     alive: Sequence[Executor], answers: Iterable[StoreSurvey]
 ) -> dict[Executor, StoreSurvey]:
-    """Which executor gave which answer: known by its id, on Kubernetes by its pod's address."""
+    """Answers by executor; executors are known by id, on Kubernetes by their pods' addresses."""
     by_id = {s.where.executor_id: s for s in answers}
     by_host = {s.where.host: s for s in by_id.values() if s.where.host}
     found = ((e, by_id.get(e.id) or by_host.get(e.host)) for e in alive)

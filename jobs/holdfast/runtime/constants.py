@@ -38,7 +38,7 @@ def constants(session: SparkSession, values: Sequence[KeyExpression]) -> list[pa
 
 
 def inserted(session: SparkSession, insertion: Insertion) -> InsertedRecord:
-    """The record that an insertion writes; without a ROWTIME its time is now."""
+    """The record of an insertion; without a ROWTIME its time is now."""
     source = insertion.source
     arrays = constants(session, insertion.values)
     width = len(source.key_columns)

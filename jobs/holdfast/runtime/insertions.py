@@ -1,7 +1,7 @@
-"""INSERT INTO … VALUES of a job's file: written once, however often the job starts.
+"""Writes the INSERT INTO … VALUES of a job's file once, however often the job starts.
 
-Which of them are written is in the compacted topic `<application.id>-insertions`, one record each,
-committed in the transaction that writes the inserted records themselves.
+The compacted topic `<application.id>-insertions` has a record for each one that was written,
+committed in the transaction of the inserted records.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ def write_insertions(
     settings: Settings,
     insertions: Sequence[Insertion],
 ) -> int:
-    """Writes those that were not written before, in their order, all or none.
+    """Writes the insertions that were not written before, in order, all or none.
 
     Args:
-        sql: Spark SQL, which knows what their expressions are.
+        sql: Spark SQL, which evaluates their expressions.
 
     Returns:
-        How many were written now.
+        The number of insertions written by this call.
 
     Raises:
         TopicMissing: the topic does not exist and its statement gives no PARTITIONS.
-        KafkaUnavailable, Refused, CommitUnknown: nothing is written, or nobody knows; start again.
+        KafkaUnavailable, Refused, CommitUnknown: nothing is written, or it is unknown; start again.
     """
     if not insertions:
         return 0
@@ -59,7 +59,7 @@ def write_insertions(
         settings.transaction_timeout_ms,
     )
     try:
-        producer.init()  # before it is read what is written: nobody else can write any more
+        producer.init()  # fences other writers before the written insertions are read
         admin.await_ended(marks, 0, _ENDED_S)
         written = _written(settings, marks)
         new = {n: i for n, i in insertion_names(insertions).items() if n not in written}
@@ -73,7 +73,7 @@ def write_insertions(
 
 
 def insertion_names(insertions: Sequence[Insertion]) -> dict[bytes, Insertion]:
-    """By what they say; of equal ones the second, third … have names of their own."""
+    """Names insertions by their content; equal ones are numbered from the second on."""
     seen: Counter[str] = Counter()
     found = {}
     for insertion in insertions:

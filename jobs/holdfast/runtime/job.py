@@ -1,4 +1,4 @@
-"""A job: all queries of a Topology in one Spark application, from start to a clean stop."""
+"""A job: all queries of a Topology in one Spark application, from start to clean stop."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def run(
     data_source: type[DataSource],
     stop_when_caught_up: bool = False,
 ) -> None:
-    """Runs until a signal stops it, a query fails, or (if asked) it has caught up with its topics.
+    """Runs until a signal, a failed query, or (if asked) until it has caught up with its topics.
 
     Raises:
-        HoldfastError: why a query could not start or go on.
+        HoldfastError: a query could not start or continue.
     """
     if not topology.queries:
         raise InvalidStatement(
@@ -72,7 +72,7 @@ def run(
     board = Scoreboard(
         settings.home, settings.application_id, topology.queries, metrics, settings.warn
     )
-    # First of all, so that probes get an answer while Spark starts and stores are restored.
+    # Before anything else, so that probes get an answer while Spark starts and stores are restored.
     _listen(settings, metrics, health, board)
     try:
         admin = Admin(settings.client())
@@ -124,7 +124,7 @@ def _spark(
 ) -> Iterator[SparkContext]:
     no_numpy_to_java()
     context = spark_context(settings, packed=packed, sql=sql)
-    # After Spark, whose own handlers would otherwise replace these.
+    # After Spark has started, because Spark's own handlers would replace these.
     _on_signals(stop)
     try:
         yield context
@@ -140,7 +140,7 @@ def _sql(context: SparkContext, data_source: type[DataSource]) -> SparkSession:
 
 @dataclass(frozen=True)
 class _Looks:
-    """What the main loop looks at, and where it shows it."""
+    """The periodic checks of the main loop."""
 
     board: Scoreboard
     watch: Watch
@@ -186,7 +186,7 @@ def _drive(
 
 
 def _start(runs: Sequence[QueryRun], health: Health, looks: _Looks, stop: threading.Event) -> None:
-    """Prepares and starts every query that shall run."""
+    """Prepares and starts all queries that are neither paused nor terminated."""
     starting = [run_ for run_ in runs if not run_.held]
     for run_ in [run_ for run_ in starting if not run_.packed][:1]:
         # The driver is idle while executors start and open stores.
@@ -198,19 +198,19 @@ def _start(runs: Sequence[QueryRun], health: Health, looks: _Looks, stop: thread
         run_.prepare()
     looks.board.state(JobState.RUNNING)
     health.phase("starting the streams")
-    looks.steering.look(runs)  # who sees its first results may give orders
+    looks.steering.look(runs)  # orders may arrive as soon as first results are visible
     start_streams([run_ for run_ in starting if not run_.held], stop)
 
 
 def _show_progress(runs: list[QueryRun]) -> None:
-    """To lag tools; a broker that did not answer for one query is not asked for the next."""
+    """Commits group offsets for lag tools; stops at the first query without an answer."""
     all(run_.show_progress() for run_ in runs)
 
 
 def _stop_streams(runs: list[QueryRun], services: Services) -> None:
-    """Lets the batch in hand finish, keeps the next from starting, and ends the streams.
+    """Lets the current batch finish, prevents the next one, and ends the streams.
 
-    A batch may be interrupted without harm, but not without pages of Java's complaints.
+    Interrupting a batch does no harm, but Java logs pages of stack traces.
     """
     with services.turn.last(_FINISH_S):
         for run_ in runs:

@@ -1,9 +1,9 @@
-"""Which volume keeps which state partition: a pure assignor.
+"""A pure assignor of state partitions to volumes.
 
-Volumes, not executors, are the lasting thing: an executor that comes back with its volume
-comes back with its stores.  The rules, in order: a partition stays where it is; else it goes
-to the volume that holds its store at the smallest lag (Kafka Streams' KIP-441 idea); else to
-the least loaded volume.  No volume gets more than its fair share, rounded up.
+Volumes outlive executors: an executor that returns with its volume returns with its stores.  The
+rules, in order: a partition stays where it is; otherwise it goes to the volume that holds its store
+with the smallest lag (as in Kafka Streams' KIP-441); otherwise to the least loaded volume.  No
+volume gets more than its fair share, rounded up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def assign(
     Args:
         partitions: P, the number of state partitions.
         volumes: for each live volume, state partition -> changelog position of the store on it.
-        previous: the assignment until now; volumes in it may be gone.
+        previous: the assignment until now; some of its volumes may be gone.
 
     Raises:
         ValueError: there is no live volume.
@@ -51,8 +51,7 @@ def _wishes(
 ) -> list[tuple[int, int]]:
     """(partition, volume) pairs, the most valuable first."""
     stay = [(p, v) for p, v in previous.items() if p < partitions and v in volumes]
-    # Among those that stay, the stores with most to lose are placed first: when a volume is over
-    # its share, the emptiest ones move.
+    # Stores with most data are kept first: if a volume is over its share, the emptiest ones move.
     stay.sort(key=lambda pv: (-volumes[pv[1]].get(pv[0], 0), pv))
     held = [
         (-position, p, v)

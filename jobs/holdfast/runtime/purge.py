@@ -1,7 +1,7 @@
-"""Records of internal topics are deleted once the step that reads them has committed them.
+"""Deletes records of internal topics once the step that reads them has committed them.
 
-Nobody else reads these topics, and nobody reads a record twice: what a step has taken in is in its
-own changelog.  A driver that comes later begins where this one's queries have all committed.
+These topics have no other reader, and a record is read once: a step's input is in its changelog.  A
+later driver starts where all queries of this one have committed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EVERY_S = 30.0
 
 
 class Purge:
-    """Owns when, and up to where, it has been done."""
+    """Owns the time of the last purge and the offsets it reached."""
 
     def __init__(self, admin: Admin, internal: Collection[str]) -> None:
         self._admin = admin
@@ -31,14 +31,14 @@ class Purge:
         self._deleted: dict[Place, int] = {}
 
     def look(self, runs: Sequence[QueryRun]) -> None:
-        """Called at every turn of the main loop; most of them are none of its business."""
+        """Called on every iteration of the main loop; purges now and then."""
         if not self._internal or time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _EVERY_S
         self.delete(runs)
 
     def delete(self, runs: Sequence[QueryRun]) -> None:
-        """Deletes what is done; a broker that refuses is told of, and asked again later."""
+        """Deletes committed records; logs a broker's refusal and tries again later."""
         done = {p: o for r in runs for p, o in dict(r.done).items() if p[0] in self._internal}
         new = {place: o for place, o in done.items() if o > self._deleted.get(place, 0)}
         if not new:
@@ -47,6 +47,6 @@ class Purge:
             self._admin.delete_records(new)
         except HoldfastError as error:
             why = f"{error.fact} {error.cause}"
-            _LOG.warning("Records of internal topics stay for now: %s", why)
+            _LOG.warning("Records of internal topics are kept for now: %s", why)
         else:
             self._deleted |= new

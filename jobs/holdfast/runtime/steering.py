@@ -1,11 +1,11 @@
 """Obeys PAUSE, RESUME and TERMINATE: which queries of a running job take batches (ADR 16).
 
-    RUNNING <-> PAUSED        a paused query's batch in hand ends, then its stream does; resumed,
-                              it goes on from its commit markers, as after any restart
+    RUNNING <-> PAUSED        a paused query's current batch ends, then its stream; when resumed,
+                              it continues from its commit markers, as after any restart
     either -> TERMINATED      the same, for good: no driver starts it again until its statement
-                              is another one, or it is restored by an order
+                              changes, or an order restores it
 
-Stores, topics and progress stay in every state.  Steps of one statement are steered together.
+Stores, topics and progress are kept in every state.  An order applies to all steps of a statement.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["Steering"]
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
-_AGAIN_S = 10.0  # after a broker that did not answer: the main loop has other things to do
+_AGAIN_S = 10.0  # retry interval if no broker answers: the main loop has other work
 
 
 class Steering:
-    """Owns what each query of a job shall do, and tells what it does."""
+    """Owns the desired state of each query of a job, and publishes the actual one."""
 
     def __init__(
         self,
@@ -50,14 +50,14 @@ class Steering:
         self._stop = stop
         self._next = 0.0
         self._mute = False
-        # Told something in a former life: the job has run without them since.
+        # Queries with an old order that the job has run without since.
         self._anew: set[str] = set()
 
     def at_start(self, runs: Sequence[QueryRun]) -> None:
-        """Holds what shall not start; called before any query is prepared.
+        """Holds paused and terminated queries; called before any query is prepared.
 
         Raises:
-            KafkaUnavailable, Refused: nobody knows what is to start.
+            KafkaUnavailable, Refused: the orders are unknown.
         """
         self._book.refresh()
         self._anew = {i for i in self._book.orders if i not in self._book.told}
@@ -68,19 +68,19 @@ class Steering:
                 self._now(query_id, self._wanted(query_id))
 
     def look(self, runs: Sequence[QueryRun]) -> None:
-        """Called at every turn of the main loop.
+        """Called on every iteration of the main loop.
 
         Raises:
-            HoldfastError: a resumed query cannot start, and trying again does not help.
+            HoldfastError: a resumed query cannot start, and a retry does not help.
         """
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _EVERY_S
         try:
             self._book.refresh()
-        except HoldfastError as error:  # orders stay as they were known
+        except HoldfastError as error:  # the last known orders stay in force
             self._next = time.monotonic() + _AGAIN_S
-            _LOG.warning("No orders can be read: %s", error.fact)
+            _LOG.warning("The orders cannot be read: %s", error.fact)
             return
         for query_id, of_statement in self._statements.items():
             if self._obeyed(query_id, _of(runs, of_statement)):
@@ -95,7 +95,7 @@ class Steering:
         return order.state_of(self._digests[query_id])
 
     def _obeyed(self, query_id: str, runs: Sequence[QueryRun]) -> bool:
-        """Does what is wanted of one statement; False: it is not done yet."""
+        """Carries out the order for one statement; False: not done yet."""
         if self._wanted(query_id) is QueryState.RUNNING:
             done = [self._goes_on(run_) for run_ in runs if run_.held]
         else:
@@ -105,16 +105,16 @@ class Steering:
         return all(done)
 
     def _goes_on(self, run_: QueryRun) -> bool:
-        if not run_.hold():  # the batch that was in hand when it was told to stop
+        if not run_.hold():  # its current batch has not ended yet
             return False
-        _LOG.info("%s goes on", run_.query.id)
+        _LOG.info("%s is resumed", run_.query.id)
         self._health.phase(f"restoring {run_.query.id}, which is resumed")
         run_.release()
         try:
             run_.prepare()
             start_streams([run_], self._stop)
         except (PlanAgain, Retriable) as error:
-            _LOG.warning("%s does not go on yet: %s", run_.query.id, error.fact)
+            _LOG.warning("%s is not resumed yet: %s", run_.query.id, error.fact)
             run_.hold()
             return False
         finally:
@@ -127,7 +127,7 @@ class Steering:
                 _LOG.info("%s is %s", query.id, state)
 
     def _tell(self, runs: Sequence[QueryRun]) -> None:
-        """What the topic does not say yet.  Nothing is decided from it by any driver."""
+        """Publishes changed states to the topic.  No driver decides anything by them."""
         anew = self._anew.intersection(self._statements)
         now = {i: self._told(i, _of(runs, of)) for i, of in self._statements.items()}
         known = self._book.told
@@ -145,7 +145,7 @@ class Steering:
             return
         except HoldfastError as error:
             self._mute = True
-            _LOG.warning("What the queries do is not told: %s", error.fact)
+            _LOG.warning("The states of the queries cannot be published: %s", error.fact)
 
     def _told(self, query_id: str, runs: Sequence[QueryRun]) -> Told:
         order, state = self._book.orders.get(query_id), self._board.state_of(query_id)
@@ -158,7 +158,7 @@ class Steering:
 
 
 def _gave_up(run_: QueryRun) -> bool:
-    """A terminated query gives up its sink; False: the broker did not answer, try again."""
+    """Releases the sink of a terminated query; False: the broker did not answer, try again."""
     try:
         run_.give_up_sink()
     except HoldfastError as error:
@@ -173,7 +173,7 @@ def _of(runs: Sequence[QueryRun], of_statement: Sequence[Query]) -> list[QueryRu
 
 
 def _differs(known: Told | None, now: Told) -> bool:
-    """Batches alone are not worth a record."""
+    """Whether more than the batch number changed; batches alone are not worth a record."""
     return known is None or (known.state, known.sink, known.statement, known.token) != (
         now.state, now.sink, now.statement, now.token,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Makes or checks the topics a job needs, before anything else happens."""
+"""Creates or checks the topics of a job before anything else happens."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger(__name__)
-# A table's sink keeps the last value of each key for as long as anybody may read it.
+# A table's sink keeps the last value of each key for ever.
 _TABLE_SINK = {"cleanup.policy": "compact"}
-# Between two steps of one statement.  Its records carry event time, which may be years back: by
-# it they would be deleted before the next step has read them.
+# Between two steps of one statement.  Records carry event time, which may be years back, so that
+# time-based retention would delete them before the next step has read them.
 _INTERNAL_SINK = {"cleanup.policy": "delete", "retention.ms": "-1"}
 _SEGMENT_BYTES = "segment.bytes"
-_HEADERS_BYTES = 4_096  # at most, of a dead letter
+_HEADERS_BYTES = 4_096  # the most that a dead letter's headers take
 
 
 class Role(StrEnum):
-    """What a topic is to a query."""
+    """The role of a topic in a query."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -49,9 +49,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """A topic a query needs; `existing` is None when it is still to be created as planned.
+    """A topic that a query needs; `existing` is None if it is still to be created.
 
-    `replicas` -1 is the broker's default.
+    `replicas` of -1 means the broker's default.
     """
 
     role: Role
@@ -64,9 +64,9 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class QueryTopics:
-    """The topics of one query as the broker has them; `source` is the first of its sources.
+    """The topics of one query on the broker; `source` is the first of its sources.
 
-    `changelog` is None without state, `progress` where state partitions tell all progress.
+    `changelog` is None without state, `progress` if state partitions record all progress.
     """
 
     source: TopicInfo
@@ -83,17 +83,16 @@ def dead_letters(settings: Settings) -> str:
 def plan_topics(
     admin: Admin, settings: Settings, query: Query, made: Mapping[str, int] | None = None
 ) -> list[TopicPlan]:
-    """The topics of a query, existing ones checked; nothing is created.
+    """Plans the topics of a query and checks existing ones; creates nothing.
 
-    What a source topic takes fits those that are created: where it takes larger records than the
-    cluster's other topics do, so do they.
+    If a source topic accepts larger records than the cluster's default, so do created topics.
 
     Args:
-        made: partitions of topics that queries before it would create.
+        made: partitions of topics that earlier queries would create.
 
     Raises:
         TopicMissing: a source topic does not exist and its statement gives no PARTITIONS.
-        IncompatibleStatement: the changelog has another number of partitions, or forgets rows.
+        IncompatibleStatement: the changelog has another number of partitions, or is not compacted.
     """
     read = {source.topic: source for source in query.sources}
     sources = [_source(admin, source, made or {}) for source in read.values()]
@@ -140,7 +139,7 @@ def ensure_topics(admin: Admin, settings: Settings, query: Query) -> QueryTopics
 
 
 def ensure_source(admin: Admin, source: Source) -> TopicInfo:
-    """The topic of a declared stream or table.
+    """Checks or creates the topic of a declared stream or table.
 
     Raises:
         TopicMissing: see `plan_topics`.
@@ -176,14 +175,14 @@ def _source(admin: Admin, source: Source, made: Mapping[str, int]) -> TopicPlan:
 
 
 def _largest(admin: Admin, sources: Iterable[TopicPlan]) -> int | None:
-    """The largest own limit of the sources that is above the cluster's; None: there is none."""
+    """The sources' largest record size limit above the cluster's default; None: none is."""
     limits: list[int] = []
     for plan in sources:
         if plan.existing is None:
             continue
         try:
             raised = admin.raised(plan.name, TOPIC_LIMIT)
-        except Refused as error:  # who may read a topic may not always ask for its settings
+        except Refused as error:  # a principal may read a topic but not its settings
             _LOG.warning("Taking the default of %s for %s: %s", TOPIC_LIMIT, plan.name, error)
             raised = None
         limits += [] if raised is None else [raised]
@@ -191,11 +190,11 @@ def _largest(admin: Admin, sources: Iterable[TopicPlan]) -> int | None:
 
 
 def _taking(largest: int | None, config: Mapping[str, str]) -> Mapping[str, str]:
-    """Settings of a topic that takes records as large as those of the sources."""
+    """Topic settings that accept records as large as the sources'."""
     if largest is None:
         return config
     wider = {**config, TOPIC_LIMIT: str(largest)}
-    if _SEGMENT_BYTES in config:  # a batch has to fit a segment as well
+    if _SEGMENT_BYTES in config:  # a batch has to fit into a segment, too
         wider[_SEGMENT_BYTES] = str(max(largest, int(config[_SEGMENT_BYTES])))
     return wider
 

@@ -1,4 +1,4 @@
-"""State: stores behind one contract, their changelog, restore, and the volumes they lie on."""
+"""State: stores behind one contract, their changelogs, restore, and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From settings to open stores; the only place that knows which backends there are."""
+"""Opens stores by the settings; the only module that knows the backends."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def open_table_store(
     windowed: bool,
     segmented: bool = False,
 ) -> TableStore:
-    """Open the store of one state partition, empty when there is none.
+    """Opens the store of one state partition, creating an empty one if there is none.
 
-    Files that cannot be read, or that hold another store's rows, are removed: the changelog holds
-    everything they should hold.
+    Files that cannot be read, or that hold another store's rows, are removed: the changelog has
+    all rows that the store should have.
 
     Args:
-        volume: where durable backends keep files; may be None for the memory backend.
+        volume: holds the files of durable backends; may be None for the memory backend.
 
     Raises:
-        StoreLocked: another process or handle has it open.
-        VolumeFull: no space to open it.
+        StoreLocked: another process or handle has the store open.
+        VolumeFull: no space to open the store.
         InvalidConfig: unknown backend, or no volume for a durable one.
     """
     name = store_name(application_id, query_id, state_partition)
@@ -61,9 +61,9 @@ def open_table_store(
 
 
 def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int], int]:
-    """The changelog offset each store of an application has reached, without opening it.
+    """The changelog offset of each store of an application, without opening the stores.
 
-    Stores that hold nothing yet, cannot be read or hold another store's rows are left out.
+    Omits stores that are empty, cannot be read or hold another store's rows.
 
     Returns:
         Next offset to replay, by (query id, state partition).
@@ -76,7 +76,7 @@ def survey_positions(volume: Volume, application_id: str) -> dict[tuple[str, int
         try:
             position = read_position(peek(path, POSITION_KEY, RocksDbSettings()))
         except StoreCorrupted as error:
-            _LOG.warning("A store is not counted: %s", error)
+            _LOG.warning("The survey omits a store: %s", error)
             continue
         name = store_name(application, query_id, partition)
         if position is not None and position.store in ("", name):

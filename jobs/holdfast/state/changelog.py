@@ -1,8 +1,8 @@
-"""What lies in a changelog topic: rows under data keys, progress under one marker key.
+"""The records of a changelog topic: rows under data keys, progress under one marker key.
 
-Data keys start with 0x01, the marker's with 0x00, so no state key can ever be the marker's.
-The topic is only ever compacted, windowed tables included: time-based deletion would delete
-commit markers, and with them the progress.  Expired windows leave by tombstone.
+Data keys start with 0x01, the marker's key with 0x00, so a state key can never equal the marker's.
+The topic is compacted and never deletes by time, also for windowed tables: deletion would remove
+commit markers, and with them the progress.  Expired windows are removed by tombstones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 DATA_PREFIX = b"\x01"
 MARKER_KEY = b"\x00holdfast.commit"
 
-# An owner of the state partition and the end of the changelog when it began, each.
+# Owners of the state partition, each with the changelog's end when it took over.
 Lineage = tuple[tuple[str, int], ...]
 
 FORMAT_VERSION = 1
@@ -49,16 +49,16 @@ def data_key(state_key: bytes) -> bytes:
 
 
 class StateKeys(Lazy[bytes]):
-    """State keys in a BINARY array without nulls, with their data keys."""
+    """State keys from a BINARY array without nulls, with their data keys."""
 
     @cached_property
     def data_keys(self) -> Lazy[bytes]:
-        """Made once: a batch's keys are looked for, sent and written under them."""
+        """The data keys, cached: a batch looks them up, sends them and writes them."""
         return Lazy(pc.binary_join_element_wise(DATA_PREFIX, self.array, b""))
 
 
 def data_keys(state_keys: Sequence[bytes]) -> Sequence[bytes]:
-    """`data_key` of each."""
+    """`data_key` of each state key."""
     if isinstance(state_keys, StateKeys):
         return state_keys.data_keys
     return [DATA_PREFIX + key for key in state_keys]
@@ -69,26 +69,26 @@ class CommitMarker:
     """The progress of one state partition: the last record of every transaction.
 
     Attributes:
-        format_version: of this value and of the rows beside it; 1.
+        format_version: the version of this value and of the rows beside it; 1.
         state_partitions: P, fixed for the table's life.
         partitioner: how keys were spread over the P state partitions.
-        fingerprint: of the statement whose state the rows are.
-        canonical: the text behind the fingerprint, to tell what differs.
-        source: the source offsets this transaction took in; places that its batch did not have
-            stand still at their end.
+        fingerprint: the fingerprint of the statement that wrote the state.
+        canonical: the text behind the fingerprint, to show differences.
+        source: the source offsets of this transaction; for places that its batch did not have, an
+            empty range at their end.
         stream_time_ms: the highest event time seen, in ms since the epoch; no higher than a
             batch's watermark.
-        batch_id: Spark's, for people; nothing is decided from it.
-        records: input records this state partition took in, all transactions together.
+        batch_id: Spark's batch id, for people; it decides nothing.
+        records: input records of this state partition, all transactions together.
         dropped_late: those of them whose window had closed, per window.
         dropped_null_key: those of them without a key.
-        origin: (topic, topic partition, offset) where each place was begun; empty in markers of a
-            version that did not write it.
-        facts: `statement_facts` of the statement; empty in markers of versions before.
-        watermark_ms: of the batch, see `tasks.plan.Batch`.
-        newest_ms: the highest event time seen, where it is beyond stream time.
-        rows: how many rows the table has with this transaction; -1 in a marker from before they
-            were told.  Rows that a store has beyond them are rows whose tombstone it missed.
+        origin: (topic, topic partition, offset) with the first offset of each place; empty in
+            markers of a version that did not write it.
+        facts: `statement_facts` of the statement; empty in markers of earlier versions.
+        watermark_ms: the batch's watermark, see `tasks.plan.Batch`.
+        newest_ms: the highest event time seen, if it is beyond stream time.
+        rows: the number of rows in the table after this transaction; -1 in markers of earlier
+            versions.  If a store has more rows, it missed the tombstones of the others.
         lineage: the last owners that wrote, the newest last: see `holdfast.state.past`.
     """
 
@@ -116,14 +116,14 @@ class CommitMarker:
     def to_bytes(self) -> bytes:
         """JSON in UTF-8."""
         fields = asdict(self)
-        if not self.source.others:  # as it was before a query could have several topics
+        if not self.source.others:  # the format from before a query could have several topics
             del fields["source"]["others"]
         for part in (fields["source"], *fields["source"].get("others", ())):
-            if not part["topic_id"]:  # as it was before offsets carried it
+            if not part["topic_id"]:  # the format from before offsets had a topic id
                 del part["topic_id"]
         if not self.origin:
             del fields["origin"]
-        for name in ("watermark_ms", "newest_ms"):  # only where they say anything
+        for name in ("watermark_ms", "newest_ms"):  # only if set
             if fields[name] is None:
                 del fields[name]
         if self.rows < 0:
@@ -133,20 +133,20 @@ class CommitMarker:
         return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
     def origins(self) -> dict[Place, int]:
-        """Where each place was begun, as far as it was written down."""
+        """The first offset of each place, as far as it was recorded."""
         return {(topic, p): at for topic, p, at in self.origin}
 
     def held_back_below(self, watermark_ms: int | None) -> bool:
-        """Whether a batch without records moves stream time on, given that watermark.
+        """Whether an empty batch with that watermark advances stream time.
 
-        Stream time was held back from the newest event time, and the watermark now lets it go on.
+        It does if stream time was held back and the watermark now allows more.
         """
         if watermark_ms is None or self.newest_ms is None:
             return False
         return min(self.newest_ms, watermark_ms) > self.stream_time_ms
 
     def without(self, gone: Collection[str]) -> CommitMarker:
-        """This marker without the offsets of topics that had one of these ids."""
+        """This marker without the offsets of topics with one of these ids."""
         topics = {part.topic for part in self.source.parts if part.topic_id in gone}
         if not topics:
             return self
@@ -158,7 +158,7 @@ class CommitMarker:
         """The inverse of `to_bytes`.
 
         Raises:
-            IncompatibleStatement: a format this version of Holdfast does not know.
+            IncompatibleStatement: the format is unknown to this version of Holdfast.
         """
         try:
             fields: dict[str, Any] = json.loads(data)
@@ -184,7 +184,7 @@ class CommitMarker:
 
 
 def origin_after(last: CommitMarker | None, batch: OffsetRange) -> tuple[tuple[str, int, int], ...]:
-    """The `origin` of the marker after `last`: a place that is new begins with the batch."""
+    """The `origin` of the marker after `last`: new places begin with the batch."""
     begun = batch.start_places()
     if last is not None:
         begun = {p: at for p, at in begun.items() if p not in last.source.end_places()}
@@ -198,8 +198,8 @@ def changelog_config(settings: StateSettings) -> dict[str, str]:
         "cleanup.policy": "compact",
         "delete.retention.ms": str(settings.delete_retention_ms),
         "segment.bytes": str(_SEGMENT_BYTES),
-        # Event times reach back years: as record times they would roll a segment per batch, and
-        # brokers refuse those an hour ahead.  The log's own upkeep goes by the broker's clock.
+        # Event times may be years back: as record times they would roll a segment per batch, and
+        # brokers refuse record times an hour ahead.  With this the log goes by the broker's clock.
         "message.timestamp.type": "LogAppendTime",
     }
 

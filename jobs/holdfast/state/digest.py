@@ -1,4 +1,4 @@
-"""What the stores of a folder of volumes hold, read beside the processes that own them."""
+"""Digests of the stores in a folder of volumes, read while other processes own them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from holdfast.types.stores import StoreDigest
 __all__ = ["store_digests"]
 
 _LOG = logging.getLogger(__name__)
-# It is read once, from end to end, where the job needs the memory.
+# Small, because a store is read once from end to end while the job needs the memory.
 _SETTINGS = RocksDbSettings(block_cache_bytes=8 << 20, write_buffer_bytes=8 << 20)
 _BITS = 128
 _ATTEMPTS = 3
 
 
 def store_digests(root: Path, application_id: str | None = None) -> list[StoreDigest]:
-    """Every store in the volumes under `root` that can be read, each as of one moment.
+    """Digests of the readable stores in the volumes under `root`, each a snapshot.
 
-    Reads whole stores.  Takes no lock and writes nothing; stores that hold nothing yet, or
-    whose files change too much under the reader, are left out.
+    Reads whole stores.  Takes no lock and writes nothing; omits stores that are empty or whose
+    files change too much while they are read.
 
     Args:
-        application_id: only this one's; None: all.
+        application_id: only stores of this application; None: all.
     """
     found = []
     for path in sorted(root.glob("*/stores/*/*/*/")):
@@ -43,13 +43,13 @@ def store_digests(root: Path, application_id: str | None = None) -> list[StoreDi
 def _patiently(
     path: Path, application_id: str, query_id: str, place: tuple[int, int]
 ) -> StoreDigest | None:
-    """The owner may compact a file away while it is being read: then the store is read again."""
+    """Reads a store again if its owner compacts a file away during the read."""
     for attempt in range(_ATTEMPTS):
         try:
             return _digest(path, application_id, query_id, place)
         except StoreCorrupted as error:
             if attempt == _ATTEMPTS - 1:
-                _LOG.warning("A store is left out: %s", error)
+                _LOG.warning("The digests omit a store: %s", error)
     return None
 
 
@@ -57,7 +57,7 @@ def _digest(
     path: Path, application_id: str, query_id: str, place: tuple[int, int]
 ) -> StoreDigest | None:
     with read_only(path, _SETTINGS) as store:
-        # Opened read-only it shows one moment: position, count and rows belong together.
+        # A read-only store is a snapshot: position, count and rows belong together.
         table = TableStore(store, windowed=False)
         if table.position is None:
             return None

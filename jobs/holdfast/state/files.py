@@ -1,4 +1,4 @@
-"""Small durable files: JSON with a version, written beside, synced, renamed into place."""
+"""Small durable files: versioned JSON, written to a temporary file, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["private_file", "read_json", "write_json"]
 
 
 def write_json(path: Path, version: int, fields: dict[str, Any], *, private: bool = False) -> None:
-    """Replace `path` so that a reader, or a crash, finds the old content or the new one.
+    """Replaces `path` so that readers find the old or the new content, also after a crash.
 
     Args:
-        private: for this user alone.
+        private: readable by this user only.
 
     Raises:
-        OSError: the volume does not take it; the old content stays.
+        OSError: the file cannot be written; the old content stays.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with private_file(beside) if private else beside.open("w", encoding="utf-8") as file:
@@ -29,14 +29,14 @@ def write_json(path: Path, version: int, fields: dict[str, Any], *, private: boo
 
 
 def private_file(path: Path) -> TextIO:
-    """The file, empty and open for writing, which nobody but this user can read (mode 0600)."""
+    """Opens an empty file for writing that only this user can read (mode 0600)."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.fchmod(handle, 0o600)  # it may have been there before
+    os.fchmod(handle, 0o600)  # the file may have existed before
     return os.fdopen(handle, "w", encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The content with its version, or None when the file is missing or not whole JSON."""
+    """The content with its version; None if the file is missing or not complete JSON."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -45,7 +45,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # A rename is durable once the folder that records it is.
+    # A rename is durable once its folder is synced.
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

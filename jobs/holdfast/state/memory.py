@@ -10,14 +10,14 @@ from holdfast.state.store import Found, flat
 
 __all__ = ["MemoryStore"]
 
-_ROW_OVERHEAD = 150  # bytes a dict entry and two bytes objects take beside their content
+_ROW_OVERHEAD = 150  # bytes of a dict entry and two bytes objects, without their content
 
 
 class MemoryStore:
-    """Rows in a dict; their order is made when a scan asks for it.
+    """Rows in a dict; a scan sorts the keys on demand.
 
-    Writes only remember new keys.  A scan sorts them in: two sorted runs, which Python's sort
-    merges in linear time.
+    Writes only collect new keys.  A scan merges them in: Python's sort merges two sorted runs in
+    linear time.
     """
 
     durable = False
@@ -44,10 +44,10 @@ class MemoryStore:
             rows[key] = value
 
     def begin_bulk(self) -> None:
-        """A dict knows no other way."""
+        """Does nothing: a dict has no bulk mode."""
 
     def end_bulk(self) -> None:
-        """Nothing waits."""
+        """Does nothing: no write is pending."""
 
     def scan(
         self, start: bytes, end: bytes | None, limit: int | None = None
@@ -55,7 +55,7 @@ class MemoryStore:
         order, rows = self._sorted(), self._rows
         first = bisect_left(order, start)
         last = len(order) if end is None else bisect_left(order, end)
-        # By place: islice would walk through all keys before the first.
+        # By index: islice would iterate over all keys before the first.
         found = ((key, rows.get(key)) for key in map(order.__getitem__, range(first, last)))
         living = ((key, value) for key, value in found if value is not None)
         return islice(living, limit)
@@ -74,7 +74,7 @@ class MemoryStore:
 
     def wipe(self) -> None:
         self._rows: dict[bytes, bytes] = {}
-        self._order: list[bytes] = []  # sorted; may still hold deleted keys
+        self._order: list[bytes] = []  # sorted; may include deleted keys
         self._new: list[bytes] = []  # keys since the last scan, unsorted
         self._bytes = 0
 
@@ -82,7 +82,7 @@ class MemoryStore:
         self.wipe()
 
     def _sorted(self) -> list[bytes]:
-        """Every living key in order; a new list, so that running scans keep theirs."""
+        """All existing keys in order; a new list, so that running scans keep theirs."""
         if self._new or len(self._order) > 2 * len(self._rows) + 1000:
             known = dict.fromkeys(chain(self._order, self._new))
             self._order = sorted(filter(self._rows.__contains__, known))

@@ -1,18 +1,18 @@
-"""Have a store and its changelog the same past?
+"""Checks whether a store and its changelog have the same history.
 
-A log may be cut and grow again beyond where a store stands: an unclean election of a leader, a
-broker's disk that was put back from a backup.  Its end, its id and, on a disk that was put back,
-the leader's epoch are then what they would be anyway.  Two witnesses lie in the log itself:
+A log may be truncated and grow again beyond a store's position: by an unclean leader election, or
+by a broker's disk restored from a backup.  The log's end, its topic id and, after a restored disk,
+the leader's epoch do not show it.  Two witnesses are in the log itself:
 
     the last record that the store has applied     the log
     --------------------------------------------   ------------------------------------------------
-    is there, at its offset                        is the same up to there
-    has another one in its place                   was cut
+    is in the log at its offset                    is the same up to there
+    has been replaced by another record            was truncated
     was compacted                                  see the lineage of the last commit marker
 
-The lineage of a commit marker tells who has written since which offset: each opening of a state
-task is an epoch of its own.  A log whose lineage lacks the epoch of the store's last marker, or in
-which a later epoch begins at or before the store's last record, was cut.  The last marker of a log
+The lineage of a commit marker lists the writers, each with its first offset: each opening of a
+state task is a new epoch.  A log was truncated if its lineage lacks the epoch of the store's last
+marker, or if a later epoch begins at or before the store's last record.  The last marker of a log
 is never compacted.
 """
 
@@ -32,7 +32,7 @@ from holdfast.transport.reader import Chunk
 __all__ = ["compared", "continued", "digest", "witnessed"]
 
 _EPOCHS_MAX = 16
-_LOOK_BACK = 64  # records, for the last marker; then sixteen times as many, and so on
+_LOOK_BACK = 64  # records to search for the last marker; then sixteen times as many, and so on
 
 
 class LogReader(Protocol):
@@ -43,13 +43,13 @@ class LogReader(Protocol):
 
 
 def continued(marker: CommitMarker | None, offset: int) -> Lineage:
-    """The lineage of an owner that goes on after a marker, at that end of the changelog."""
+    """The lineage of a new owner after a marker, at that end of the changelog."""
     before = marker.lineage if marker is not None else ()
     return (*before[1 - _EPOCHS_MAX :], (secrets.token_hex(6), offset))
 
 
 def digest(key: bytes | None, value: bytes | None) -> str:
-    """Tells a record from others that might lie at its offset."""
+    """A digest that distinguishes a record from others at the same offset."""
     lengths = ",".join(str(-1 if part is None else len(part)) for part in (key, value))
     whole = b"".join((lengths.encode(), b":", key or b"", value or b""))
     return hashlib.blake2b(whole, digest_size=8).hexdigest()
@@ -66,16 +66,16 @@ def witnessed(position: StorePosition, chunk: Chunk) -> StorePosition:
 def compared(
     store: TableStore, reader: LogReader, bounds: tuple[int, int], chunk_records: int
 ) -> tuple[str, Iterator[Chunk]]:
-    """Compares the pasts, before anything of the log is applied.
+    """Compares the histories before any record of the log is applied.
 
     Args:
-        bounds: of the changelog: its start, and the end to read to.
+        bounds: the changelog's start, and the end to read to.
 
     Returns:
-        How they differ, empty if they do not, and what follows the store's position.
+        The difference, empty if there is none, and the records after the store's position.
     """
     position, (start, end) = store.position, bounds
-    assert position is not None, "a store without a position has no past"
+    assert position is not None, "a store without a position has no history"
     at = position.witness_offset
     if not start <= at < end:
         return "", reader.read(position.offset, end, chunk_records)
@@ -90,7 +90,7 @@ def compared(
 
 
 def _by_lineage(store: TableStore, at: int, last: CommitMarker | None) -> str:
-    """How the lineages differ; empty also where one of them is of a version that kept none."""
+    """The difference of the lineages; empty also if one is from a version without lineage."""
     if last is None or not last.lineage:
         return ""
     if not store.counted:
@@ -100,10 +100,10 @@ def _by_lineage(store: TableStore, at: int, last: CommitMarker | None) -> str:
     epoch = store.marker.lineage[-1][0]
     epochs = [name for name, _ in last.lineage]
     if epoch not in epochs:
-        return f"the changelog does not know the owner {epoch} that its last commit is of"
+        return f"the changelog does not know the owner {epoch} of its last commit"
     later = last.lineage[epochs.index(epoch) + 1 :]
     if later and later[0][1] <= at:
-        return f"the changelog was written anew from offset {later[0][1]} on"
+        return f"the changelog was rewritten from offset {later[0][1]} on"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""Restores under way, told to whoever looks at the volumes' folder from outside.
+"""Running restores, published in the volumes' folder for other processes.
 
-A restore happens inside a state task that answers only when it is done; meanwhile its progress
-lies in `<root>/restoring/<application>-<query>-<partition>.json`.
+A state task only answers when its restore is done; meanwhile the restore's progress is in
+`<root>/restoring/<application>-<query>-<partition>.json`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STALE_S = 30.0  # a killed process leaves its file behind
 
 @dataclass(frozen=True)
 class RestoringStore:
-    """One restore under way, as of its last sign of life."""
+    """One running restore, as of its last sign of life."""
 
     application_id: str
     query_id: str
@@ -37,16 +37,16 @@ class RestoringStore:
 
 
 class RestoreProgressFile:
-    """Owns the progress file of one restore; as a context it removes the file at the end.
+    """Owns the progress file of one restore; as a context manager it removes the file at the end.
 
-    Call it with each `RestoreProgress`: it writes the first one and then at most two a second.
-    A file that cannot be written stops nobody from restoring.
+    Call it with each `RestoreProgress`: it writes the first one and then at most two a second.  A
+    file that cannot be written does not fail the restore.
     """
 
     def __init__(
         self, root: Path | None, application_id: str, query_id: str, state_partition: int
     ) -> None:
-        """`root` is the folder of all volumes; None (nothing on disk) writes nothing."""
+        """`root` is the folder of all volumes; with None (no disk) it writes nothing."""
         self._names = (application_id, query_id, state_partition)
         self._file: Path | None = None
         if root is not None:
@@ -83,7 +83,7 @@ class RestoreProgressFile:
 
 
 def restoring(root: Path) -> list[RestoringStore]:
-    """Restores under way in the volumes under `root`, sorted by name and state partition."""
+    """Running restores in the volumes under `root`, sorted by name and state partition."""
     files = (root / _FOLDER).glob("*.json")
     found = (_restoring_store(read_json(file)) for file in files)
     fresh = [s for s in found if s is not None and time.time() - s.updated_s < _STALE_S]

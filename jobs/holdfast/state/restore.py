@@ -1,4 +1,4 @@
-"""Bring a store level with its changelog: a tail where it can, everything where it must.
+"""Restores a store from its changelog: only the tail if possible, otherwise everything.
 
     store                                                   restore
     ------------------------------------------------------  -------------------------------------
@@ -50,18 +50,18 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 _DATA_BYTE = DATA_PREFIX[0]
-_CLOCK_SLACK_MS = 60_000  # by so much clocks of machines may differ
+_CLOCK_SLACK_MS = 60_000  # the clocks of machines may differ by this
 _SETTLE_S = 5.0  # after a change of leader the end may lag behind what was committed
 _SETTLE_POLL_S = 0.2
-_READ_RECORDS = 10_000  # at a time: they stay in the processor's cache until they are in columns
-# Client properties: as many are fetched ahead, 10 MB less in a worker than with the 20,000
-# that a batch's readers have, and as fast.
+_READ_RECORDS = 10_000  # at a time, so that they stay in the CPU cache until they are in columns
+# Client properties: prefetching 5,000 records is as fast as the 20,000 of a batch's readers, and
+# takes 10 MB less of a worker.
 READ_AHEAD = {"queued.min.messages": "5000"}
-_BATCH_BYTES = 32 << 20  # of keys and values, after which a batch has enough
+_BATCH_BYTES = 32 << 20  # of keys and values, the size at which a batch is complete
 
 
 class ChangelogReader(Protocol):
-    """What a restore needs of `holdfast.transport.reader.PartitionReader`."""
+    """The part of `holdfast.transport.reader.PartitionReader` that a restore needs."""
 
     def bounds(self) -> tuple[int, int]:
         """Log start and read_committed end."""
@@ -76,7 +76,7 @@ RowsOf = Callable[[Chunk], tuple[dict[bytes, bytes | None], CommitMarker | None]
 
 @dataclass(frozen=True)
 class RestoreProgress:
-    """A restore under way; offsets are changelog offsets, `end` is where it will stop."""
+    """A running restore; offsets are changelog offsets, `end` is its target."""
 
     records: int
     bytes: int
@@ -87,25 +87,25 @@ class RestoreProgress:
 
     @property
     def records_per_s(self) -> float:
-        """Records replayed per second so far; 0 before any time has passed."""
+        """Records replayed per second so far; 0 at the start."""
         return self.records / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def fraction(self) -> float:
-        """Done part of the offsets, 0 to 1."""
+        """The share of offsets that is done, 0 to 1."""
         span = self.end - self.start
         return (self.position - self.start) / span if span > 0 else 1.0
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds left at the pace so far; None while there is no pace."""
+        """Seconds left at the rate so far; None without a rate."""
         done = self.position - self.start
         return self.seconds * (self.end - self.position) / done if done > 0 else None
 
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """A finished restore; `full` when it began at the log start, `reason` says why."""
+    """A finished restore; `full` if it began at the log start; `reason` says why."""
 
     records: int
     bytes: int
@@ -116,7 +116,7 @@ class RestoreReport:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Where to begin and what the position's clock reads until the store is level."""
+    """The start offset, and the `written_ms` of positions until the store is level."""
 
     start: int
     end: int
@@ -138,26 +138,26 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
     progress: Callable[[RestoreProgress], None],
     other_topic: RowsOf | None = None,
 ) -> RestoreReport:
-    """Make `store` hold what the changelog held at its end when this was called.
+    """Brings `store` level with the changelog's end at the time of the call.
 
     Args:
         store: rows, marker and position to bring level.
-        reader: of the changelog partition; open transactions must have been fenced before.
-        topic_id: of the changelog topic as it is now.
-        now_ms: wall clock, in ms.
+        reader: reads the changelog partition; open transactions must have been fenced before.
+        topic_id: the changelog topic's current id.
+        now_ms: wall-clock time, in ms.
         delete_retention_ms: how long the topic keeps tombstones.
-        fingerprint: of the statement that is going to use the store; None: any.
-        batch_records: records per atomic batch, fewer where they are large.
+        fingerprint: the fingerprint of the statement that will use the store; None: any.
+        batch_records: records per atomic batch, fewer if they are large.
         progress: called after every batch.
         other_topic: how to read a compacted topic that is no changelog of ours: it has no commit
-            markers, and if it has lost its head, the rest is all there is.
+            markers, and if its head is lost, only the rest is restored.
 
     Raises:
         StoreAhead: the topic was replaced; wipe the store and restore again.
         ChangelogLost: its first records, or some during the restore, were deleted.
         IncompatibleStatement: the rows belong to another statement.
         Refused: the changelog holds records that are not Holdfast's.
-        KafkaUnavailable: no broker answered; what was applied stays.
+        KafkaUnavailable: no broker answered; applied records stay.
     """
     whole = other_topic is None
     plan = _plan(store, reader, topic_id, (now_ms, delete_retention_ms), whole=whole)
@@ -176,7 +176,7 @@ def restore(  # noqa: PLR0913 - each is another owner's fact
 
 @dataclass(frozen=True)
 class _Told:
-    """What the caller of a restore wants of it."""
+    """The caller's arguments of a restore."""
 
     fingerprint: str | None
     batch_records: int
@@ -201,23 +201,23 @@ def _replayed(
         else:
             differs, read = compared(store, reader, (plan.log_start, plan.end), records)
             if differs:
-                raise _ahead(f"has another past than the changelog: {differs}")
+                raise _ahead(f"has another history than the changelog: {differs}")
         replay = _Replay(store, topic_id, plan, told.fingerprint, told.rows_of)
         for chunk, size in _gathered(read, told.batch_records):
             replay.apply(chunk, size)
             told.progress(replay.progress())
     except DataLoss as error:
-        raise _lost(f"it was cut or remade during the restore ({error.fact})") from error
+        raise _lost(f"it was truncated or recreated during the restore ({error.fact})") from error
     replay.finish(now_ms)
     done = replay.progress()
     return RestoreReport(done.records, done.bytes, done.seconds, plan.full, plan.reason)
 
 
 def _wrong_count(store: TableStore) -> str:
-    """How a level store's rows differ from those that its last commit marker tells.
+    """How a level store's row count differs from that of its last commit marker.
 
-    A replay sets every row that the log still has, so that only rows can be too many whose
-    tombstone was removed before the store saw it: whatever the clocks and the settings were.
+    A replay sets every row in the log, so surplus rows are those whose tombstone was removed before
+    the store read it, whatever clocks and settings were.
     """
     wanted = store.marker.rows if store.marker is not None else -1
     found = store.count() if wanted >= 0 else wanted
@@ -232,7 +232,7 @@ def _plan(
     *,
     whole: bool,
 ) -> _Plan:
-    """`times`: now, and how long tombstones are kept; `whole`: it must have all it ever had."""
+    """`times`: now, and the retention of tombstones; `whole`: the log must be complete."""
     (now_ms, delete_retention_ms), position = times, store.position
     comparable = position is not None and position.topic_id == topic_id
     start, end = _settled(reader, position.offset if position is not None and comparable else 0)
@@ -249,14 +249,14 @@ def _plan(
         return _Plan(start, end, True, reason, now_ms)
     away_ms = now_ms - position.written_ms
     if position.offset < end and away_ms < -_CLOCK_SLACK_MS and not _tells_rows(store):
-        reason = f"the store was level {-away_ms} ms from now, so the clock says nothing"
+        reason = f"the store was level {-away_ms} ms in the future, so the clock proves nothing"
         return _Plan(start, end, True, reason, now_ms)
     if position.offset < end and away_ms > delete_retention_ms:
         reason = (
             f"the store was away for {away_ms} ms, tombstones are kept for {delete_retention_ms} ms"
         )
         return _Plan(start, end, True, reason, now_ms)
-    reason = "the changelog's tail" if store.counted else "going on with an unfinished restore"
+    reason = "the changelog's tail" if store.counted else "continuing an unfinished restore"
     return _Plan(position.offset, end, False, reason, position.written_ms, start)
 
 
@@ -292,7 +292,7 @@ class _Replay:
         self._began = time.monotonic()
         self._records = 0
         self._bytes = 0
-        # Bulk loading asks for no old rows; an unfinished bulk load is not counted yet either.
+        # Bulk loading reads no old rows, so an unfinished one has no row count either.
         self._bulk = plan.full or not store.counted
         if self._bulk:
             store.begin_load()
@@ -300,12 +300,12 @@ class _Replay:
         self._position = old if old is not None else fresh
 
     def apply(self, chunk: Chunk, size: int) -> None:
-        """Write one chunk, of `size` bytes, and the position after it in one batch."""
+        """Writes one chunk of `size` bytes and the position after it in one batch."""
         rows, marker = self._rows_of(chunk)
         self._position = witnessed(self._position, chunk)
         self._move(max(chunk.position, self._position.offset), self._plan.written_ms, marker)
-        # Every transaction wrote its keys in order, so sorting merges runs; the store takes sorted
-        # keys twice as fast.
+        # Every transaction wrote its keys in order, so sorting merges runs; the store writes
+        # sorted keys twice as fast.
         keys = sorted(rows)
         values = list(map(rows.__getitem__, keys))
         if self._bulk:
@@ -316,7 +316,7 @@ class _Replay:
         self._bytes += size
 
     def finish(self, now_ms: int) -> None:
-        """Put the position at the end, beyond whatever control records lie there, and count."""
+        """Moves the position to the end, beyond any control records, and counts the rows."""
         self._move(max(self._plan.end, self._position.offset), now_ms, None)
         if self._bulk:
             self._store.load([], [], position=self._position, marker=None)
@@ -342,9 +342,9 @@ class _Replay:
 
 
 def _gathered(chunks: Iterator[Chunk], records: int) -> Iterator[tuple[Chunk, int]]:
-    """Chunks put together to so many records, or `_BATCH_BYTES`, and the bytes of each.
+    """Joins chunks to so many records, or `_BATCH_BYTES`; yields each with its size in bytes.
 
-    Of the rows that a key had in one of them only the last is written.
+    Only the last row of a key within a joined chunk is written.
     """
     for held in chunks:
         size = _size(held.keys) + _size(held.values)
@@ -361,7 +361,7 @@ def changelog_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarke
     """The last row of each state key and the last commit marker of a chunk.
 
     Raises:
-        Refused: it holds records that are not Holdfast's.
+        Refused: the chunk holds records that are not Holdfast's.
     """
     last = dict(zip(chunk.keys, chunk.values, strict=True))
     marker = last.pop(MARKER_KEY, b"")
@@ -404,7 +404,7 @@ def _foreign(chunk: Chunk, key: bytes | None) -> Refused:
 def _ahead(how: str) -> StoreAhead:
     return StoreAhead(
         f"The store {how}.",
-        cause="the changelog topic was deleted and made anew, or truncated.",
+        cause="the changelog topic was deleted and recreated, or truncated.",
         action="wipe the store and restore it from the changelog as it is now.",
     )
 

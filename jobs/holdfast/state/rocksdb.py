@@ -1,7 +1,7 @@
-"""The RocksDB backend, and the border of RocksDB's errors.
+"""The RocksDB backend, and the translation of RocksDB's errors.
 
-All stores of a process share one block cache and one write-buffer manager, so that memory does
-not grow with the number of state partitions an executor happens to own.
+All stores of a process share one block cache and one write-buffer manager, so that memory does not
+grow with the number of state partitions of an executor.
 """
 
 from __future__ import annotations
@@ -53,31 +53,31 @@ _COMPRESSIONS: dict[str, Callable[[], DBCompressionType]] = {
 }
 _OPEN_FILES_MAX = 256  # per store
 _LOG_BYTES_MAX = 4 << 20
-# While rows come in bulk: what a processor's cache holds is written to in two thirds of the time.
+# During bulk loads: a memtable that fits the CPU cache takes a third less time to write.
 _BULK_MEMTABLE_BYTES = 4 << 20
-_MEMTABLE_BYTES_MIN = 64 << 10  # RocksDB's own
-# Of a memtable, 16 bits a key: looking for keys that a store has not is a fifth faster by it.
+_MEMTABLE_BYTES_MIN = 64 << 10  # RocksDB's own minimum
+# The share of a memtable, 16 bits per key: lookups of missing keys are a fifth faster.
 _MEMTABLE_FILTER = 0.02
 _sharing = threading.Lock()
 _owners: defaultdict[RocksDbSettings, WeakSet[RocksDbStore]] = defaultdict(WeakSet)
 
 
 class RocksDbStore:
-    """Owns one RocksDB folder; a second opener, in this or another process, gets `StoreLocked`.
+    """Owns one RocksDB folder; a second open, in this or another process, raises `StoreLocked`.
 
-    Every batch goes through the write-ahead log, unsynced: it survives a killed process, but for
-    rows in bulk.  After a loss of power the log may end earlier, always between two batches.
+    Every batch except a bulk load goes through the write-ahead log, unsynced: it survives a killed
+    process.  After a power loss the log may end earlier, but always between two batches.
     """
 
     durable = True
 
     def __init__(self, path: Path, settings: RocksDbSettings) -> None:
-        """Open the folder, making it when it is missing.
+        """Opens the folder, creating it if it is missing.
 
         Raises:
-            StoreLocked: another handle holds it.
-            StoreCorrupted: its files cannot be read.
-            VolumeFull: no space to open it.
+            StoreLocked: another handle holds the store.
+            StoreCorrupted: the store's files cannot be read.
+            VolumeFull: no space to open the store.
             InvalidConfig: unknown compression.
         """
         self._path = path
@@ -93,12 +93,12 @@ class RocksDbStore:
         batch = WriteBatch(raw_mode=True)
         for key in deletes:
             batch.delete(key)
-        deque(starmap(batch.put, puts), maxlen=0)  # a loop of which Python sees no step
+        deque(starmap(batch.put, puts), maxlen=0)  # a loop in C
         with _border(self._path):
             self._living().write(batch)
 
     def begin_bulk(self) -> None:
-        # Without the write-ahead log a kill takes what is in the memtable.
+        # Without the write-ahead log a kill loses the memtable.
         self._write_by(_BULK_MEMTABLE_BYTES, logged=False)
 
     def end_bulk(self) -> None:
@@ -109,7 +109,7 @@ class RocksDbStore:
     def _write_by(self, memtable_bytes: int, *, logged: bool) -> None:
         memtable = min(memtable_bytes, _memtable_bytes(self._settings))
         options = WriteOptions()
-        # The stubs have a method where there is a property, below a method without its argument.
+        # The stubs declare a method instead of a property, and below one without its argument.
         options.disable_wal = not logged  # type: ignore[method-assign, assignment]
         with _border(self._path):
             db = self._living()
@@ -129,12 +129,12 @@ class RocksDbStore:
     def count(self, start: bytes, end: bytes) -> int:
         options = ReadOptions()
         options.set_iterate_upper_bound(end)
-        options.fill_cache(False)  # type: ignore[call-arg]  # it passes by every row once
+        options.fill_cache(False)  # type: ignore[call-arg]  # a scan reads every row once
         with _border(self._path):
             return sum(1 for _ in self._living().keys(from_key=start, read_opt=options))
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
-        # One iterator for all of them: to make one costs more than to move it.
+        # One iterator for all ranges: creating one costs more than moving it.
         with _border(self._path):
             return _in_ranges(self._living().iter(), ranges)
 
@@ -147,7 +147,7 @@ class RocksDbStore:
         for file in self._path.iterdir():
             try:
                 total += file.stat().st_size
-            except FileNotFoundError:  # RocksDB removes files behind our back
+            except FileNotFoundError:  # RocksDB has removed a file meanwhile
                 continue
         return total
 
@@ -175,7 +175,7 @@ class RocksDbStore:
     def _living(self) -> Rdict:
         if self._db is None:
             raise StoreLocked(
-                f"The store at {self._path} is closed.", action="open the state partition anew."
+                f"The store at {self._path} is closed.", action="reopen the state partition."
             )
         return self._db
 
@@ -183,10 +183,10 @@ class RocksDbStore:
 def _in_ranges(
     place: RdictIter, ranges: Sequence[tuple[bytes, bytes]]
 ) -> list[list[tuple[bytes, bytes]]]:
-    """What lies in each; the iterator is only moved where it does not stand right already."""
+    """The pairs in each range; seeks only if the iterator is not at the right place already."""
     found = []
-    passed: bytes | None = None  # it stands at the first key behind this one
-    key: bytes | None = None  # that key, None behind the last one
+    passed: bytes | None = None  # the iterator is at the first key after this one
+    key: bytes | None = None  # that key, None after the last one
     for start, end in ranges:
         if passed is None or start <= passed or (key is not None and key < start):
             place.seek(start)
@@ -203,12 +203,12 @@ def _in_ranges(
 
 
 def _in_ranges_apart(place: RdictIter, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
-    """What lies in each; from one key that is there to the next, over ranges between them."""
+    """The pairs in all ranges; jumps from one existing key to the next and skips empty ranges."""
     numbers: list[int] = []
     keys: list[bytes] = []
     values: list[bytes] = []
     at = 0
-    key: bytes | None = None  # where it stands
+    key: bytes | None = None  # the iterator's place
     while at < len(starts):
         if key is None or key < starts[at]:
             place.seek(starts[at])
@@ -227,7 +227,7 @@ def _in_ranges_apart(place: RdictIter, starts: Sequence[bytes], ends: Sequence[b
 
 
 def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:
-    """One value of a store that may be open elsewhere, as of now; read-only, takes no lock.
+    """Reads one current value of a store that may be open elsewhere; takes no lock.
 
     Raises:
         StoreCorrupted: there is no readable store.
@@ -238,7 +238,7 @@ def peek(path: Path, key: bytes, settings: RocksDbSettings) -> bytes | None:
 
 @contextmanager
 def read_only(path: Path, settings: RocksDbSettings) -> Iterator[RocksDbStore]:
-    """A store that may be open elsewhere, as it is at this moment; takes no lock.
+    """A snapshot of a store that may be open elsewhere; takes no lock.
 
     Raises:
         StoreCorrupted: there is no readable store.
@@ -251,7 +251,7 @@ def read_only(path: Path, settings: RocksDbSettings) -> Iterator[RocksDbStore]:
 
 
 class _ReadOnly(RocksDbStore):
-    """The same, seen without a lock; every write fails."""
+    """A store opened without a lock; every write fails."""
 
     def _open(self) -> None:
         access = AccessType.read_only(error_if_log_file_exist=False)
@@ -261,8 +261,8 @@ class _ReadOnly(RocksDbStore):
 
 def _rdict(path: Path, settings: RocksDbSettings, access: AccessType) -> Rdict:
     options = _options(settings)
-    # The column family is named because an existing one is else opened with the options in its
-    # folder, which know neither the shared cache nor the bloom filter.
+    # The column family is named because an existing one is otherwise opened with the options in its
+    # folder, which have neither the shared cache nor the bloom filter.
     families = {"default": options}
     return Rdict(str(path), options, column_families=families, access_type=access)
 
@@ -274,15 +274,15 @@ def _shared_cache(settings: RocksDbSettings) -> Cache:
 
 @cache
 def _shared_write_buffers(settings: RocksDbSettings) -> WriteBufferManager:
-    # Without stalling: a full budget flushes memtables early, it never blocks a commit.
+    # Without stalls: a full budget flushes memtables early but never blocks a commit.
     return WriteBufferManager(settings.write_buffer_bytes, allow_stall=False)
 
 
 def _memtable_bytes(settings: RocksDbSettings) -> int:
-    """The size of one: what is configured, or the store's share of the budget where that is less.
+    """The size of a memtable: as configured, or the store's share of the budget if that is less.
 
-    With its first row a memtable takes an eighth of its size, 1 MB at most.  Where that alone is
-    more than all of them may have, RocksDB would flush at every write.
+    With its first row a memtable takes an eighth of its size, 1 MB at most.  If that exceeded the
+    budget of all memtables, RocksDB would flush at every write.
     """
     with _sharing:
         share = settings.write_buffer_bytes // max(1, len(_owners[settings]))
@@ -297,7 +297,7 @@ def _options(settings: RocksDbSettings) -> Options:
         )
     options = Options(raw_mode=True)
     options.create_if_missing(True)
-    with _sharing:  # stores are opened side by side
+    with _sharing:  # stores are opened in parallel
         options.set_block_based_table_factory(_table_options(settings))
         options.set_write_buffer_manager(_shared_write_buffers(settings))
     options.set_write_buffer_size(_memtable_bytes(settings))
@@ -316,7 +316,7 @@ def _table_options(settings: RocksDbSettings) -> BlockBasedOptions:
     table = BlockBasedOptions()
     table.set_block_cache(_shared_cache(settings))
     table.set_block_size(settings.block_bytes)
-    # Inside the cache, so that its limit is the limit.
+    # Within the cache, so that the cache's limit covers them.
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
     if settings.bloom_bits_per_key > 0:
@@ -335,18 +335,18 @@ def _border(path: Path) -> Iterator[None]:
 
 
 def translate(text: str, path: Path) -> HoldfastError:
-    """The Holdfast error for RocksDB's message; it has no codes, only texts."""
+    """The Holdfast error for RocksDB's message; RocksDB gives no codes, only texts."""
     told = text.lower()
     if "lock hold by current process" in told or "while lock file" in told:
         return StoreLocked(
             f"The store at {path} is held by another process or handle ({text}).",
             cause="an executor that is being replaced has not ended yet.",
-            action="wait; the lock goes with the process that holds it.",
+            action="wait; the lock ends with the process that holds it.",
         )
     if "no space left" in told or "disk quota exceeded" in told or "file too large" in told:
         return VolumeFull(
             f"The volume of the store at {path} is full ({text}).",
-            action="enlarge the volume or remove stores that nobody uses; no commit is lost.",
+            action="enlarge the volume or remove unused stores; no commit is lost.",
         )
     if "corruption" in told or "no such file" in told or "checksum" in told:
         return StoreCorrupted(

@@ -1,7 +1,7 @@
-"""An index by time that lists keys instead of having an entry for each: one per batch and segment.
+"""An index by time with one entry per batch and segment that lists keys, instead of one per key.
 
-Rows of which each batch brings many, none ever changes and all leave by their age need no more.
-They leave a segment at a time, as in Kafka Streams' window stores.
+It is enough for rows that come many per batch, never change, and leave by age.  They leave a
+segment at a time, as in Kafka Streams' window stores.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from holdfast.types.byte_columns import fixed, tails
 
 __all__ = ["FOREVER_MS", "SEGMENT_MS", "Segments"]
 
-SEGMENT_MS = 1 << 16  # a minute: as long as the shortest segments of Kafka Streams
-FOREVER_MS = (1 << 63) - 1  # the time of a state key that no segment lists: it is never too old
-_KEYS_MAX = 10_000  # of an entry: about as many leave at once
+SEGMENT_MS = 1 << 16  # a minute, like the shortest segments of Kafka Streams
+FOREVER_MS = (1 << 63) - 1  # the time of a state key that no segment lists and never expires
+_KEYS_MAX = 10_000  # per entry: about as many leave at once
 _LENGTH = 4  # bytes of a length
-_NUMBER = 8  # of an entry's number
+_NUMBER = 8  # bytes of an entry's number
 _AGAIN = 1 << 63
 _AGAIN_BYTE = 0x80
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
@@ -32,28 +32,28 @@ Pairs = list[tuple[bytes, bytes]]
 
 
 class Segments:
-    """The keys of one store by the time in their last eight bytes; owns the layout of the entries.
+    """Indexes a store's keys by the time in their last eight bytes; owns the layout of entries.
 
     | key | value |
     |---|---|
     | prefix + start of the segment (8 bytes, ordered) + length (4 bytes) + number (8 bytes) | \
       length of its keys, the first, which places of it differ in others, those columns |
 
-    An entry lists keys of one length that one batch has brought; those that have left are in none.
-    In entries of a full restore, of numbers from `_AGAIN` on, a key may stand again, where its row
-    is in the changelog more than once; any other key stands in one entry.
+    An entry lists keys of one length from one batch; removed keys are in no entry.  Entries of a
+    full restore, with numbers from `_AGAIN` on, may repeat a key whose row is in the changelog more
+    than once; any other key is in one entry.
     """
 
     def __init__(self, store: KeyValueStore, prefix: bytes, number_key: bytes) -> None:
-        """Reads under `number_key` how many entries have been made; writing is its owner's part."""
+        """Reads the number of entries from `number_key`; the owner of this object writes it."""
         self._store, self._prefix, self._number_key = store, prefix, number_key
         (number,) = store.get_many([number_key])
         self._number = int.from_bytes(number or b"", "big")
 
     def listed(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
-        """State keys of segments that lie in `start_ms <= time < end_ms`, the oldest first.
+        """State keys of segments within `start_ms <= time < end_ms`, oldest first.
 
-        Whole entries, as many as it takes to have `limit` of them.
+        Returns whole entries until there are `limit` keys.
         """
         found: list[bytes] = []
         for _, value in self._entries(start_ms, max(end_ms - SEGMENT_MS + 1, start_ms)):
@@ -65,10 +65,10 @@ class Segments:
     def changes(
         self, added: Sequence[bytes], gone: Sequence[bytes], *, new: bool = True
     ) -> tuple[Pairs, list[bytes]]:
-        """(puts, deletes) that belong to rows that come and go; no key is in both.
+        """(puts, deletes) for added and removed rows; no key is in both.
 
         Args:
-            new: whether none of those that come was there before.
+            new: whether all added keys are new.
         """
         puts, deletes = self._without(gone) if gone else ([], [])
         puts += self._listing(pa.array(added, pa.binary()), 0 if new else _AGAIN)
@@ -77,7 +77,7 @@ class Segments:
         return puts, deletes
 
     def wiped(self) -> None:
-        """The store is empty."""
+        """Resets the index after the store was wiped."""
         self._number = 0
 
     def _listing(self, keys: pa.Array, kind: int) -> Pairs:
@@ -91,7 +91,7 @@ class Segments:
         return puts
 
     def _without(self, gone: Sequence[bytes]) -> tuple[Pairs, list[bytes]]:
-        """The entries of those keys anew, without them."""
+        """The entries of the removed keys, rewritten without them."""
         puts: Pairs = []
         deletes: list[bytes] = []
         for start, part in _by_segment(pa.array(gone, pa.binary())):
@@ -110,7 +110,7 @@ class Segments:
         return puts, deletes
 
     def _groups(self, place: bytes, size: int) -> Iterator[list[tuple[bytes, Bytes]]]:
-        """Entries and their keys, so many at a time that they have at least that many keys."""
+        """Entries with their keys, in groups of at least `size` keys."""
         group: list[tuple[bytes, Bytes]] = []
         held = 0
         for entry, value in self._store.scan(place, place + b"\xff" * (_NUMBER + 1)):
@@ -123,7 +123,7 @@ class Segments:
             yield group
 
     def _entries(self, first_ms: int, end_ms: int) -> Iterator[tuple[bytes, bytes]]:
-        """Those of segments with `first_ms <= start < end_ms`."""
+        """The entries of segments with `first_ms <= start < end_ms`."""
         return self._store.scan(self._prefix + ordered(first_ms), self._prefix + ordered(end_ms))
 
     def _place(self, start_ms: int, length: int) -> bytes:
@@ -131,7 +131,7 @@ class Segments:
 
 
 def _by_segment(keys: pa.Array) -> Iterator[tuple[int, Bytes]]:
-    """Starts of the segments that keys lie in, and keys of one length, a row of bytes each."""
+    """Starts of segments, each with its keys of one length, a row of bytes per key."""
     times = tails(keys, ">i8").astype(np.int64)
     leaves = times != FOREVER_MS
     if not leaves.all():
@@ -152,7 +152,7 @@ def _by_segment(keys: pa.Array) -> Iterator[tuple[int, Bytes]]:
 
 
 def _value_of(keys: Bytes) -> bytes:
-    """Most places hold the same byte in all keys of an entry: those are written once."""
+    """Encodes keys; a place with the same byte in all keys of the entry is written once."""
     first = keys[0]
     differs = (keys != first).any(axis=0)
     return b"".join(
@@ -183,7 +183,7 @@ def _listed(keys: Bytes) -> list[bytes]:
 
 
 def _absent(listed: Sequence[tuple[bytes, Bytes]], gone: Bytes) -> list[npt.NDArray[np.bool_]]:
-    """Of each entry which of its keys, as long as those that are gone, are none of them."""
+    """For each entry, which of its keys are not in `gone`; all keys have one length."""
     every, value_set = (
         fixed(np.ascontiguousarray(keys).view(f"V{gone.shape[1]}").ravel())
         for keys in (np.concatenate([keys for _, keys in listed]), gone)

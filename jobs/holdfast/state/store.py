@@ -1,4 +1,4 @@
-"""The store contract: ordered bytes to bytes, written in atomic batches."""
+"""The store contract: an ordered map of bytes to bytes, written in atomic batches."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Protocol
 
 __all__ = ["Found", "KeyValueStore", "flat"]
 
-# Of each pair the number of the range that it lies in, its key and its value.
+# For each pair found, the number of its range, its key and its value.
 Found = tuple[list[int], list[bytes], list[bytes]]
 
 
 def flat(ranges: Iterable[Sequence[tuple[bytes, bytes]]]) -> Found:
-    """What was found range by range."""
+    """Flattens the pairs found in each range."""
     found = [(n, key, value) for n, pairs in enumerate(ranges) for key, value in pairs]
     numbers, keys, values = zip(*found, strict=True) if found else ((), (), ())
     return list(numbers), list(keys), list(values)
 
 
 class KeyValueStore(Protocol):
-    """An ordered map of bytes; one process owns it at a time, one thread uses it.
+    """An ordered map of bytes, owned by one process at a time and used by one thread.
 
-    Keys are ordered bytewise.  A batch is written whole or not at all, also when the process is
-    killed in the middle; what survives the loss of power may be older, never torn.
+    Keys are ordered bytewise.  A batch is written whole or not at all, even if the process is
+    killed in the middle; after a power loss the content may be older, but never torn.
 
-    Every method raises `StoreCorrupted`, `VolumeFull` or `Refused` when the files below fail.
+    Every method raises `StoreCorrupted`, `VolumeFull` or `Refused` if the files below fail.
     """
 
     @property
@@ -32,49 +32,49 @@ class KeyValueStore(Protocol):
         """Whether rows outlive the process."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key, None where there is none; as long as `keys`."""
+        """The value of each key, None for a missing one; as long as `keys`."""
 
     def write(self, puts: Iterable[tuple[bytes, bytes]], deletes: Sequence[bytes]) -> None:
-        """Apply one atomic batch: first the deletes, then the puts, each in order.
+        """Applies one atomic batch: first the deletes, then the puts, each in order.
 
-        Deleting what is not there is fine; of several puts of one key the last counts.
+        Deleting a missing key is allowed; of several puts of one key the last counts.
         """
 
     def begin_bulk(self) -> None:
-        """Until `end_bulk`, batches may be kept less safely where that is quicker.
+        """Allows faster, less durable writes until `end_bulk`.
 
-        A kill may take the last of them, whole ones and never one before another: for rows that can
-        be had again.
+        A kill may lose the last batches, whole ones and in reverse order; only for rows that can be
+        replayed.
         """
 
     def end_bulk(self) -> None:
-        """All that was written is as safe as ever; so is what comes.  May be called any time."""
+        """Makes written batches durable, and ends bulk mode.  May be called at any time."""
 
     def scan(
         self, start: bytes, end: bytes | None, limit: int | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Pairs with `start <= key < end` in key order, at most `limit`; `end` None: to the last.
+        """Pairs with `start <= key < end` in key order, at most `limit`; `end` None: no bound.
 
-        Writes during a scan do not disturb it; whether it shows them is not said.
+        Writes during a scan do not disturb it; whether it shows them is unspecified.
         """
 
     def count(self, start: bytes, end: bytes) -> int:
-        """How many keys there are with `start <= key < end`; looks at each of them."""
+        """The number of keys with `start <= key < end`; iterates over all of them."""
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
-        """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
+        """The result of `scan` for each range (start, end); fastest if ranges are in key order."""
 
     def scan_apart(self, starts: Sequence[bytes], ends: Sequence[bytes]) -> Found:
-        """Pairs with `start <= key < end` of ranges in key order, none of which overlap.
+        """Pairs with `start <= key < end` of ranges that are in key order and do not overlap.
 
-        For many ranges of which few hold anything.
+        For many ranges of which most are empty.
         """
 
     def bytes_on_disk(self) -> int:
-        """Bytes the store takes, on disk when durable, else in memory (roughly)."""
+        """The size of the store in bytes, on disk if durable, otherwise in memory (roughly)."""
 
     def wipe(self) -> None:
-        """Remove every row; the store stays open."""
+        """Removes every row; the store stays open."""
 
     def close(self) -> None:
-        """Release files and locks; the store must not be used again.  May be called twice."""
+        """Releases files and locks; the store must not be used again.  May be called twice."""

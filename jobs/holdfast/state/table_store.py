@@ -1,4 +1,4 @@
-"""Tables over a key-value store: rows, window index, and the facts that must move with them."""
+"""Tables over a key-value store: rows, window index, position, marker and row count."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ _MARKER_KEY = _META + b"marker"
 _ENTRIES_KEY = _META + b"entries"
 _LAYOUT = b"3"
 _SEGMENTED = b"4"
-# Of 100,000 keys in one call RocksDB makes 40 MB of notes, in pages that it had to ask for.
+# For 100,000 keys in one call RocksDB allocates 40 MB of fresh pages.
 _AT_ONCE = 1_000
 _LONG_AGO_MS = -(1 << 62)
 _UNCOUNTED = -1  # a full restore is not finished
-_CHANGED = -2  # it is, but rows have come or gone since somebody counted them
+_CHANGED = -2  # rows have come or gone since they were counted
 
 
 @dataclass(frozen=True)
 class StorePosition:
-    """How far a store follows which changelog.
+    """The position of a store in its changelog.
 
     Attributes:
-        topic_id: the changelog topic's id, which a deleted and remade topic does not keep.
+        topic_id: the changelog topic's id; a recreated topic has another.
         offset: the next changelog offset to replay.
-        written_ms: when the store was last level with the changelog, in wall-clock ms: a
-            tombstone that was already gone by then cannot have been missed.
-        fingerprint: of the statement whose rows these are.
-        witness_offset, witness: the last record applied, and a digest of it: where the log has
-            another one there, it was cut.  -1 and empty where nobody has looked.
-        store: whose rows these are, see `store_name`; the store itself writes it.  Empty in a
-            position that was written before stores did.
+        written_ms: when the store was last level with the changelog, in wall-clock ms; the store
+            has seen all tombstones that were removed before.
+        fingerprint: the fingerprint of the statement that wrote the rows.
+        witness_offset, witness: the last record applied, and its digest; if the log has another
+            record there, it was truncated.  -1 and empty if unknown.
+        store: the owner of the rows, see `store_name`; the store itself writes it.  Empty in a
+            position of an earlier version.
     """
 
     topic_id: str
@@ -69,7 +69,7 @@ class StorePosition:
 
 @dataclass(frozen=True)
 class StoreStats:
-    """Rows, and bytes on disk (in memory for the memory backend)."""
+    """The number of rows, and bytes on disk (in memory for the memory backend)."""
 
     rows: int
     bytes: int
@@ -82,26 +82,26 @@ class TableStore:
     |---|---|
     | data key, as in the changelog | row |
     | `w` + window start (8 bytes, ordered) + state key | empty; windowed tables only |
-    | `w` + … | state keys, see `state.segments`; instead of that, where they are segmented |
+    | `w` + … | state keys, see `state.segments`; instead of the above in segmented tables |
     | `m` + name | layout version, position, row count, last commit marker |
 
-    Whatever belongs together is written in one batch of the store below, so that a kill leaves
-    rows, index, count and position of the same moment.
+    All of it is written in one batch of the store below, so that after a kill rows, index, count
+    and position are consistent.
     """
 
     def __init__(
         self, store: KeyValueStore, *, windowed: bool, segmented: bool = False, name: str = ""
     ) -> None:
-        """Take over an open store.
+        """Takes over an open store.
 
         Args:
-            windowed: state keys end in a time, and are found by it.
-            segmented: a segment of them at a time, see `in_segments`.
-            name: whose rows it must hold, see `store_name`; empty: anybody's.
+            windowed: state keys end in a time and are indexed by it.
+            segmented: the index has segments of keys, see `in_segments`.
+            name: the owner of the rows that it must hold, see `store_name`; empty: any.
 
         Raises:
-            StoreCorrupted: its layout is not ours, or its rows belong to another store.
-            IncompatibleStatement: its marker was written by a newer Holdfast.
+            StoreCorrupted: the layout is unknown, or the rows belong to another store.
+            IncompatibleStatement: the marker was written by a newer Holdfast.
         """
         self._store = store
         self._windowed = windowed and not segmented
@@ -110,7 +110,7 @@ class TableStore:
         layout, position, rows, marker = store.get_many(
             [_LAYOUT_KEY, POSITION_KEY, _ROWS_KEY, _MARKER_KEY]
         )
-        # Who asks for nothing by time reads any; what it writes, it writes under its own layout.
+        # A table without times can read every layout; it writes under its own.
         if layout not in ((None, self._layout) if windowed else (None, _LAYOUT, _SEGMENTED)):
             raise StoreCorrupted(
                 f"The store has layout {layout!r}, this table has {self._layout!r}.",
@@ -131,7 +131,7 @@ class TableStore:
 
     @property
     def position(self) -> StorePosition | None:
-        """How far the store is; None when it has never held anything."""
+        """The store's position; None if it was never written."""
         return self._position
 
     @property
@@ -146,20 +146,20 @@ class TableStore:
 
     @property
     def rows(self) -> int:
-        """Rows of the table, windows counted one by one; counts them when nobody has."""
+        """The number of rows, counting each window; iterates over them if it is unknown."""
         return self._rows if self._rows >= 0 else self._scan_rows()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The row of each state key, None where there is none; as long as `keys`.
+        """The row of each state key, None for a missing one; as long as `keys`.
 
-        Not while another thread writes: rows would be of several moments.
+        Not while another thread writes: the rows would not be consistent.
         """
         names = data_keys(keys)
         parts = (names[n : n + _AT_ONCE] for n in range(0, len(names), _AT_ONCE))
         return [row for part in parts for row in self._store.get_many(part)]
 
     def read_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], StorePosition | None]:
-        """The row of each state key, and the position that all of them are of.
+        """The row of each state key, and their common position.
 
         May be called while another thread writes, if the backend is RocksDB.
         """
@@ -169,7 +169,7 @@ class TableStore:
     def read_ranges(
         self, ranges: Sequence[tuple[bytes, bytes]]
     ) -> tuple[list[list[tuple[bytes, bytes]]], StorePosition | None]:
-        """`scan_many`, and the position that all of them are of.
+        """The result of `scan_many`, and the common position of all rows.
 
         May be called while another thread writes, if the backend is RocksDB.
         """
@@ -188,25 +188,25 @@ class TableStore:
         position: StorePosition,
         marker: CommitMarker | None,
     ) -> None:
-        """Step 5: write rows, index, count, position and marker in one atomic batch.
+        """Step 5: writes rows, index, count, position and marker in one atomic batch.
 
         Args:
-            keys: state keys; of a repeated one the last counts, as in the changelog.
+            keys: state keys; the last entry of a repeated key counts, as in the changelog.
             values: as many rows; None deletes.
-            created: those of `keys` that were not in the store and get a row.
-            removed: how many of `keys` were in the store and lose theirs.
-            marker: None keeps the last one.
+            created: those of `keys` that get a row and had none.
+            removed: how many of `keys` lose their row.
+            marker: None keeps the last marker.
 
         Raises:
-            StoreCorrupted: more rows leave than there are.
+            StoreCorrupted: more rows are removed than exist.
             VolumeFull: nothing was written.
         """
         known = self._rows >= 0
         rows = self._rows + len(created) - removed if known else self._rows
         if known and rows < 0:
             raise StoreCorrupted(
-                f"{removed} rows leave a store of {self._rows} (+{len(created)}).",
-                cause="the store does not hold what its count says.",
+                f"{removed} rows are removed from a store of {self._rows} (+{len(created)}).",
+                cause="the store's row count does not match its rows.",
                 action="wipe it; it is restored from the changelog.",
             )
         self._write(keys, values, created, self._facts(position, rows, marker))
@@ -220,12 +220,12 @@ class TableStore:
         marker: CommitMarker | None,
         count: bool = True,
     ) -> None:
-        """Like `apply`, of rows that another process wrote: looks up itself what is new or gone.
+        """Like `apply`, for rows that another process wrote: looks up which are new or removed.
 
         Args:
-            keys: each at most once.
-            count: without, nothing is looked up, which is more than half of the work; from then
-                on `rows` counts them all each time.
+            keys: state keys without duplicates.
+            count: if False, it skips the lookups, which are more than half of the work; from then
+                on `rows` iterates over all rows each time.
         """
         if self._rows < 0 or (keys and not count):
             rows = _CHANGED if self.counted else _UNCOUNTED
@@ -240,19 +240,19 @@ class TableStore:
         self.apply(keys, values, created=created, removed=removed, position=position, marker=marker)
 
     def begin_load(self) -> None:
-        """What `load` is given until `end_load` is quicker to write, and a kill may take its end.
+        """Makes `load` faster and less durable until `end_load`: a kill may lose the last rows.
 
-        The position goes with its rows: whoever goes on from it has them again.
+        The position is lost with its rows, so a restore from the position repeats these rows.
         """
         self._store.begin_bulk()
 
     def end_load(self) -> None:
-        """All rows are there: sees that they are kept, and counts them."""
+        """Ends the load: makes all rows durable and counts them."""
         self._store.end_bulk()
         self.count()
 
     def count(self) -> int:
-        """The rows; whoever asks for them next need not look again."""
+        """Counts the rows and keeps the result for `rows`."""
         if self._rows < 0:
             rows = self._scan_rows()
             self._store.write([(_ROWS_KEY, _rows_bytes(rows))], [])
@@ -267,7 +267,7 @@ class TableStore:
         position: StorePosition,
         marker: CommitMarker | None,
     ) -> None:
-        """Like `apply` for a full restore: asks for no old rows, leaves counting to the end.
+        """Like `apply` for a full restore: reads no old rows, and leaves counting to the end.
 
         Raises:
             VolumeFull: nothing was written.
@@ -277,7 +277,7 @@ class TableStore:
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
         """State keys of windows that start before `before_start_ms`, oldest first.
 
-        Where they are segmented, those of segments that end before it, about `limit` of them.
+        In a segmented table, about `limit` keys of the segments that end before it.
         """
         if self._segments is not None:
             return self._segments.listed(_LONG_AGO_MS, before_start_ms, limit)
@@ -287,7 +287,7 @@ class TableStore:
         return [key[9:] for key, _ in found]
 
     def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
-        """State keys whose time lies in `start_ms <= time < end_ms`, oldest first, then by key."""
+        """State keys with `start_ms <= time < end_ms`, oldest first, then by key."""
         if not self._windowed or start_ms >= end_ms:
             return []
         times = _INDEX + ordered(start_ms), _INDEX + ordered(end_ms)
@@ -295,9 +295,9 @@ class TableStore:
         return [key[9:] for key, _ in found]
 
     def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
-        """State keys of segments that lie in `start_ms <= time < end_ms`, the oldest first.
+        """About `limit` state keys of segments within `start_ms <= time < end_ms`, oldest first.
 
-        About `limit` of them; none where the table is not segmented.
+        None if the table is not segmented.
         """
         return self._segments.listed(start_ms, end_ms, limit) if self._segments else []
 
@@ -310,12 +310,12 @@ class TableStore:
             yield key[1:], value
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
-        """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
+        """The result of `scan` for each range (start, end); fastest if ranges are in key order."""
         found = self._store.scan_many([(_DATA + start, _DATA + end) for start, end in ranges])
         return [[(key[1:], row) for key, row in rows] if rows else rows for rows in found]
 
     def scan_apart(self, starts: Parts, ends: Parts) -> Found:
-        """Of each row in ranges in key order that do not overlap: range, key, row."""
+        """The range, key and row of each row found; ranges are in order and do not overlap."""
         found = self._store.scan_apart(joined(_DATA, *starts), joined(_DATA, *ends))
         return found[0], [key[1:] for key in found[1]], found[2]
 
@@ -323,7 +323,7 @@ class TableStore:
         return StoreStats(self.rows, self._store.bytes_on_disk())
 
     def wipe(self) -> None:
-        """Forget everything: rows, position and marker."""
+        """Removes everything: rows, position and marker."""
         self._store.wipe()
         if self._segments is not None:
             self._segments.wiped()
@@ -338,7 +338,7 @@ class TableStore:
     def _replace(
         self, keys: Sequence[bytes], values: Sequence[bytes | None], facts: _Facts
     ) -> None:
-        """Write rows of which nobody knows whether they are new."""
+        """Writes rows that may or may not be new."""
         living = [k for k, v in zip(keys, values, strict=True) if v is not None]
         self._write(keys, values, living, facts)
 
@@ -374,7 +374,7 @@ class TableStore:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What goes into every batch beside the rows."""
+    """The metadata that goes into every batch beside the rows."""
 
     position: StorePosition
     rows: int
@@ -400,15 +400,15 @@ def _rows_of(data: bytes | None) -> int:
 
 
 def store_name(application_id: str, query_id: str, state_partition: int) -> str:
-    """Whose rows a store holds: the name that it keeps beside them."""
+    """The name of a store's owner, which the store keeps beside its rows."""
     return f"{application_id}/{query_id}/{state_partition}"
 
 
 def _check_name(name: str, position: StorePosition, marker: CommitMarker | None) -> None:
-    """Compares whose rows a store holds with whose it must hold.
+    """Compares the owner of a store's rows with the expected one.
 
-    A store from before there were names is judged by its last commit marker.  One that has none
-    either was never level: nothing is lost by restoring it again.
+    A store of an earlier version, without name, is judged by its last commit marker.  Without
+    either it was never level, so restoring it again loses nothing.
     """
     found = position.store
     if not found and marker is not None:
@@ -418,8 +418,8 @@ def _check_name(name: str, position: StorePosition, marker: CommitMarker | None)
     raise StoreCorrupted(
         f"The store in the place of {name} holds rows of {found or 'an unknown state partition'}, "
         f"up to changelog offset {position.offset}.",
-        cause="a volume or a backup was put back in another place.",
-        action="nothing: it is restored from the changelog of its place.",
+        cause="a volume or a backup was restored to another place.",
+        action="none: the store is restored from its own changelog.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Times in keys: at the end of a state key, and as bytes in their order in the index by time."""
+"""Times in keys: at the end of a state key, and as sortable bytes in the index by time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.types.column_pieces import as_array
 
 __all__ = ["SIGN", "by_time", "ordered", "window_start_ms"]
 
-# Added to a signed time it gives a number whose eight bytes are in the order of times.
+# Added to a signed time, it gives a number whose eight bytes sort like the times.
 SIGN = 1 << 63
 
 
@@ -27,9 +27,9 @@ def window_start_ms(state_key: bytes) -> int:
 
 
 def by_time(prefix: bytes, state_keys: Sequence[bytes]) -> list[bytes]:
-    """Prefix, time and key of state keys that end in a time, in the order of the times.
+    """Prefix, time and key of state keys that end in a time, ordered by time.
 
-    Neighbours in a store are fastest to write.
+    Writing in key order is fastest.
     """
     keys = as_array(state_keys, pa.binary())
     times = tails(keys, ">u8") ^ np.uint64(SIGN)

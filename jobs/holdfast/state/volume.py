@@ -1,7 +1,7 @@
-"""A volume: the folder of stores that one executor has and keeps when it is replaced.
+"""A volume: the folder of stores of one executor, which its replacement takes over.
 
-On Kubernetes a volume is a pod's claim, tied to the pod's ordinal.  Locally it is a numbered
-folder, held by a lock that the operating system lets go when the process dies:
+On Kubernetes a volume is a pod's PersistentVolumeClaim, tied to the pod's ordinal.  Locally it is a
+numbered folder with a lock that the operating system releases when the process dies:
 
     <root>/<ordinal>/.lock                                       held by the owner
     <root>/<ordinal>/volume.json                                 layout version
@@ -34,7 +34,7 @@ class Volume:
     """Owns `<root>/<ordinal>` from `claim` until `release` or the end of the process."""
 
     def __init__(self, root: Path, ordinal: int, lock: int) -> None:
-        """Use `claim`; `lock` is the open descriptor that holds the lock."""
+        """Call `claim` instead; `lock` is the open descriptor that holds the lock."""
         self.root = root
         self.ordinal = ordinal
         self.path = root / str(ordinal)
@@ -43,7 +43,7 @@ class Volume:
         self._check_layout()
 
     def store_path(self, application_id: str, query_id: str, state_partition: int) -> Path:
-        """The folder of one store, which need not exist."""
+        """The folder of one store, which may not exist."""
         return self._stores / application_id / query_id / str(state_partition)
 
     def stores(self) -> list[tuple[str, str, int]]:
@@ -52,13 +52,13 @@ class Volume:
         return sorted((app, query, int(p)) for app, query, p in found if p.isdecimal())
 
     def delete_store(self, application_id: str, query_id: str, state_partition: int) -> None:
-        """Remove a store that nobody has open; a missing one is fine."""
+        """Removes a store that is not open; does nothing if it is missing."""
         path = self.store_path(application_id, query_id, state_partition)
         if path.exists():
             shutil.rmtree(path)
 
     def release(self) -> None:
-        """Let another process claim the volume.  May be called twice."""
+        """Releases the volume for other processes.  May be called twice."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)
@@ -78,15 +78,15 @@ class Volume:
 
 
 def claim(root: Path, expected: int, wait_s: float) -> Volume:
-    """Take the lowest free volume.
+    """Takes the lowest free volume.
 
-    The first `expected` ordinals belong to the executors there should be: a process that was
-    just killed frees one of them in a moment, and with it the stores the new process wants.
+    The first `expected` ordinals belong to the expected executors: a process that was just killed
+    frees one of them in a moment, and with it the stores that the new process needs.
 
     Args:
-        root: folder of all volumes; made when missing.
-        expected: how many volumes are in use when all is well.
-        wait_s: how long to wait for one of them before making a further one.
+        root: folder of all volumes; created if missing.
+        expected: how many volumes are in use normally.
+        wait_s: how long to wait for one of them before creating another.
 
     Raises:
         VolumeFull: no space for a new one.
@@ -99,11 +99,11 @@ def claim(root: Path, expected: int, wait_s: float) -> Volume:
 
 
 def claim_ordinal(root: Path, ordinal: int, wait_s: float) -> Volume:
-    """Take one volume and no other: on Kubernetes a pod has just one, by its ordinal.
+    """Takes one particular volume: on Kubernetes a pod has the one of its ordinal.
 
     Args:
-        root: where the pod's claim is mounted; made when missing.
-        ordinal: of the pod.
+        root: where the pod's PersistentVolumeClaim is mounted; created if missing.
+        ordinal: the pod's ordinal.
         wait_s: how long to wait for a process of the same pod that was just killed.
 
     Raises:
@@ -155,7 +155,7 @@ def _first_free(root: Path, ordinals: Iterable[int]) -> Volume | None:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """An open descriptor holding the folder's lock, or None when another process holds it."""
+    """An open descriptor with the folder's lock, or None if another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

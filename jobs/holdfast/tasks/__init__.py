@@ -1,1 +1,1 @@
-"""State tasks: what runs on an executor for one state partition and micro-batch."""
+"""State tasks: the work of an executor on one state partition and micro-batch."""

@@ -1,4 +1,7 @@
-"""Does a statement fit what is there?  Asked by state tasks and before a deployment."""
+"""Compares a statement with the state and the sink rows of earlier statements.
+
+State tasks do it, and checks before a deployment.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ from holdfast.types.topology import AggregateStep, Emit, Format, ProjectStep, Qu
 __all__ = ["check_marker", "check_progress", "rows_differ", "state_fits"]
 
 _ACTION = (
-    "put it back, or start the changed statement under a new application.id and with another sink; "
-    "CREATE OR REPLACE may give a stream's aggregate another WHERE, and other expressions and "
-    "further columns behind those there are: rows then stay as they are until they change"
+    "undo the change, or start the changed statement under a new application.id and another sink; "
+    "CREATE OR REPLACE may change the WHERE of a stream's aggregate, change expressions and append "
+    "columns: existing rows then stay as they are until they change"
 )
 
 
 def state_fits(canonical: str, query: Query) -> bool:
-    """Whether rows that were stored by the statement of that canonical text are the query's.
+    """Whether the query can use rows that the statement of that canonical text has stored.
 
-    CREATE OR REPLACE may give a stream's aggregate another WHERE, as in ksqlDB: what was counted
-    stays counted.  Without OR REPLACE another filter is taken for a mistake.
+    CREATE OR REPLACE may give a stream's aggregate another WHERE, as in ksqlDB; earlier records
+    stay counted.  Without OR REPLACE another filter is treated as a mistake.
     """
     if canonical == query.canonical():
         return True
@@ -38,10 +41,10 @@ def state_fits(canonical: str, query: Query) -> bool:
 
 
 def rows_differ(facts: str, query: Query) -> list[str]:
-    """How rows that a statement with these facts wrote to the sink differ from the query's.
+    """How the sink rows of a statement with these facts differ from the query's.
 
-    CREATE OR REPLACE may give other expressions, and columns behind those there are, as in ksqlDB.
-    Facts that are not there ("" of a version before) are not compared.
+    CREATE OR REPLACE may change expressions and append columns, as in ksqlDB.  Missing facts ("" in
+    markers of an earlier version) are not compared.
     """
     if not facts:
         return []
@@ -77,7 +80,7 @@ def _told(before: Any, now: Any) -> str:
 
 
 def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
-    """Columns may be added; those there are stay, and in their places where these tell them."""
+    """Columns may be added but not changed, and not moved in formats that go by position."""
     name = new["topic"]
     before, now = old.pop("columns"), new.pop("columns")
     if old != new:
@@ -89,7 +92,7 @@ def _sources_differ(old: dict[str, Any], new: dict[str, Any]) -> Iterator[str]:
 
 
 def _replaceable(query: Query) -> bool:
-    """Whether CREATE OR REPLACE may change it, by ksqlDB's rules."""
+    """Whether CREATE OR REPLACE may change the query, by ksqlDB's rules."""
     step = query.step
     if not query.replaces:
         return False
@@ -106,14 +109,14 @@ def check_marker(
     application_id: str,
     state_partition: int,
 ) -> None:
-    """Compares a commit marker (None: nothing was ever committed) with the statement.
+    """Compares a commit marker (None: nothing was committed yet) with the statement.
 
     Args:
-        application_id, state_partition: whose changelog partition the marker was found in.
+        application_id, state_partition: the owner of the changelog partition with the marker.
 
     Raises:
-        IncompatibleStatement: another statement, or another number of state partitions, wrote it,
-            or it was written for another place.
+        IncompatibleStatement: the marker is from another statement, another number of state
+            partitions, or another place.
     """
     if marker is None:
         return

@@ -1,4 +1,4 @@
-"""What a processor sees of a store."""
+"""A processor's view of a store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Lookup"]
 
 
 class Lookup:
-    """The rows before the batch, with a stopwatch; a `StoreView`."""
+    """A `StoreView` of the rows before the batch that measures the time of reads."""
 
     def __init__(self, store: TableStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""What travels between driver and executors: plans and batches out, reports back."""
+"""Messages between driver and executors: plans and batches out, reports back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Batch", "QueryPlan", "StoreSurvey", "StreamPlan", "TaskReport", "Whe
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """Everything a state task must know of its query; the same for all state partitions."""
+    """The plan of a query for its state tasks; the same for all state partitions."""
 
     settings: Settings
     query: Query
@@ -30,11 +30,11 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """Everything a stateless query's task must know; `progress` is its progress topic.
+    """The plan of a stateless query for its tasks; `progress` is its progress topic.
 
     Attributes:
-        source_id: topic id of the source, which the offsets of batches are of; empty: unknown.
-        replaced: topic ids that the source had before; their offsets mean nothing any more.
+        source_id: topic id of the source to which the offsets of batches belong; empty: unknown.
+        replaced: former topic ids of the source; their offsets are void.
     """
 
     settings: Settings
@@ -51,12 +51,12 @@ class Batch:
     """One micro-batch: its id and the source offsets it covers.
 
     Attributes:
-        state_partitions: those that it is for; None: all.
+        state_partitions: the state partitions that it is for; None: all.
         beginners: state partitions that need not have a commit marker; None: any.
-        replaced: topic ids that sources had before; their offsets mean nothing any more.
-        watermark_ms: None: stream time goes on with each record.  A number: the records come in
-            no order of event time, so none of them is late by another one of the batch; at its
-            end stream time goes on to the newest event time, and no further than the watermark.
+        replaced: former topic ids of the sources; their offsets are void.
+        watermark_ms: None: each record advances stream time.  A number: the records are not
+            ordered by event time, so none makes another record of the batch late; at its end
+            stream time advances to the newest event time, but not beyond the watermark.
     """
 
     batch_id: int
@@ -69,10 +69,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Which executor and volume a task ran on.
+    """The executor and volume that a task ran on.
 
-    On Kubernetes the executor is called by its pod, and `host` is the pod's address: Spark's
-    driver gives such an executor its id late, and its worker is never told.
+    On Kubernetes the executor's name is its pod's name, and `host` is the pod's address: Spark's
+    driver assigns the executor id late, and the worker never learns it.
     """
 
     executor_id: str
@@ -84,7 +84,7 @@ class Whereabouts:
 
 @dataclass(frozen=True)
 class StoreSurvey:
-    """What an executor found on its volume: (query id, state partition) -> changelog position."""
+    """The stores on an executor's volume: (query id, state partition) -> changelog position."""
 
     where: Whereabouts
     positions: dict[tuple[str, int], int]
@@ -92,7 +92,7 @@ class StoreSurvey:
 
 @dataclass(frozen=True)
 class TaskReport:
-    """What a state task (or a stateless task, `partition` = topic partition) did.
+    """The report of a state task (or a stateless task, `partition` = topic partition).
 
     Durations in seconds.  `skipped`: the batch was already committed.  `restored_*` are zero
     unless this task opened the store.

@@ -56,11 +56,11 @@ __all__ = ["StateTask", "covered", "expiring"]
 
 _LOG = logging.getLogger(__name__)
 _EXPIRE_MAX = 20_000  # expired windows removed per batch and state partition
-# For the end of what `init` has ended to show, and for brokers to end what `compaction.apply.roll`
-# left behind when it was killed: its timeout, and the 10 s between two looks for such transactions.
+# How long to wait until transactions that `init` has ended are seen to end, and until brokers end
+# one of a killed `compaction.apply.roll`: its timeout, and the 10 s between two broker checks.
 _ENDED_S = 20.0
-# State partitions are opened side by side, but a restore computes more than it waits: two at once
-# would each take twice as long, and the first result of neither would come earlier.
+# State partitions are opened in parallel, but a restore is bound by CPU: two at once would each
+# take twice as long, and neither would finish earlier.
 _RESTORING = threading.Lock()
 
 
@@ -77,11 +77,11 @@ class _Timer:
 
 
 def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool:
-    """Step 1: was this batch committed already?
+    """Step 1: whether this batch was committed already.
 
     Raises:
-        OffsetOverlap: the marker ends inside the batch, the batch starts beyond it, or the batch
-            was planned without a topic partition that the marker has, or from another topic of
+        OffsetOverlap: the marker ends inside the batch, the batch starts beyond the marker, or the
+            batch was planned without a topic partition of the marker, or from another topic of
             the same name.
     """
     if marker is None:
@@ -109,19 +109,19 @@ def covered(marker: CommitMarker | None, batch: OffsetRange, where: str) -> bool
 
 
 def _check_ids(committed: Mapping[str, str], planned: Mapping[str, str], where: str) -> None:
-    """Offsets of a topic and of the one that was made in its place are not to be compared."""
+    """Raises `OffsetOverlap` if the offsets belong to a deleted topic of the same name."""
     for topic, topic_id in planned.items():
         if committed.get(topic, topic_id) != topic_id:
             raise OffsetOverlap(
                 f"A batch reads the topic {topic} with the id {topic_id}, {where} has committed "
                 f"offsets of the topic with the id {committed[topic]}.",
-                cause="the topic was deleted and made again, and another driver knew it first",
+                cause="the topic was deleted and recreated, and another driver saw it first",
                 action="none: this job plans again from the commit markers",
             )
 
 
 def _moves_time(marker: CommitMarker | None, batch: Batch) -> bool:
-    """Whether a batch that reads nothing moves stream time on from where the marker held it."""
+    """Whether an empty batch advances stream time that the marker's watermark held back."""
     ends = batch.source.end_places()
     stands = batch.source.start_places() == ends
     if marker is None or not stands or marker.source.end_places() != ends:
@@ -130,9 +130,9 @@ def _moves_time(marker: CommitMarker | None, batch: Batch) -> bool:
 
 
 def expiring(store: TableStore, changes: Changes, before_ms: int) -> list[bytes]:
-    """Keys of a time before that, without those that the batch itself takes out of the store.
+    """Keys with a time before `before_ms`, except those that the batch itself removes.
 
-    A session that merged and whose time is over would be counted twice as gone.
+    Otherwise an expired session that has also merged would count as removed twice.
     """
     found = store.expired(before_ms, _EXPIRE_MAX)
     if not changes.removed:
@@ -160,18 +160,18 @@ class StateTask:
 
     @cached_property
     def _processor(self) -> Processor:
-        """Made for the first batch: a restore does without Arrow."""
+        """Created with the first batch, so that a restore does not import Arrow."""
         return processor_of(self._plan.query)
 
     # -- step 0 ------------------------------------------------------------------------------
 
     def open(self) -> TaskReport:
-        """Fences predecessors, restores the store and learns the last commit marker.
+        """Fences predecessors, restores the store and reads the last commit marker.
 
         Raises:
-            ChangelogLost: the store holds rows, its changelog none.
+            ChangelogLost: the store has rows, but its changelog is empty.
             IncompatibleStatement: another statement wrote this state.
-            HangingTransaction: what a predecessor left open cannot be ended.
+            HangingTransaction: a predecessor's open transaction cannot be ended.
         """
         plan, settings = self._plan, self._plan.settings
         transactional_id = state_transactional_id(
@@ -214,7 +214,7 @@ class StateTask:
         )
 
     def _tombstones_kept_ms(self, admin: Admin) -> int:
-        # The topic's own setting may have been lowered since the job made the topic.
+        # The topic's own setting may have been lowered since the job created the topic.
         wanted = self._plan.settings.state.delete_retention_ms
         found = admin.config(self._plan.changelog).get("delete.retention.ms")
         return min(wanted, int(found)) if found is not None else wanted
@@ -253,7 +253,7 @@ class StateTask:
                 self._plan.changelog_topic_id,
                 now_ms=_now_ms(),
                 delete_retention_ms=tombstones_kept_ms,
-                # What CREATE OR REPLACE may change is judged by the commit marker, in `open`.
+                # `open` checks the changes of CREATE OR REPLACE against the commit marker.
                 fingerprint=None if query.replaces else query.fingerprint(),
                 batch_records=settings.state.restore_batch_records,
                 progress=told,
@@ -269,8 +269,8 @@ class StateTask:
             f"{self._name} holds {store.rows} rows, but its changelog "
             f"{self._plan.changelog} is empty (offsets {start}..{end}). {ahead.fact}",
             cause="the changelog topic was deleted, or the cluster was replaced without its data",
-            action="bring the topic back, or set on.changelog.loss=rebuild to throw the stores "
-            "away and compute the table again from the source's earliest records",
+            action="restore the topic, or set on.changelog.loss=rebuild to drop the stores and "
+            "recompute the table from the source's earliest records",
         )
 
     # -- steps 1 to 5 ------------------------------------------------------------------------
@@ -279,7 +279,7 @@ class StateTask:
         """Applies one batch exactly once.  On any error the caller must close this task.
 
         Raises:
-            OffsetOverlap: see `covered`; or there is no commit marker although others have one.
+            OffsetOverlap: see `covered`; or only other state partitions have a commit marker.
             Fenced: a newer owner exists.
             CommitUnknown: the outcome of the commit is unknown.
         """
@@ -324,24 +324,24 @@ class StateTask:
         )
 
     def _check_begun(self, batch: Batch) -> None:
-        """A partition whose changelog was lost while the job ran must not begin in the middle."""
+        """A partition that lost its changelog while the job ran must not start in the middle."""
         begins = batch.beginners is None or self._partition in batch.beginners
         if self.marker is None and not begins:
             raise OffsetOverlap(
-                f"{self._name} has no commit marker, the query has come to batch {batch.batch_id}.",
+                f"{self._name} has no commit marker, but the query is at batch {batch.batch_id}.",
                 cause="its changelog partition was emptied while the job ran",
                 action="none: the commit markers of all state partitions are compared",
             )
 
     def _last(self, batch: Batch) -> CommitMarker | None:
-        """The last marker, without what it says of topics that are no longer there."""
+        """The last marker, without its offsets of replaced topics."""
         return self.marker.without(batch.replaced) if self.marker is not None else None
 
     def _stream_time(self) -> int:
         return self.marker.stream_time_ms if self.marker is not None else NO_TIME
 
     def _watermark(self, batch: Batch) -> Watermark | None:
-        """None: stream time goes on with each record, and has not been held back before."""
+        """The batch's watermark; None: each record advances stream time, none held it back."""
         newest = self.marker.newest_ms if self.marker is not None else None
         if batch.watermark_ms is None and newest is None:
             return None
@@ -370,7 +370,7 @@ class StateTask:
         )
 
     def _sink_partitions(self, keys: Sequence[bytes | None]) -> list[int]:
-        """By key; a record without one stays with its state partition, so that order is kept."""
+        """By key; records without key follow their state partition, so that order is kept."""
         count = self._plan.sink_partitions
         if None not in keys:
             return murmur2_partitions(cast("Sequence[bytes]", keys), count)
@@ -394,7 +394,7 @@ class StateTask:
             source=batch.source.after(last.source if last else None),
             stream_time_ms=changes.stream_time_ms,
             batch_id=batch.batch_id,
-            # Counted here, the counts are as exactly-once as the rows.
+            # The marker carries the counts, so they are exactly-once like the rows.
             records=changes.records + (last.records if last else 0),
             dropped_late=changes.dropped_late + (last.dropped_late if last else 0),
             dropped_null_key=changes.dropped_null_key + (last.dropped_null_key if last else 0),
@@ -448,7 +448,7 @@ class StateTask:
         return position.offset if position is not None else 0
 
     def describe(self) -> TaskReport:
-        """Where this task stands, without doing anything."""
+        """The task's current position, without processing anything."""
         return self._report()
 
     def _opened(self) -> tuple[TransactionalProducer, TableStore]:
@@ -470,7 +470,7 @@ class StateTask:
         return replace(report, **facts)  # type: ignore[arg-type]
 
     def close(self) -> None:
-        """Lets go of store and producer; the next owner aborts an open transaction."""
+        """Closes store and producer; the next owner aborts an open transaction."""
         if self._producer is not None:
             self._producer.close()
             self._producer = None

@@ -1,7 +1,7 @@
-"""Says when a step of the commit order is done; `holdfast.types.steps` numbers them.
+"""Notifies an observer after each step of the commit order; `holdfast.types.steps` numbers them.
 
-Tests observe the steps, to crash or hold a process after each; nothing that a user can set
-reaches the observer.
+Tests observe the steps to crash or hold a process after each; no user setting reaches the
+observer.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def observe(observer: Callable[[Step, str, int], None] | None) -> None:
 
 
 def reached(step: Step, query_id: str, partition: int) -> None:
-    """Says that a step is done."""
+    """Notifies the observer that a step is done."""
     if _observer is not None:
         _observer(step, query_id, partition)

@@ -1,8 +1,8 @@
 """A stateless query's task: one source topic partition, one transaction per batch.
 
-There is no state partition; its commit markers are in `holdfast.state.topics.source_progress`.
-The steps are those of `holdfast.types.steps` without a changelog and a store: 0 fence and read
-the last marker, 1 skip what it covers, 2 produce, 3 produce the marker, 4 commit.
+There is no state partition; commit markers are `state.topics.source_progress`.  The steps are
+those of `holdfast.types.steps` without a changelog and a store: 0 fence and read the last marker,
+1 skip a batch that it covers, 2 produce, 3 produce the marker, 4 commit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.types.statement_facts import statement_facts
 
 __all__ = ["StreamTask"]
 
-_ENDED_S = 10.0  # for the end of what `init` has ended to show
+_ENDED_S = 10.0  # until transactions that `init` has ended are seen to end
 
 
 class StreamTask:
@@ -45,7 +45,7 @@ class StreamTask:
         """Step 0: fences predecessors, then reads the last commit marker.
 
         Raises:
-            HangingTransaction: what a predecessor left open cannot be ended.
+            HangingTransaction: a predecessor's open transaction cannot be ended.
         """
         plan, settings = self._plan, self._plan.settings
         transactional_id = stream_transactional_id(
@@ -55,7 +55,7 @@ class StreamTask:
             settings.client(), transactional_id, settings.transaction_timeout_ms
         )
         self._producer.init()
-        # Dead letters of the same source topic partition are committed there, too.
+        # Dead letters of the same source topic partition are committed to the same place.
         others_s = settings.transaction_timeout_ms / 1000
         admin = shared_admin(settings.client())
         admin.await_ended(plan.progress, self._home, others_s + _ENDED_S)
@@ -99,7 +99,7 @@ class StreamTask:
         )
 
     def _done(self, start: int) -> int:
-        """How far the last commit marker says it is; where the batch starts without one."""
+        """The end offset of the last commit marker; without one the start of the batch."""
         last, plan = self._last, self._plan
         if last is None or last.topic_id in plan.replaced:
             return start
@@ -107,13 +107,13 @@ class StreamTask:
             raise OffsetOverlap(
                 f"A batch reads {self._topic} with the id {plan.source_id}, {plan.query.id} has "
                 f"committed offsets of the topic with the id {last.topic_id}.",
-                cause="the topic was deleted and made again, and another driver knew it first",
+                cause="the topic was deleted and recreated, and another driver saw it first",
                 action="none: this job plans again from the commit markers",
             )
         return last.offset
 
     def fits(self, plan: StreamPlan) -> bool:
-        """Was it opened for the same topics?"""
+        """Whether the task was opened for the same topics."""
         known = self._plan
         return (known.source_id, known.replaced) == (plan.source_id, plan.replaced)
 
@@ -166,7 +166,7 @@ class StreamTask:
         return self._partition % count if key is None else murmur2_partition(key, count)
 
     def close(self) -> None:
-        """Lets go of the producer; the next owner aborts an open transaction."""
+        """Closes the producer; the next owner aborts an open transaction."""
         if self._producer is not None:
             self._producer.close()
             self._producer = None

@@ -1,9 +1,9 @@
-"""What lives as long as a Python worker: the volume it claimed and the state tasks it has open.
+"""The state of a Python worker: the volume it has claimed and its open state tasks.
 
 Spark gives an executor one core and keeps its Python worker, so stores stay open between
-micro-batches.  A state task never runs anywhere but on the volume the driver assigned it to:
-elsewhere it answers `NotOwner` and the driver decides (wait for the owner, or assign anew).
-Errors of the Holdfast tree are answers, not exceptions: Spark's own retry knows nothing of them.
+micro-batches.  A state task only runs on the volume that the driver assigned it to; elsewhere it
+answers `NotOwner` and the driver decides (wait for the owner, or reassign).
+Errors of the Holdfast tree are returned as answers, so that Spark does not retry them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Answer = TaskReport | HoldfastError
 _LOG = logging.getLogger(__name__)
 _CLAIM_WAIT_S = 10.0
 _NO_VOLUME = -1
-# Spark's own names for them; set in executors on Kubernetes only.
+# Spark sets these in executors on Kubernetes only.
 _POD_NAME, _POD_IP = "SPARK_EXECUTOR_POD_NAME", "SPARK_EXECUTOR_POD_IP"
 _claiming = threading.Lock()
 _state_tasks: dict[tuple[str, str, int], StateTask] = {}
@@ -58,7 +58,7 @@ _stream_tasks: dict[tuple[str, str, int], StreamTask] = {}
 
 
 def _volume(state_dir: str, executors: int) -> Volume:
-    with _claiming:  # state partitions are opened side by side
+    with _claiming:  # state partitions are opened in parallel
         return _claimed(state_dir, executors)
 
 
@@ -66,7 +66,7 @@ def _volume(state_dir: str, executors: int) -> Volume:
 def _claimed(state_dir: str, executors: int) -> Volume:
     """This process's volume; claimed once, freed by the operating system when the process ends.
 
-    A pod of a StatefulSet has the volume of its ordinal and no other.
+    A pod of a StatefulSet only has the volume of its ordinal.
     """
     pod = re.fullmatch(r".*-(\d+)", os.environ.get(_POD_NAME, ""))
     if pod:
@@ -91,7 +91,7 @@ def _where(ordinal: int) -> Whereabouts:
 
 
 def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
-    """Which stores this executor's volume holds, at which changelog positions."""
+    """The stores on this executor's volume, and their changelog positions."""
     volume = _volume(state_dir, executors)
     still_open = {
         (query_id, p): task.position
@@ -106,8 +106,8 @@ def survey(state_dir: str, executors: int, application_id: str) -> StoreSurvey:
 def open_partition(plan: QueryPlan, partition: int, assigned_volume: int) -> Answer:
     """Step 0 for one state partition.
 
-    A task that is open already is opened anew: another executor may have owned the state partition
-    in between, and only step 0 tells how far it is.
+    An open task is reopened: another executor may have owned the state partition in between, and
+    only step 0 finds its position.
     """
     _close((plan.settings.application_id, plan.query.id, partition))
     return _answer(plan, partition, assigned_volume, lambda task: task.describe())
@@ -158,7 +158,7 @@ def _answer(
 
 
 def _with_restore(opened: TaskReport, worked: TaskReport) -> TaskReport:
-    """What the work reports, and what opening the store took before it."""
+    """The report of the work plus that of opening the store before it."""
     return replace(
         worked,
         opened=True,
@@ -174,7 +174,7 @@ def _not_owner(plan: QueryPlan, partition: int, assigned: int, here: int) -> Not
         f"{plan.query.id} state partition {partition} belongs to volume {assigned}, "
         f"this executor has volume {here}.",
         cause="its executor is gone or too busy, and Spark sent the task elsewhere",
-        action="none: the driver waits for the owner or assigns the partition anew",
+        action="none: the driver waits for the owner or reassigns the partition",
     )
 
 

@@ -1,1 +1,1 @@
-"""Kafka clients: the only folder that imports confluent_kafka, and the border of its errors."""
+"""Kafka clients: the only folder that imports confluent_kafka; it translates its errors."""

@@ -1,7 +1,7 @@
-"""The border: what the Kafka client reports, as one of Holdfast's errors.
+"""Translates the Kafka client's errors to Holdfast's.
 
-Every error is told by its code, never by its text.  What is left over is retriable when the
-client says so and refused when it does not.
+Every error is classified by its code, never by its text.  Other errors are `Retriable` if the
+client says so, and `Refused` otherwise.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ __all__ = [
     "translate",
 ]
 
-# The client's own log lines, which would else go straight to stderr.
+# The client's own log lines, which would otherwise go straight to stderr.
 KAFKA_LOGGER = logging.getLogger("holdfast.kafka")
 
 SOCKET_TIMEOUT_MS = 10_000
-# A broker's pod that was replaced has another address.  Nobody refuses a connection to the old one,
-# or answers what was asked on it: librdkafka's defaults wait half a minute and a whole one.
+# A replaced broker pod has a new address.  Connections and requests to the old address are neither
+# refused nor answered: librdkafka's default timeouts are half a minute and a minute.
 _CONNECTING: dict[str, Any] = {
     "socket.connection.setup.timeout.ms": 5_000,
     "reconnect.backoff.max.ms": 2_000,
     "socket.timeout.ms": SOCKET_TIMEOUT_MS,
 }
-# A broker that was killed and comes back may be behind what its clients know already, or ahead.
+# The metadata of a restarted broker may be behind that of its clients, or ahead.
 _OTHER_METADATA = frozenset(
     {
         KafkaError.FENCED_LEADER_EPOCH,
@@ -57,7 +57,7 @@ _OTHER_METADATA = frozenset(
         KafkaError.REPLICA_NOT_AVAILABLE,
     }
 )
-# On a new cluster or topic leaders and coordinators take a moment to find their roles.
+# On a new cluster or topic the election of leaders and coordinators takes a moment.
 SETTLING = _OTHER_METADATA | frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -70,10 +70,9 @@ SETTLING = _OTHER_METADATA | frozenset(
         KafkaError.NOT_COORDINATOR,
     }
 )
-# What a client answers, or is answered, because of what it remembers: a coordinator that is gone
-# (librdkafka #5511), a topic that was not there when it was asked for before, the epoch that a
-# leader had before its broker was restarted, which it sends along for a quarter of an hour.  Asked
-# again it fails again; a new client remembers nothing.
+# Errors that come from a client's cached metadata: a coordinator that is gone (librdkafka #5511), a
+# topic that did not exist before, the leader epoch from before a broker's restart, which it sends
+# for a quarter of an hour.  A retry fails again; a new client has no cache.
 _REMEMBERED = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -85,7 +84,7 @@ _REMEMBERED = frozenset(
 _RENEW_EVERY = 10
 _FENCED = frozenset(
     {
-        KafkaError._FATAL,  # what every call answers after a first fatal error
+        KafkaError._FATAL,  # the answer of every call after a fatal error
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
@@ -111,7 +110,7 @@ _UNPROVEN = frozenset(
     }
 )
 _UNPROVEN_S = 60.0
-# When a client was last not let in, and why, by the servers that it starts from.
+# The time and reason of the last failed authentication, by bootstrap servers.
 _unproven: dict[str, tuple[float, str]] = {}
 _DENIED = frozenset(
     {
@@ -138,7 +137,7 @@ _UNREACHABLE = _OTHER_METADATA | frozenset(
         KafkaError.NOT_COORDINATOR,
         KafkaError.CONCURRENT_TRANSACTIONS,
         KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError._NOENT,  # the admin client's "no leaders found", of a broker that just came back
+        KafkaError._NOENT,  # the admin client's "no leaders found", after a broker's restart
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.NOT_CONTROLLER,
         KafkaError.NOT_ENOUGH_REPLICAS,
@@ -148,7 +147,7 @@ _UNREACHABLE = _OTHER_METADATA | frozenset(
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-# What a client says that has reached nobody, or was shown the door before it could ask.
+# Errors of a client that has reached no broker, or was rejected before its first request.
 _NOBODY = frozenset(
     {
         KafkaError._TRANSPORT,
@@ -157,7 +156,7 @@ _NOBODY = frozenset(
         KafkaError._MSG_TIMED_OUT,
     }
 )
-# What a person can do about refusals that have one known remedy.
+# Actions for refusals that have one known remedy.
 _HINTS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise max.message.bytes of the topic, and message.max.bytes of "
     "the client where it is lower.",
@@ -178,7 +177,7 @@ _HINTS = {
 def client_config(
     client: Mapping[str, str], defaults: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Properties of one client: the user's over our defaults, under what correctness needs."""
+    """Properties of a client: our defaults, overridden by the user's, then by required ones."""
     servers = client.get("bootstrap.servers", "")
 
     def told(error: KafkaError) -> None:
@@ -191,31 +190,31 @@ def client_config(
 
 
 def kafka_error(error: BaseException) -> KafkaError:
-    """The `KafkaError` inside an exception of the client, of code `_FAIL` when it has none."""
+    """The `KafkaError` in an exception of the client; without one, a `_FAIL`."""
     inner = error.args[0] if error.args else None
     return inner if isinstance(inner, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
 
 def known_offset(offset: int) -> int:
-    """An offset of a topic partition as a broker has told it.
+    """Returns an offset if a broker has returned it.
 
-    librdkafka 2.16 takes a request for offsets that nobody answers in time for answered, and gives
-    its own mark for "no offset" with it.
+    librdkafka 2.16 reports an offsets request that timed out as answered, with its own value for
+    "no offset".
 
     Raises:
-        KafkaException: no broker has told it, `_TIMED_OUT`.
+        KafkaException: `_TIMED_OUT`, because no broker has returned an offset.
     """
     if offset == OFFSET_INVALID:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no broker has told the offset"))
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no broker returned the offset"))
     return offset
 
 
 def needs_new_client(code: int, failures: int) -> bool:
-    """Whether a question that failed so is better asked again with a client that is new.
+    """Whether a request that failed with that code should be retried with a new client.
 
     Args:
-        failures: how often it has failed.  Whatever else a client remembers wrongly, from time to
-            time it is tried without that memory.
+        failures: how often it has failed; every few failures a new client is tried anyway, in case
+            of other stale metadata.
     """
     return code in _REMEMBERED or (code in SETTLING and failures % _RENEW_EVERY == 0)
 
@@ -223,12 +222,12 @@ def needs_new_client(code: int, failures: int) -> bool:
 def translate(
     error: KafkaError | KafkaException, doing: str, client: Mapping[str, str], acl: str = ""
 ) -> HoldfastError:
-    """The Holdfast error for `error`.
+    """The Holdfast error for a Kafka client's error.
 
     Args:
         doing: what was attempted, as a phrase that ends a sentence: "creating topic x".
         client: the client's properties; names the bootstrap servers.
-        acl: what it takes ("DESCRIBE_CONFIGS on topic x"), named when it is refused.
+        acl: the required ACL ("DESCRIBE_CONFIGS on topic x"), named in a refusal.
     """
     if isinstance(error, KafkaException):
         error = kafka_error(error)
@@ -252,7 +251,7 @@ def translate(
 
 
 def silent(doing: str, client: Mapping[str, str], seconds: float) -> HoldfastError:
-    """Nobody answered: `doing` took longer than `seconds`."""
+    """The error for a request without an answer within `seconds`."""
     servers = client.get("bootstrap.servers", "(no bootstrap.servers)")
     fact = f"Kafka at {servers} gave no answer in {seconds:g} s {doing}."
     return (
@@ -261,29 +260,29 @@ def silent(doing: str, client: Mapping[str, str], seconds: float) -> HoldfastErr
         or KafkaUnavailable(
             fact,
             cause="no broker is running there, or none can be reached from here.",
-            action="check bootstrap.servers and that the brokers are up; it will be tried again.",
+            action="check bootstrap.servers and that the brokers are up; it will be retried.",
         )
     )
 
 
 def _not_let_in(fact: str, client: Mapping[str, str]) -> KafkaUnavailable | None:
-    """A broker that refuses a password closes the connection, which looks like one that is away.
+    """The error for a failed authentication, which looks like an unavailable broker.
 
-    It may let the client in yet: one that has just started does not know all users.
+    It is retriable, because a broker that has just started may not know all users yet.
     """
     since, why = _unproven.get(client.get("bootstrap.servers", ""), (0.0, ""))
     if not why or time.monotonic() - since > _UNPROVEN_S:
         return None
     return KafkaUnavailable(
         fact,
-        cause=f"the broker is there and does not let this client in: {why}.",
+        cause=f"the broker is up but rejects this client: {why}.",
         action="correct the client's security properties (sasl.username, sasl.password, "
-        "sasl.mechanism, ssl.*), or make the user known to the brokers; it will be tried again.",
+        "sasl.mechanism, ssl.*), or create the user on the brokers; it will be retried.",
     )
 
 
 def refused_properties(error: KafkaException) -> InvalidConfig:
-    """A client could not even be made."""
+    """The error for a client that cannot be created because of its properties."""
     return InvalidConfig(
         f"The Kafka client refuses its properties: {kafka_error(error).str()}.",
         action="correct the kafka.* properties of the job.",
@@ -295,7 +294,7 @@ def _refused_access(code: int, fact: str, acl: str) -> Refused:
         return Refused(
             fact,
             cause=f"the principal lacks {f'the ACL {acl}' if acl else 'an ACL'}.",
-            action=f"grant it {acl or 'what it lacks'}; `holdfast acls` lists what is needed.",
+            action=f"grant {acl or 'the missing ACL'}; `holdfast acls` lists the required ACLs.",
         )
     return Refused(
         fact,
@@ -305,7 +304,7 @@ def _refused_access(code: int, fact: str, acl: str) -> Refused:
 
 
 def _untrusted(fact: str, client: Mapping[str, str]) -> Refused | None:
-    """The error for a broker that fails the TLS handshake; None where none does."""
+    """The error for a failed TLS handshake with a broker; None if there is no such failure."""
     refused = refused_handshake(client)
     if refused is None:
         return None
@@ -323,7 +322,7 @@ def _fenced(fact: str) -> Fenced:
         fact,
         cause="a newer producer with the same transactional id took over, or the broker ended "
         "this one's transaction because it outlived transaction.timeout.ms.",
-        action="nothing was committed by this producer; close it and open the state anew.",
+        action="close the producer, which committed nothing, and reopen the state partition.",
     )
 
 
@@ -335,7 +334,7 @@ def _passing_or_not(error: KafkaError, fact: str, client: Mapping[str, str]) -> 
         return _not_let_in(fact, client) or KafkaUnavailable(
             fact,
             cause="a broker is down, starting or overloaded, or the network is.",
-            action="wait; it will be tried again.",
+            action="wait; it will be retried.",
         )
     if error.txn_requires_abort():
         return KafkaUnavailable(

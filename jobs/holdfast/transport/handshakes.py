@@ -1,7 +1,7 @@
-"""Why nobody answers a client that has TLS: one side may refuse the other's certificate.
+"""Detects failed TLS handshakes, in which one side refuses the other's certificate.
 
-librdkafka tells that aside, as an event; what it was asked only runs out of time, as if no broker
-was there.  So a client of its own connects once more when that has happened, and listens.
+librdkafka only reports them as an event; the request itself times out as if no broker was there.
+So after a timeout a separate client connects again and listens for that event.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 __all__ = ["refused_handshake"]
 
 _QUIET = logging.getLogger("holdfast.kafka.handshake")
-_QUIET.disabled = True  # what it says was said before, by the client that was asked
+_QUIET.disabled = True  # the first client has logged the same
 
-# An alert of the broker's about our certificate has the code of a lost connection: here the text
-# alone tells that OpenSSL was asked and said no, which it says in these words.
+# A broker's alert about our certificate has the code of a lost connection: here only this text,
+# which OpenSSL writes, shows that the handshake failed.
 _OPENSSL = "SSL routines"
 _LISTEN_S = 2.0
 _POLL_S = 0.05
 
 
 def refused_handshake(client: Mapping[str, str]) -> KafkaError | None:
-    """How the TLS handshake with the brokers fails; None where it does not, or there is no TLS.
+    """The error of the TLS handshake with the brokers; None if it works, or without TLS.
 
-    Takes two seconds at most, and far less where a connection is refused.
+    Takes two seconds at most, and far less if a connection is refused.
     """
     if not client.get("security.protocol", "").upper().endswith("SSL"):
         return None

@@ -1,4 +1,4 @@
-"""The plain idempotent producer, and how every producer's client is opened."""
+"""The plain idempotent producer, and the creation of every producer's client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 _DEFAULTS: dict[str, Any] = {
     "compression.type": "lz4",
-    "linger.ms": 10,  # a flush does not wait for it; until then batches grow
+    "linger.ms": 10,  # lets batches grow; a flush does not wait for it
     "queue.buffering.max.messages": 100_000,
 }
 _RETRY_S = 0.1
@@ -47,11 +47,11 @@ _REFUSAL_S = 2.0
 _POLL_S = 0.05
 _QUIET = {"log_level": 0}
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
-POLL_EVERY = 10_000  # records between two looks at delivery reports
+POLL_EVERY = 10_000  # records between two polls for delivery reports
 
 
 def open_client(client: Mapping[str, str], fixed: Mapping[str, Any]) -> Client:
-    """A client with our defaults.
+    """Creates a client with our defaults.
 
     Raises:
         InvalidConfig: the client refuses a property.
@@ -63,7 +63,7 @@ def open_client(client: Mapping[str, str], fixed: Mapping[str, Any]) -> Client:
 
 
 def place_of(message: Message) -> str:
-    """Where a record was to go, for messages."""
+    """The target of a record, for messages."""
     partition = message.partition()
     return f"{message.topic()}" + ("" if partition is None else f" partition {partition}")
 
@@ -71,10 +71,10 @@ def place_of(message: Message) -> str:
 def same_length(
     keys: Sequence[bytes | None], values: Sequence[bytes | None], *columns: object
 ) -> None:
-    """Refuse columns of records that differ in length.
+    """Checks that all columns have the same length.
 
     Raises:
-        ValueError: they do.
+        ValueError: they differ in length.
     """
     lengths = [len(keys), len(values)]
     lengths += [len(c) for c in columns if isinstance(c, Sequence)]
@@ -83,9 +83,9 @@ def same_length(
 
 
 def client_time(time_ms: int | None) -> int:
-    """A record's time as the client takes it: 0 means "now" to it, and it has no word for 0.
+    """A record's time for the client, for which 0 means "now".
 
-    So the first millisecond of all is written as the one after it (ADR 39); None stands for now.
+    So time 0 is written as 1 (ADR 39); None stands for now.
     """
     return NOW if time_ms is None else time_ms or FIRST_MS
 
@@ -101,13 +101,14 @@ def refused(
     values: Sequence[bytes | None],
     times_ms: Sequence[int],
 ) -> Iterator[tuple[int, BufferError | KafkaException]]:
-    """Queue records without delivery reports, which cost more than queueing.
+    """Queues records without delivery reports, which cost more than queueing.
 
     Yields:
-        The number of each record that the client did not take, and why; the next is tried after.
+        The number of each record that the client refuses, and the error; then it continues with
+        the next record.
     """
     behind = iter(values)
-    # Names of arguments would cost a fifth of the call, a loop of Python's a tenth.
+    # Keyword arguments would cost a fifth of the call, a Python loop a tenth.
     calls = map(
         client.produce,
         repeat(topic), behind, keys, partitions, repeat(None), repeat(None), times_ms,
@@ -116,27 +117,27 @@ def refused(
         try:
             deque(calls, maxlen=0)
         except (BufferError, KafkaException) as error:
-            yield len(values) - length_hint(behind) - 1, error  # it had taken its value
+            yield len(values) - length_hint(behind) - 1, error  # the value was consumed already
         else:
             return
 
 
 class Producer:
-    """A plain idempotent producer: records of one key stay in order and arrive once.
+    """A plain idempotent producer: the records of a key stay in order and arrive once.
 
-    Keys go where Java producers put them (murmur2).  Not thread-safe.
+    It partitions keys like Java producers (murmur2).  Not thread-safe.
     """
 
     def __init__(
         self, client: Mapping[str, str], timeout_ms: int = 60_000, *, idempotent: bool = True
     ) -> None:
-        """Nothing is sent before the first record.
+        """Sends nothing before the first record.
 
         Args:
             client: the client's properties.
             timeout_ms: how long a record may take.
-            idempotent: False where a record may come twice: what the broker refuses is then an
-                answer to that record, not the end of the client.
+            idempotent: False if a record may arrive twice; a refusal by the broker then only fails
+                that record, not the client.
 
         Raises:
             InvalidConfig: the client refuses a property.
@@ -164,7 +165,7 @@ class Producer:
         *,
         headers: Mapping[str, str | bytes | None] | None = None,
     ) -> None:
-        """Queue one record, waiting when the queue is full.
+        """Queues one record, waiting if the queue is full.
 
         Raises:
             KafkaUnavailable, TopicMissing, Refused: an earlier record could not be delivered.
@@ -203,23 +204,23 @@ class Producer:
         return self._delivered
 
     def failed(self) -> int:
-        """How many will not arrive any more."""
+        """How many records have failed for good."""
         return self._lost
 
     def flush(self) -> None:
-        """Wait until every record is delivered.
+        """Waits until every record is delivered.
 
         Raises:
             KafkaUnavailable, TopicMissing, Refused: a record could not be delivered.
         """
-        # Every record is reported by then: delivered, or failed after message.timeout.ms.
+        # By then every record is reported: delivered, or failed after message.timeout.ms.
         left = self._served(lambda: self._client.flush(self._timeout_s + _GRACE_S))
         self._check()
         if left:
             raise silent(f"delivering {left} records", self._properties, self._timeout_s)
 
     def close(self) -> None:
-        """Drop what is not delivered and leave the broker; call `flush` first.  Never raises.
+        """Drops undelivered records and closes the connection; call `flush` first.
 
         The producer must not be used again.
         """
@@ -228,7 +229,7 @@ class Producer:
             self._client.poll(0)
 
     def _served(self, call: Callable[[], int]) -> int:
-        """Let the client call back; it raises a fatal error from inside, as it is or hidden.
+        """Runs the client's callbacks; it raises fatal errors, sometimes hidden by others.
 
         See `TransactionalProducer._served`.
         """
@@ -252,10 +253,10 @@ class Producer:
             raise translate(error, f"delivering a record to {where}", self._properties, acl)
 
     def _refusal(self) -> KafkaError | None:
-        """Why the client dropped its records, when what it said got lost (`_served`).
+        """The error for which the client dropped its records, if it was lost in `_served`.
 
-        A client with the same properties is refused for the same reason.  It has no records whose
-        reports could hide that, and no log lines.
+        A second client with the same properties is refused for the same reason.  It has no records
+        whose reports could hide the error, and logs nothing.
         """
         asker = Client(client_config(self._properties, {}, {"enable.idempotence": True}) | _QUIET)
         deadline = time.monotonic() + _REFUSAL_S
@@ -276,7 +277,7 @@ class Producer:
 
 
 def _uncovered(error: BaseException) -> KafkaException | None:
-    """The client's exception under those of each callback (log line, report) that ran after it."""
+    """The client's exception, found beneath those of callbacks (log, report) that ran after it."""
     found: BaseException | None = error
     while found is not None and not isinstance(found, KafkaException):
         found = found.__cause__ or found.__context__

@@ -1,7 +1,7 @@
-"""Which partition a key lives in: Kafka's murmur2 for topics, Spark's murmur3 for state.
+"""Partitioners of keys: Kafka's murmur2 for topics, Spark's murmur3 for state partitions.
 
-Both are written once, here, and held by golden vectors: a sink topic must agree with Java
-producers, a state partition with Spark's own shuffle, for as long as the table lives.
+Both are only implemented here, and tested by golden vectors: a sink topic must agree with Java
+producers, and a state partition with Spark's own shuffle, for as long as the table exists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
     "state_partitions",
 ]
 
-PARTITIONER = "spark-murmur3-v1"  # in every commit marker: keys may never move unnoticed
+PARTITIONER = "spark-murmur3-v1"  # in every commit marker, so that a change is detected
 
 _Words: TypeAlias = "npt.NDArray[np.uint32]"
 
@@ -36,16 +36,16 @@ _POSITIVE = 0x7FFFFFFF
 _SPARK_SEED = 42
 _MURMUR2_SEED = 0x9747B28C
 _MURMUR2_M = 0x5BD1E995
-# Long keys are mixed in columns of their own words: a megabyte in a column of one key's, word by
-# word, takes seconds, and a transaction may be open meanwhile.
+# A few long keys are hashed one by one, in columns of a key's words: a megabyte in columns of one
+# row each would take seconds, and a transaction may be open meanwhile.
 _LONG = 1_024
 _FEW = 64  # keys of one length
 
 
 def murmur2_partition(key: bytes | None, partitions: int) -> int:
-    """The topic partition a Java producer gives `key`: `toPositive(murmur2(key)) % partitions`.
+    """A Java producer's topic partition for `key`: `toPositive(murmur2(key)) % partitions`.
 
-    A record without a key has no place of its own: any partition, at random.
+    A record without a key gets a random partition.
     """
     if key is None:
         return random.randrange(partitions)
@@ -161,7 +161,7 @@ def _murmur2_scrambled(word: _Words) -> _Words:
 
 
 def _murmur2_columns(keys: _SameLength) -> _Words:
-    """`_murmur2` of each key; uint32 wraps by itself."""
+    """`_murmur2` of each key; uint32 arithmetic wraps."""
     m = np.uint32(_MURMUR2_M)
     h = np.full(len(keys.rows), _MURMUR2_SEED ^ keys.length, dtype=np.uint32)
     for word in keys.words():
@@ -176,7 +176,7 @@ def _murmur2_columns(keys: _SameLength) -> _Words:
 
 @dataclass(frozen=True)
 class _SameLength:
-    """Keys of one length: their row numbers, and where in `data` each of them starts."""
+    """Keys of one length: their row numbers, and where each starts in `data`."""
 
     data: npt.NDArray[np.uint8]
     rows: npt.NDArray[np.int64]
@@ -185,7 +185,7 @@ class _SameLength:
 
     @property
     def are_long(self) -> bool:
-        """Whether each of them is better hashed alone."""
+        """Whether the keys are hashed faster one by one."""
         return self.length > _LONG and len(self.rows) < _FEW
 
     def one_by_one(self, hash_of: Callable[[bytes], int]) -> _Words:
@@ -194,12 +194,12 @@ class _SameLength:
         return np.array([hash_of(key) & _U32 for key in keys], np.uint32)
 
     def words(self) -> Iterator[_Words]:
-        """Four bytes of each key at a time, little endian, as far as they go."""
+        """Yields four bytes of each key at a time, little endian, while there are four."""
         words = anywhere(self.data, "<u4")
         return (words[self.starts + at] for at in range(0, self.length & ~3, 4))
 
     def rest(self) -> Iterator[npt.NDArray[np.uint8]]:
-        """The up to three bytes behind them, one at a time."""
+        """Yields the remaining bytes of each key, up to three, one at a time."""
         return (self.data[self.starts + at] for at in range(self.length & ~3, self.length))
 
 

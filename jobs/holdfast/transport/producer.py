@@ -1,7 +1,7 @@
 """The transactional producer: one transaction at a time, for state tasks and stateless queries.
 
-A `TransactionalProducer` that has raised anything but a `ValueError` must be closed and made
-anew: the client cannot say what the broker knows (librdkafka #5423), only `init` finds out.
+A `TransactionalProducer` that has raised anything but a `ValueError` must be closed and replaced:
+the client does not know the broker's state (librdkafka #5423), only `init` of a new one finds out.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from holdfast.types.column_pieces import PIECE
 __all__ = ["Producer", "TransactionalProducer"]
 
 _RETRY_S = 0.1
-# Of taking a transactional id.  A sixth of the new clients lose their first connection while they
-# look for the coordinator, and look again after half a second; a new call does so at once.
+# The timeout of the first `init` call.  A sixth of new clients lose their first connection while
+# they look for the coordinator, and retry after half a second; a new call retries at once.
 _FIRST_TRY_S = 0.1
 _ABORT_S = 5.0
-_LOOK_S = 0.5  # how often one that waits for deliveries asks whether the transaction is lost
+_LOOK_S = 0.5  # how often a wait for deliveries checks whether the transaction is lost
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
 
 
@@ -57,11 +57,11 @@ class TransactionalProducer:
     def __init__(
         self, client: Mapping[str, str], transactional_id: str, timeout_ms: int = 60_000
     ) -> None:
-        """Nothing is sent before `init`.
+        """Sends nothing before `init`.
 
         Args:
-            client: librdkafka properties; those that exactly-once needs are overridden.
-            timeout_ms: of the whole transaction on the broker, and of `init` and `commit` here.
+            client: librdkafka properties; those for exactly-once are overridden.
+            timeout_ms: for the whole transaction on the broker, and for `init` and `commit` here.
 
         Raises:
             InvalidConfig: the client refuses a property.
@@ -72,22 +72,22 @@ class TransactionalProducer:
         fixed = {
             "transactional.id": transactional_id,
             "transaction.timeout.ms": timeout_ms,
-            "socket.timeout.ms": min(SOCKET_TIMEOUT_MS, timeout_ms),  # the client insists
+            "socket.timeout.ms": min(SOCKET_TIMEOUT_MS, timeout_ms),  # required by the client
             "enable.idempotence": True,
             "acks": "all",
         }
         self._handle: Client | None = open_client(client, fixed)
-        self._failed: HoldfastError | None = None  # by what a transaction was lost
-        self._refused = False  # records of it are too large
-        self._purged = False  # records of the open transaction were dropped by the client
+        self._failed: HoldfastError | None = None  # the error by which a transaction was lost
+        self._refused = False  # records of the transaction are too large
+        self._purged = False  # the client has dropped records of the open transaction
         self._in_transaction = False
-        self._highest: dict[str, int] = {}  # partition sent to, by topic
+        self._highest: dict[str, int] = {}  # the highest partition sent to, by topic
         self._sizes = Sizes()
         self._marked = False
         self._marker_offset: int | None = None
 
     def init(self) -> None:
-        """Step 0: take the transactional id; every older producer with it is fenced.
+        """Step 0: takes the transactional id and fences every older producer with it.
 
         Raises:
             KafkaUnavailable: no answer within the timeout.
@@ -107,7 +107,7 @@ class TransactionalProducer:
         raise silent(doing + self._as(), self._properties, self._timeout_s)
 
     def begin(self) -> None:
-        """Open a transaction.
+        """Opens a transaction.
 
         Raises:
             Fenced: another producer took the transactional id.
@@ -129,14 +129,14 @@ class TransactionalProducer:
         values: Sequence[bytes | None],
         timestamps_ms: int | Sequence[int] | None = None,
     ) -> None:
-        """Queue records of the open transaction; delivery errors surface at `commit` at last.
+        """Queues records of the open transaction; `commit` raises delivery errors at the latest.
 
         Args:
-            partitions: topic partition of all records, or one per record.
+            partitions: the topic partition of all records, or one per record.
             keys: one per record.
-            values: as many as keys; None is a tombstone.
-            timestamps_ms: of all records or one per record; None: the time of sending.  0 is
-                written as 1, see `client_time`.
+            values: one per record; None is a tombstone.
+            timestamps_ms: the time of all records or one per record; None: the time of sending.  0
+                is written as 1, see `client_time`.
 
         Raises:
             ValueError: the columns differ in length.
@@ -153,7 +153,7 @@ class TransactionalProducer:
             places = [partitions] * len(rows) if isinstance(partitions, int) else partitions[part]
             times = _times(timestamps_ms, part, len(rows))
             self._sizes.add_all(topic, places, names, rows)
-            # What cannot be delivered has no report: it makes the commit fail, and that says why.
+            # Undeliverable records have no report; they make the commit fail with the reason.
             for n, error in refused(self._client, topic, places, names, rows, times):
                 self._make_room(error, Sent.of(topic, places[n], names[n], rows[n]))
                 self._again(topic, rows[n], names[n], places[n], times[n])
@@ -170,7 +170,7 @@ class TransactionalProducer:
         headers: Sequence[tuple[str, str | bytes | None]],
         time_ms: int | None = None,
     ) -> None:
-        """Queue one record of the open transaction, with headers; no time: when it is sent.
+        """Queues one record of the open transaction, with headers; default time: of sending.
 
         Raises:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
@@ -179,7 +179,7 @@ class TransactionalProducer:
         self._again(topic, value, key, partition, at, headers=list(headers))
 
     def send_marker(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
-        """Step 3: queue the commit marker; `commit` returns its offset.
+        """Step 3: queues the commit marker; `commit` returns its offset.
 
         Raises:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
@@ -188,26 +188,26 @@ class TransactionalProducer:
         self._again(topic, value, key, partition, NOW, self._on_marker)
 
     def commit(self) -> int | None:
-        """Step 4: deliver every record and commit; all of it or nothing becomes visible.
+        """Step 4: delivers all records and commits; all or none become visible.
 
         Returns:
-            The offset of the commit marker; None when none was sent.
+            The offset of the commit marker; None if none was sent.
 
         Raises:
-            CommitUnknown: the broker did not say in time whether it committed.
+            CommitUnknown: the broker did not answer in time, so the outcome is unknown.
             Fenced: another producer took over; nothing was committed.
-            KafkaUnavailable: the transaction was aborted, it can be tried again.
-            TopicMissing, Refused: the transaction was aborted; trying again would not help.
+            KafkaUnavailable: the transaction was aborted and can be retried.
+            TopicMissing, Refused: the transaction was aborted; a retry would not help.
         """
         self.deliver()
-        self._in_transaction = False  # from here on the broker decides how it ends
+        self._in_transaction = False  # from here on the broker decides the outcome
         self._end()
         if self._marked and self._marker_offset is None:
             raise self._unknown()
         return self._marker_offset
 
     def deliver(self) -> None:
-        """Wait until every record of the open transaction lies in its log.
+        """Waits until all records of the open transaction are in their logs.
 
         Raises:
             Fenced, KafkaUnavailable, TopicMissing, Refused: the transaction is lost.
@@ -220,7 +220,7 @@ class TransactionalProducer:
                 break
         self._check_deliveries()
         if self._purged:
-            self._end()  # the transaction cannot be committed any more, and this says why
+            self._end()  # the transaction is lost, and this raises the reason
         if left:
             self.abort()
             raise silent(
@@ -228,14 +228,14 @@ class TransactionalProducer:
             )
 
     def _flush(self, seconds: float) -> int:
-        """How many records are not delivered after so long."""
+        """Flushes for that time; returns how many records are not delivered then."""
         return self._served(lambda: self._client.flush(seconds), "delivering records")
 
     def _check_lost(self) -> None:
-        """Raise if the transaction cannot be committed any more.
+        """Raises if the transaction can no longer be committed.
 
-        What is queued behind a record that the broker has refused is never sent, and so never
-        reported.  The client tells only one that begins a transaction, and begins none inside one.
+        Records queued after one that the broker refused are never sent, and so never reported.  The
+        client only reports the error to a call that begins a transaction.
         """
         try:
             self._client.begin_transaction()
@@ -244,24 +244,24 @@ class TransactionalProducer:
                 raise self._error(error, "delivering records") from error
 
     def abort(self) -> None:
-        """Drop the open transaction as far as possible; never raises, never hides an error.
+        """Aborts the open transaction if possible; never raises, never hides an error.
 
-        What it cannot abort the broker aborts, at the next `init` or after the timeout.
+        Otherwise the broker aborts it, at the next `init` or after the timeout.
         """
         self._in_transaction = False
         with suppress(KafkaException, SystemError):  # for SystemError see `_served`
             self._client.abort_transaction(_ABORT_S)
 
     def close(self) -> None:
-        """Leave the broker; an open transaction is aborted as by `abort`.  Never raises.
+        """Closes the client; aborts an open transaction like `abort`.  Never raises.
 
-        May be called again; nothing else may.
+        May be called again; no other method may.
         """
         if self._handle is None:
             return
         if self._in_transaction:
             self.abort()
-        # Not the client's own close(): it waits without end for a broker that does not answer.
+        # Not the client's own close(), which waits for ever for a broker that does not answer.
         self._handle = None
 
     def __enter__(self) -> Self:
@@ -279,7 +279,7 @@ class TransactionalProducer:
     def _client(self) -> Client:
         if self._handle is None:
             raise Fenced(
-                f"The producer{self._as()} is closed.", action="open the state partition anew."
+                f"The producer{self._as()} is closed.", action="reopen the state partition."
             )
         return self._handle
 
@@ -293,7 +293,7 @@ class TransactionalProducer:
         report: Callable[[KafkaError | None, Message], None] | None = None,
         **more: Any,
     ) -> None:
-        """Queue one record, waiting for room until the transaction's time is over."""
+        """Queues one record, waiting for room until the transaction times out."""
         deadline = time.monotonic() + self._timeout_s
         look = time.monotonic() + _LOOK_S
         self._highest.setdefault(topic, partition)
@@ -324,23 +324,23 @@ class TransactionalProducer:
                 return
 
     def _make_room(self, error: BufferError | KafkaException, record: Sent) -> None:
-        """Wait for deliveries when the queue is full; any other error ends the transaction."""
+        """Waits for deliveries if the queue is full; any other error ends the transaction."""
         doing = f"sending to {record.topic} partition {record.partition}"
         if isinstance(error, KafkaException):
             self._check_deliveries()
             self._check_lost()
             if kafka_error(error).code() == KafkaError._STATE:
-                self._end()  # the transaction has failed before, and this says why
+                self._end()  # the transaction has failed before, and this raises the reason
             raise self._error(error, doing, record) from error
         self._served(lambda: self._client.poll(_RETRY_S), doing)
         self._check_deliveries()
 
     def _served(self, call: Callable[[], int], doing: str) -> int:
-        """Let the client call back.
+        """Runs the client's callbacks.
 
-        The client raises a fatal error (we were fenced) from inside `poll` and `flush`; a
-        delivery report that is called in the same moment turns it into a SystemError, with or
-        without its cause.  Then aborting tells what it was.
+        The client raises a fatal error (such as fencing) from inside `poll` and `flush`; a delivery
+        report that runs at the same moment turns it into a SystemError, with or without the cause.
+        Then `abort_transaction` returns the original error.
         """
         try:
             return call()
@@ -357,7 +357,7 @@ class TransactionalProducer:
         return silent(doing + self._as(), self._properties, self._timeout_s)
 
     def _end(self) -> None:
-        """Commit until the broker says so; once a try has timed out only success is certain."""
+        """Commits until the broker answers; after a timed-out try only success is certain."""
         deadline, uncertain = time.monotonic() + self._timeout_s, False
         while True:
             try:
@@ -376,7 +376,7 @@ class TransactionalProducer:
     def _error(
         self, error: KafkaException, doing: str, record: Sent | None = None
     ) -> HoldfastError:
-        """The translated error, after aborting what can be aborted; `record`: that was refused."""
+        """Aborts if possible and returns the translated error; `record`: the refused record."""
         found: HoldfastError
         if kafka_error(error).code() in _TOO_LARGE:
             found = self._too_large(record)
@@ -398,13 +398,13 @@ class TransactionalProducer:
         return translate(inner, doing + self._as(), self._properties, acl)
 
     def _misplaced(self, error: KafkaException) -> HoldfastError | None:
-        """What the client does not tell: records were for a topic partition that is not there."""
+        """The error for records to a missing topic partition, which the client does not report."""
         if kafka_error(error).code() != KafkaError._INCONSISTENT:
             return None
         for topic, highest in self._highest.items():
             try:
                 found = self._client.list_topics(topic, timeout=_ABORT_S).topics[topic]
-            except KafkaException:  # then it is told as what it was
+            except KafkaException:  # then the original error is raised
                 return None
             missing = KafkaError(KafkaError._UNKNOWN_PARTITION)
             if found.error is not None or highest >= len(found.partitions):
@@ -417,7 +417,7 @@ class TransactionalProducer:
         return CommitUnknown(
             silent("committing" + self._as(), self._properties, self._timeout_s).fact,
             cause="the broker or the network stalled; the transaction may be committed or not.",
-            action="close the producer; the changelog tells when the state is opened anew.",
+            action="close the producer and reopen the state partition: its changelog shows it.",
         )
 
     def _check_deliveries(self) -> None:
@@ -429,7 +429,7 @@ class TransactionalProducer:
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and error.code() in PURGED:
-            # The echo of our own abort, or of an error that only a commit tells.
+            # Caused by our own abort, or by an error that only a commit returns.
             self._purged = self._purged or self._in_transaction
         elif error is not None and error.code() in _TOO_LARGE:
             self._refused = True
@@ -448,7 +448,7 @@ class TransactionalProducer:
 
 
 def _times(given: int | Sequence[int] | None, part: slice, count: int) -> Sequence[int]:
-    """The times of a piece's records, as the client takes them."""
+    """The times of a slice's records, for the client."""
     if not isinstance(given, Sequence):
         return [client_time(given)] * count
     return [time_ms or FIRST_MS for time_ms in given[part]]

@@ -1,10 +1,10 @@
-"""Reading one topic partition, read_committed, from one offset to another.
+"""Reads one topic partition, read_committed, from one offset to another.
 
-Positions, not records, say how far a read is: transaction markers and aborted records take
-offsets, compaction leaves gaps, so the last record of a range may lie far before its end.
-A read has ended when its *position* (the next offset to fetch) has reached the end.  The client
-tells it in two ways: a record at or beyond the end, or an end-of-partition event, whose offset
-is the position after every marker and aborted record.
+Progress is a position, not the last record: transaction markers and aborted records take offsets,
+and compaction leaves gaps, so the last record of a range may be far before its end.  A read has
+ended when its *position* (the next offset to fetch) has reached the end.  The client shows this in
+two ways: a record at or beyond the end, or an end-of-partition event, whose offset is the position
+after all markers and aborted records.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from holdfast.transport.errors import (
 __all__ = ["READ_COMMITTED", "Chunk", "PartitionReader", "consume", "in_columns"]
 
 _TIMEOUT_S = 30.0
-_ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
+_ATTEMPT_S = 10.0  # a request on a dead connection is repeated on another
 _RETRY_S = 0.2
 _POLL_S = 0.25
-# Of values, after which a chunk has enough: ten thousand records may be as many megabytes.
+# The size of values at which a chunk is complete: ten thousand records may be 10 GB.
 _CHUNK_BYTES = 32 << 20
 _END_WAIT_S = 10.0  # a marker just written may take a moment to move the committed end
 
-# What every reader of ours insists on.
+# The required properties of every reader.
 READ_COMMITTED: dict[str, str | int | bool] = {
-    "group.id": "holdfast-reader",  # the client demands one; nothing is ever committed to it
+    "group.id": "holdfast-reader",  # required by the client; nothing is ever committed to it
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -50,7 +50,7 @@ READ_COMMITTED: dict[str, str | int | bool] = {
 }
 _DEFAULTS: dict[str, str | int | bool] = {
     "fetch.queue.backoff.ms": 10,
-    # A broker answers one request of a connection at a time: a long poll would delay the rest.
+    # A broker answers a connection's requests one by one: a long poll would delay the others.
     "fetch.wait.max.ms": 100,
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 16_384,
@@ -63,7 +63,7 @@ _PASSING = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,  # of the group that is never used
+        KafkaError.GROUP_AUTHORIZATION_FAILED,  # for the group that is never used
     }
 )  # the client keeps trying; the reader's own clock decides when to give up
 
@@ -73,12 +73,12 @@ class Chunk:
     """Consecutive records of one topic partition, in columns of equal length.
 
     Attributes:
-        keys: record keys as bytes; None where the record has no key.
+        keys: record keys as bytes; None for a record without key.
         values: record values as bytes; None for a tombstone.
         offsets: ascending, not always dense.
-        timestamps: ms since the epoch; -1 where the record carries none.
+        timestamps: ms since the epoch; -1 for a record without time.
         position: the offset to read next, beyond gaps and markers already passed.
-        headers: (name, value) pairs per record; empty unless the reader was asked for them.
+        headers: (name, value) pairs per record; empty unless the reader reads headers.
     """
 
     keys: list[bytes | None]
@@ -92,7 +92,7 @@ class Chunk:
         return len(self.offsets)
 
     def part(self, start: int, end: int, position: int) -> Chunk:
-        """Its records number `start` to `end` (exclusive), without headers."""
+        """The records number `start` to `end` (exclusive), without headers."""
         return Chunk(
             self.keys[start:end],
             self.values[start:end],
@@ -102,7 +102,7 @@ class Chunk:
         )
 
     def append(self, more: Chunk) -> None:
-        """Takes the records that follow its own, without headers."""
+        """Appends the records that follow, without headers."""
         self.keys += more.keys
         self.values += more.values
         self.offsets += more.offsets
@@ -120,8 +120,8 @@ class Chunk:
 class PartitionReader:
     """Owns one consumer of one topic partition and the position it has reached.
 
-    Successive reads that follow each other continue from what is already fetched; a read from
-    elsewhere moves the consumer.  Not thread-safe.
+    A read that continues the last one uses records fetched ahead; a read from another offset seeks.
+    Not thread-safe.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class PartitionReader:
         timeout_s: float = _TIMEOUT_S,
         headers: bool = False,
     ) -> None:
-        """Nothing is sent before the first call.
+        """Sends nothing before the first call.
 
         Args:
-            client: librdkafka properties; those that decide what is read are overridden.
+            client: librdkafka properties; those that affect what is read are overridden.
             timeout_s: how long a broker may stay silent before `KafkaUnavailable`.
-            headers: whether chunks shall have them, which takes time.
+            headers: whether to read headers, which takes time.
         """
         self.topic = topic
         self.partition = partition
@@ -148,15 +148,15 @@ class PartitionReader:
         self._headers = headers
         self._consumer: Consumer | None = None
         self._end_wait_s = min(timeout_s, _END_WAIT_S)
-        self._pending: list[Message] = []  # fetched, not yet given out
-        self._position = -1  # the offset to give out next; -1: not assigned
-        self._fetched = -1  # the offset after everything fetched, given out or pending
+        self._pending: list[Message] = []  # fetched, not yet returned
+        self._position = -1  # the next offset to return; -1: not assigned
+        self._fetched = -1  # the offset after all fetched records, returned or pending
 
     def bounds(self) -> tuple[int, int]:
         """The log start and the read_committed end (last stable offset).
 
-        Asked again while the partition has no leader: right after the topic was made, and while
-        its broker is restarted.
+        Retries while the partition has no leader: right after the topic was created, and while its
+        broker restarts.
 
         Raises:
             TopicMissing: no such topic or topic partition.
@@ -188,11 +188,11 @@ class PartitionReader:
     def read(self, start: int, end: int, chunk_records: int = 10_000) -> Iterator[Chunk]:
         """Committed records with `start <= offset < end`, oldest first.
 
-        Every chunk but the last holds `chunk_records` records, or fewer large ones; the last one
-        may be empty, its position is at or beyond `end`.
+        Every chunk except the last holds `chunk_records` records, or fewer large ones; the last one
+        may be empty, and its position is at or beyond `end`.
 
         Raises:
-            DataLoss: `start` or `end` lies outside what the topic partition holds.
+            DataLoss: `start` or `end` is outside of the topic partition's log.
             TopicMissing: no such topic or topic partition.
             KafkaUnavailable: the broker was silent for too long.
         """
@@ -207,7 +207,7 @@ class PartitionReader:
             raise self._failed(kafka_error(error), start, end) from error
 
     def close(self) -> None:
-        """Leave the broker; the reader may be used again and then connects anew."""
+        """Closes the connection; the reader may be used again and then reconnects."""
         consumer, self._consumer = self._consumer, None
         self._pending, self._position, self._fetched = [], -1, -1
         if consumer is not None:
@@ -226,7 +226,7 @@ class PartitionReader:
         self._position = self._fetched = start
 
     def _chunk(self, end: int, size: int) -> Chunk:
-        """The next `size` records before `end`, or as many as there are until `end`."""
+        """The next `size` records before `end`, or all that there are before `end`."""
         self._fill(end, size)
         cut = min(size, bisect_left(self._pending, end, key=_offset))
         batch, self._pending = self._pending[:cut], self._pending[cut:]
@@ -238,7 +238,7 @@ class PartitionReader:
         return chunk
 
     def _fill(self, end: int, size: int) -> None:
-        """Fetch until `size` records are pending, or as much as fits, or all before `end`."""
+        """Fetches until `size` records, a chunk's bytes, or all before `end` are pending."""
         quiet_since, at_end, room = time.monotonic(), False, _CHUNK_BYTES
         while len(self._pending) < size and self._fetched < end and room > 0:
             got = consume(self._open(), size - len(self._pending))
@@ -250,7 +250,7 @@ class PartitionReader:
                 raise self._silent()
 
     def _accept(self, got: list[Message]) -> bool:
-        """Keep the records; true when the last message says the partition's end is reached."""
+        """Keeps the records; True if the last message is the end-of-partition event."""
         if not any(map(Message.error, got)):
             self._pending += got
             self._fetched = _offset(got[-1]) + 1
@@ -269,7 +269,7 @@ class PartitionReader:
         return at_end
 
     def _check(self, start: int, end: int) -> None:
-        """Raise `DataLoss` unless the topic partition holds `start` to `end`."""
+        """Raises `DataLoss` unless the topic partition holds `start` to `end`."""
         low, high = self.bounds()
         if start < low:
             raise self._lost(start, low, high)
@@ -277,7 +277,7 @@ class PartitionReader:
             raise self._lost(max(start, end), low, high)
 
     def _failed(self, error: KafkaError, start: int, end: int) -> HoldfastError:
-        """What a failed read means; the consumer is given up, the next read makes a new one."""
+        """The error for a failed read; drops the consumer, and the next read creates another."""
         wanted = max(start, self._fetched)
         self.close()
         if error.code() not in _LOST:
@@ -292,7 +292,7 @@ class PartitionReader:
             f"Of {self._name} offset {wanted} is wanted but "
             f"offsets {low} to {high} (exclusive) are available.",
             cause=retention if wanted < low else recreated,
-            action="restore the topic, or decide to go on from an offset that exists.",
+            action="restore the topic, or continue from an offset that exists.",
         )
 
     def _silent(self) -> HoldfastError:
@@ -304,13 +304,13 @@ class PartitionReader:
 
 
 def consume(consumer: Consumer, most: int, wait_s: float = _POLL_S) -> list[Message]:
-    """What has been fetched already, at most `most` messages; else the next one, if any comes."""
-    # Python's collector looks for cycles among every few hundred new messages, again and again:
-    # a quarter of the time of reading.  There are none.
+    """Messages fetched already, at most `most`; otherwise waits for the next one."""
+    # Python's collector would search every few hundred new messages for cycles, which takes a
+    # quarter of the reading time.  There are none.
     collects = gc.isenabled()
     gc.disable()
     try:
-        # Without a wait `consume` takes all there is; with one it would wait for more.
+        # Without a wait `consume` returns all there is; with one it would wait for `most`.
         return consumer.consume(most, 0) or consumer.consume(1, wait_s)
     finally:
         if collects:
@@ -339,9 +339,9 @@ _COLUMNS: dict[str, Callable[[list[Message]], list[Any]]] = {
 
 
 class _Fetched(Chunk):
-    """Messages as a chunk; each column is made when it is first asked for.
+    """Messages as a chunk; each column is created on first use.
 
-    Who counts records by a column of their values wants neither their keys nor their offsets.
+    A caller that only needs the values does not pay for keys and offsets.
     """
 
     def __init__(self, batch: list[Message], position: int) -> None:
@@ -351,7 +351,7 @@ class _Fetched(Chunk):
         return len(self.values)  # not the batch: chunks are appended to
 
     def __getattr__(self, name: str) -> list[Any]:
-        """Asked only for what is not there yet."""
+        """Creates a column; Python only calls this for missing attributes."""
         if name not in _COLUMNS:
             raise AttributeError(f"a chunk has no {name}")
         column = self.__dict__[name] = _COLUMNS[name](self._batch)

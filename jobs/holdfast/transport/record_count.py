@@ -1,4 +1,4 @@
-"""Reading on in small topics, and how many records one holds (transaction markers take offsets)."""
+"""Follows small topics, and counts their records (transaction markers take offsets, too)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["RecordCount", "TopicFollower"]
 
 
 class TopicFollower:
-    """Owns how far a small topic was read; every call reads on to its committed end.
+    """Owns the position in a small topic; every call reads on to its committed end.
 
-    Made for topics that are read whole and then now and then, such as dead letters.  Not
+    For topics that are read as a whole and then at intervals, such as dead letters.  Not
     thread-safe.
     """
 
     def __init__(
         self, client: Mapping[str, str], topic: str, take: Callable[[Chunk], None]
     ) -> None:
-        """Nothing is sent before the first call.
+        """Sends nothing before the first call.
 
         Args:
-            take: gets every chunk once, those of a topic partition in offset order.
+            take: called once with every chunk; chunks of a topic partition come in offset order.
         """
         self._client = dict(client)
         self._topic = topic
@@ -32,17 +32,17 @@ class TopicFollower:
         self._positions: dict[int, int] = {}
 
     def read_on(self) -> None:
-        """Reads what has come since the last call.
+        """Reads the records written since the last call.
 
         Raises:
             TopicMissing: there is no such topic.
-            KafkaUnavailable: the brokers did not answer; what was taken is not read again.
+            KafkaUnavailable: the brokers did not answer; `take` gets no chunk again.
         """
         for partition, (low, high) in shared_admin(self._client).bounds(self._topic).items():
             self._read(partition, max(low, self._positions.get(partition, low)), high)
 
     def close(self) -> None:
-        """Leave the brokers; a later call connects anew and reads on."""
+        """Closes the connection; a later call reconnects and reads on."""
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
@@ -60,28 +60,28 @@ class TopicFollower:
 
 
 class RecordCount:
-    """Counts a topic's committed records; every call reads on from where the last one ended.
+    """Counts a topic's committed records; every call continues where the last one ended.
 
     Not thread-safe.
     """
 
     def __init__(self, client: Mapping[str, str], topic: str) -> None:
-        """Nothing is sent before the first call."""
+        """Sends nothing before the first call."""
         self._follower = TopicFollower(client, topic, self._add)
         self._count = 0
 
     def count(self) -> int:
-        """Records counted so far; those that retention deleted unseen are not among them.
+        """Records counted so far, without those that retention deleted before they were read.
 
         Raises:
             TopicMissing: there is no such topic.
-            KafkaUnavailable: the brokers did not answer; what was counted is kept.
+            KafkaUnavailable: the brokers did not answer; the count so far is kept.
         """
         self._follower.read_on()
         return self._count
 
     def close(self) -> None:
-        """Leave the brokers; a later call connects anew and goes on counting."""
+        """Closes the connection; a later call reconnects and counts on."""
         self._follower.close()
 
     def _add(self, chunk: Chunk) -> None:

@@ -1,8 +1,8 @@
-"""How large records may be, and which of a transaction's was too large.
+"""Limits on the size of records, and the error for a transaction that exceeds one.
 
-Two limits hold: `message.max.bytes` of the producer, for a record before it is compressed, and
-`max.message.bytes` of the topic, for a batch of records after that.  Ours is wide, so that the
-topic's decides: what a source topic took can be written again.
+There are two limits: the producer's `message.max.bytes`, for a record before compression, and the
+topic's `max.message.bytes`, for a compressed batch.  Our producers' limit is wide, so that the
+topic's decides: a record that a source topic accepted can be written again.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ __all__ = [
 TOPIC_LIMIT = "max.message.bytes"
 PRODUCER_LIMIT = "message.max.bytes"
 _BATCH_LIMIT = "batch.size"
-_BATCH_BYTES = 262_144  # of our producers' batches, before they are compressed
-TOPIC_LIMIT_DEFAULT = 1_048_588  # Kafka's
+_BATCH_BYTES = 262_144  # the size of our producers' batches, before compression
+TOPIC_LIMIT_DEFAULT = 1_048_588  # Kafka's default
 _PRODUCER_MAX = 64_000_000
 _QUEUE_KBYTES = 65_536  # one producer per open state partition
-_QUEUE_SPARE_KBYTES = 1_024  # a record that is larger than the queue would wait for ever
+_QUEUE_SPARE_KBYTES = 1_024  # a record larger than the queue would wait for ever
 _BATCH_HEADER = 61
-# Of a record at most: its length, attributes, time, offset, lengths of key and value, headers.
+# The most bytes of a record's length, attributes, time, offset, key and value lengths, headers.
 _AROUND = _BATCH_HEADER + 35
-_HEADER_LENGTHS = 10  # at most, of one header's name and value
+_HEADER_LENGTHS = 10  # the most bytes of one header's name and value lengths
 _KEY_SHOWN = 100
 Headers = Iterable[tuple[str, str | bytes | None]]
 
 
 def size_limits(client: Mapping[str, str]) -> dict[str, int]:
-    """What a producer takes unless the client's properties say otherwise."""
+    """A producer's size limits, unless the client's properties override them."""
     largest_kbytes = producer_limit(client) // 1_024
     return {
         PRODUCER_LIMIT: _PRODUCER_MAX,
@@ -53,20 +53,20 @@ def size_limits(client: Mapping[str, str]) -> dict[str, int]:
 
 
 def producer_limit(client: Mapping[str, str]) -> int:
-    """The most bytes of a record, uncompressed, that the client's producers take."""
+    """The largest record, in uncompressed bytes, that the client's producers accept."""
     asked = client.get(PRODUCER_LIMIT, "")
     return int(asked) if asked.isdecimal() else _PRODUCER_MAX
 
 
 def with_batches(client: Mapping[str, str], limit: int) -> dict[str, str]:
-    """Properties of a producer whose batches are no larger than a topic's limit."""
+    """Properties of a producer whose batches do not exceed a topic's limit."""
     asked = client.get(_BATCH_LIMIT, "")
     batch = int(asked) if asked.isdecimal() else _BATCH_BYTES
     return {**client, _BATCH_LIMIT: str(max(1, min(batch, limit)))}
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Headers = ()) -> int:
-    """The most bytes that a record alone in a batch takes, uncompressed."""
+    """The most uncompressed bytes of a batch with this record only."""
     return _AROUND + len(key or b"") + len(value or b"") + _headers_bytes(headers)
 
 
@@ -81,7 +81,7 @@ def _headers_bytes(headers: Headers) -> int:
 
 @dataclass(frozen=True)
 class Sent:
-    """A record by its place, its key and the bytes of key, value and headers."""
+    """A record's place, its key, and the size of key, value and headers."""
 
     topic: str
     partition: int
@@ -97,19 +97,19 @@ class Sent:
         value: bytes | None,
         headers: Headers = (),
     ) -> Sent:
-        """The record with this content."""
+        """The sizes of a record."""
         size = len(key or b"") + len(value or b"") + _headers_bytes(headers)
         return cls(topic, partition, key, size)
 
 
 class Sizes:
-    """Knows the largest record of the open transaction for each topic."""
+    """Tracks the largest record of the open transaction for each topic."""
 
     def __init__(self) -> None:
         self._largest: dict[str, Sent] = {}
 
     def clear(self) -> None:
-        """Another transaction begins."""
+        """Starts a new transaction."""
         self._largest.clear()
 
     def of(self, topic: str) -> Sent | None:
@@ -117,11 +117,11 @@ class Sizes:
         return self._largest.get(topic)
 
     def topics(self) -> list[str]:
-        """Those to which something was sent."""
+        """The topics of the transaction's records."""
         return list(self._largest)
 
     def add(self, record: Sent) -> None:
-        """One record that is sent."""
+        """Adds a record to be sent."""
         last = self._largest.get(record.topic)
         if last is None or record.size > last.size:
             self._largest[record.topic] = record
@@ -133,9 +133,9 @@ class Sizes:
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
     ) -> None:
-        """Records that are sent, one at least."""
+        """Adds records to be sent, at least one."""
         last = self._largest.get(topic)
-        # Most are small: two looks in C at the lengths say that none of them is larger.
+        # Fast path for small records: two maxima in C show that none is larger.
         if last is not None and _longest(keys) + _longest(values) <= last.size:
             return
         sizes = [len(k or b"") + len(v or b"") for k, v in zip(keys, values, strict=True)]
@@ -150,13 +150,13 @@ def _longest(columns: Sequence[bytes | None]) -> int:
 def too_large(
     client: Mapping[str, str], who: str, sizes: Sizes, refused: Sent | None = None
 ) -> RecordTooLarge:
-    """The error of a transaction that held a record, or a batch of them, beyond a limit.
+    """The error for a transaction with a record, or a batch of records, beyond a limit.
 
     Args:
         client: the producer's properties.
         who: ends the fact: " as <transactional id>".
-        sizes: of the transaction's records.
-        refused: the record, where the client itself has refused it.
+        sizes: the sizes of the transaction's records.
+        refused: the record, if the client itself has refused it.
     """
     known = {topic: _topic_limit(client, topic) for topic in sizes.topics()}
     if refused is None:
@@ -188,14 +188,14 @@ def _action(record: Sent, limit: int | None, producer: int) -> str:
     steps = [raise_client] if over_client else []
     steps += [raise_topic] if over_topic or not over_client else []
     return (
-        f"{' and '.join(steps)}, or keep less per key; then start the job again. It goes on from "
-        "its commit markers: of this partition the batch was not committed, what others have "
-        "committed stays."
+        f"{' and '.join(steps)}, or keep less per key; then start the job again. It continues "
+        "from its commit markers: this partition did not commit the batch, commits of others "
+        "stay."
     )
 
 
 def _beyond(sizes: Sizes, limits: Mapping[str, int | None]) -> Sent | None:
-    """The record that its topic does not take; the largest of all where no limit is known."""
+    """The record that exceeds its topic's limit; the largest of all if no limit is known."""
     found = [sent for topic in sizes.topics() if (sent := sizes.of(topic)) is not None]
     found.sort(key=lambda sent: sent.size, reverse=True)
     for sent in found:
@@ -213,16 +213,16 @@ def _batch_too_large(
     told = ", ".join(f"{TOPIC_LIMIT}={limit} of topic {t}" for t, limit in sorted(limits.items()))
     least = min((limit for limit in limits.values() if limit is not None), default=0)
     return RecordTooLarge(
-        f"A batch of records is larger than its topic takes{who}: {_BATCH_LIMIT}={batch} of the "
+        f"A batch of records exceeds its topic's limit{who}: {_BATCH_LIMIT}={batch} of the "
         f"producer, {told}.",
-        cause="each record fits, several together do not.",
+        cause="each record fits, but several together do not.",
         action=f"set kafka.{_BATCH_LIMIT}={least}, or raise {TOPIC_LIMIT} of the topic; then start "
-        "the job again, it goes on from its commit markers.",
+        "the job again, which continues from its commit markers.",
     )
 
 
 def _topic_limit(client: Mapping[str, str], topic: str) -> int | None:
-    """None where it cannot be told: no permission, no broker, no such topic."""
+    """The topic's limit; None if unknown: no permission, no broker, no such topic."""
     try:
         found = shared_admin(client).config(topic).get(TOPIC_LIMIT)
     except HoldfastError:

@@ -1,4 +1,4 @@
-"""Following the ends of many topic partitions at once, read_committed, with one consumer."""
+"""Follows the ends of many topic partitions, read_committed, with one consumer."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Tail", "TailReader"]
 
 _DEFAULTS: dict[str, str | int | bool] = {
     "fetch.queue.backoff.ms": 10,
-    # Answers come as soon as there is a record; a topic partition that joins waits for the next.
+    # A fetch returns as soon as there is a record; an added topic partition waits for the next.
     "fetch.wait.max.ms": 100,
-    # It waits for a broker for as long as it takes; each try is a line in the log.
+    # The client waits for a broker without limit, and logs each attempt.
     "reconnect.backoff.ms": 1_000,
     "queued.min.messages": 20_000,
     "queued.max.messages.kbytes": 8_192,
@@ -41,12 +41,12 @@ _GONE = frozenset(
 
 @dataclass(frozen=True)
 class Tail:
-    """What one poll brought.
+    """The result of one poll.
 
     Attributes:
         chunks: committed records, in order, by topic partition.
-        ends: the committed end of those that were read to it.
-        failed: why one is not followed any more.
+        ends: the committed ends of topic partitions that were read up to it.
+        failed: the errors of topic partitions that are no longer followed.
     """
 
     chunks: dict[Place, Chunk] = field(default_factory=dict)
@@ -58,31 +58,31 @@ class TailReader:
     """Owns one consumer.  Not thread-safe."""
 
     def __init__(self, client: Mapping[str, str]) -> None:
-        """Nothing is sent before the first call.
+        """Sends nothing before the first call.
 
         Args:
-            client: librdkafka properties; those that decide what is read are overridden.
+            client: librdkafka properties; those that affect what is read are overridden.
         """
         self._client = dict(client)
         self._consumer: Consumer | None = None
         self._followed: set[Place] = set()
 
     def follow(self, topic: str, partition: int, offset: int) -> None:
-        """Read this topic partition from here on; one that is followed already moves there."""
+        """Follows a topic partition from an offset; moves one that is followed already."""
         self.leave(topic, partition)
         self._open().incremental_assign([TopicPartition(topic, partition, offset)])
         self._followed.add((topic, partition))
 
     def leave(self, topic: str, partition: int) -> None:
-        """Read it no more; one that is not followed is fine."""
+        """Stops following a topic partition; does nothing if it is not followed."""
         if (topic, partition) in self._followed:
             self._followed.discard((topic, partition))
             self._open().incremental_unassign([TopicPartition(topic, partition)])
 
     def poll(self, most: int, wait_s: float) -> Tail:
-        """At most `most` records; waits for the first one.
+        """Returns at most `most` records; waits for the first one.
 
-        An unreachable broker is waited for, without a word: it may come back.
+        It waits for an unreachable broker without an error, because it may come back.
 
         Raises:
             Refused: the client itself fails.
@@ -96,7 +96,7 @@ class TailReader:
             self._take_events([message for message in got if message.error() is not None], found)
             got = [message for message in got if message.error() is None]
         for place, batch in _by_place(got).items():
-            if place in self._followed:  # else it was fetched before it was left
+            if place in self._followed:  # otherwise it was fetched before `leave`
                 found.chunks[place] = in_columns(batch, cast("int", batch[-1].offset()) + 1)
         return found
 
@@ -111,7 +111,7 @@ class TailReader:
                 found.failed[place] = self._failed(place, error)
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Closes the connection."""
         consumer, self._consumer = self._consumer, None
         self._followed.clear()
         if consumer is not None:
@@ -135,7 +135,7 @@ def _place(message: Message) -> Place:
 
 
 def _by_place(records: list[Message]) -> dict[Place, list[Message]]:
-    """The client gives out what it fetched in long runs of one topic partition."""
+    """Records by topic partition; the client returns long runs of one topic partition."""
     places = zip(map(Message.topic, records), map(Message.partition, records), strict=True)
     found: defaultdict[Place, list[Message]] = defaultdict(list)
     at = 0

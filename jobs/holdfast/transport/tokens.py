@@ -1,7 +1,7 @@
-"""A token of OAUTHBEARER, asked for as librdkafka does it with `sasl.oauthbearer.method=oidc`.
+"""Requests an OAUTHBEARER token like librdkafka with `sasl.oauthbearer.method=oidc`.
 
-For the one client that is not librdkafka (`log_dirs`): one question takes one token, so that none
-has to be renewed.
+For the one client that is not librdkafka (`log_dirs`): a request takes one token, so none has to
+be renewed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIMEOUT_S = 10.0
 
 
 class Token(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no annotations
-    """One token, and what is sent along with it."""
+    """One token and its SASL extensions."""
 
     def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ def token_of(client: Mapping[str, str]) -> str:
     """A token for the client, from its token endpoint.
 
     Raises:
-        InvalidConfig: the properties name no endpoint, or another method than oidc.
-        Refused: the endpoint does not take the client's id and secret.
-        KafkaUnavailable: nobody answers there.
+        InvalidConfig: the properties name no endpoint, or a method other than oidc.
+        Refused: the endpoint refuses the client's id and secret.
+        KafkaUnavailable: the endpoint does not answer.
     """
     url = client.get(_URL, "")
     if client.get(_METHOD) != "oidc" or not url.startswith(("http://", "https://")):
         raise InvalidConfig(
-            "The sizes of logs cannot be asked for with OAUTHBEARER but by oidc.",
+            "The sizes of logs can only be requested with OAUTHBEARER by the method oidc.",
             action=f"set kafka.{_METHOD}=oidc and kafka.{_URL} to an http(s) address.",
         )
     try:
@@ -72,7 +72,7 @@ def token_of(client: Mapping[str, str]) -> str:
         error.close()
         raise Refused(
             f"{url} gives no token: status {error.code}.",
-            cause=f"it does not know {client.get(_ID, '(no client id)')}, or its secret.",
+            cause=f"the endpoint does not know {client.get(_ID, '(no client id)')}, or its secret.",
             action=f"correct kafka.{_ID} and kafka.{_SECRET}.",
         ) from error
     except (OSError, ValueError, KeyError) as error:

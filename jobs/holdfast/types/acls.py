@@ -1,8 +1,8 @@
-"""The least that Kafka has to allow each part of Holdfast: the one list of ACLs.
+"""The minimal Kafka ACLs of each part of Holdfast.
 
-`NEEDS` is the list, `bindings` makes Kafka's ACLs of it for one job, and `holdfast acls` and the
-page `jobs/docs/kafka-acls.md` show it.  Kafka's READ, WRITE, ALTER and DELETE allow DESCRIBE, and
-ALTER_CONFIGS allows DESCRIBE_CONFIGS: what another line allows already is not listed.
+`NEEDS` is the list, `bindings` turns it into one job's ACLs, and `holdfast acls` and the page
+`jobs/docs/kafka-acls.md` show it.  Kafka's READ, WRITE, ALTER and DELETE imply DESCRIBE, and
+ALTER_CONFIGS implies DESCRIBE_CONFIGS: implied operations are not listed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = [
     "needs_of",
 ]
 
-CLUSTER = "kafka-cluster"  # its name in every ACL
+CLUSTER = "kafka-cluster"  # the cluster's name in every ACL
 
 
 class Resource(StrEnum):
-    """What an ACL is about, in Kafka's words."""
+    """Kafka's resource types."""
 
     TOPIC = "TOPIC"
     GROUP = "GROUP"
@@ -40,7 +40,7 @@ class Resource(StrEnum):
 
 
 class Operation(StrEnum):
-    """What an ACL allows, in Kafka's words."""
+    """Kafka's ACL operations."""
 
     READ = "READ"
     WRITE = "WRITE"
@@ -53,7 +53,7 @@ class Operation(StrEnum):
 
 
 class Part(StrEnum):
-    """What connects to Kafka as one principal: commands that need the same."""
+    """A part of Holdfast with its own principal: commands that need the same ACLs."""
 
     JOB = "run"
     SERVE = "serve"
@@ -66,7 +66,7 @@ class Part(StrEnum):
 
 
 class Of(StrEnum):
-    """Which resources are meant; the value says it in the page."""
+    """The resources of a need; the value is its text in the page."""
 
     SOURCES = "the source topics"
     INPUTS = "source topics that the job does not write itself"
@@ -88,7 +88,7 @@ class Of(StrEnum):
 
 @dataclass(frozen=True)
 class Need:
-    """What some parts do to some resources, and what for."""
+    """The operations of some parts on some resources, and their purpose."""
 
     parts: tuple[Part, ...]
     of: Of
@@ -99,7 +99,7 @@ class Need:
 _O = Operation
 _JOB, _SERVE, _VERIFY, _CHAOS = (Part.JOB,), (Part.SERVE,), (Part.VERIFY,), (Part.CHAOS,)
 _ORDERS, _SURVEY, _APPLY = (Part.ORDERS,), (Part.SURVEY,), (Part.APPLY,)
-_OWN = (Part.JOB, Part.SELFTEST)  # what a job keeps under its own name, and its selftest, too
+_OWN = (Part.JOB, Part.SELFTEST)  # use the topics under the job's own name
 NEEDS: tuple[Need, ...] = (
     Need(_JOB, Of.SOURCES, (_O.READ,), "input"),
     Need(_JOB, Of.NEW_SOURCES, (_O.CREATE,), "made when they are missing"),
@@ -138,13 +138,13 @@ NEEDS: tuple[Need, ...] = (
     Need(_APPLY, Of.OWN, (_O.CREATE, _O.WRITE), "what has to be put back; to roll a segment"),
     Need(_APPLY, Of.COMPACTION, (_O.WRITE,), "to roll a segment that nobody writes to"),
 )
-# A part that does all that another does, and more.
+# Parts that include all needs of another part.
 _MORE_THAN = {Part.CHAOS: Part.VERIFY, Part.APPLY: Part.SURVEY}
 
 
 @dataclass(frozen=True)
 class Names:
-    """The names of one job that are not made of its application id."""
+    """The names of one job that do not derive from its application id."""
 
     application_id: str
     sources: frozenset[str] = frozenset()
@@ -158,7 +158,7 @@ class Names:
 
     @staticmethod
     def of(topology: Topology, application_id: str, dead_letter_topic: str = "") -> Names:
-        """Those of a job's statements; an internal topic begins with the application id."""
+        """The names in a job's statements; internal topics begin with the application id."""
         read = {s.topic: s for q in topology.queries for s in q.sources}
         written = {q.sink.topic for q in topology.queries}
         inputs = read.keys() - written
@@ -181,7 +181,7 @@ class Names:
 
 @dataclass(frozen=True, order=True)
 class Binding:
-    """One operation on one resource, or on all whose names begin with `name`."""
+    """One operation on one resource, or on all resources whose names begin with `name`."""
 
     resource: Resource
     name: str
@@ -190,13 +190,13 @@ class Binding:
 
 
 def needs_of(part: Part) -> tuple[Need, ...]:
-    """What a part needs, with what it needs as another part."""
+    """The needs of a part, including those of the part that it extends."""
     wanted = {part, _MORE_THAN.get(part)}
     return tuple(need for need in NEEDS if not wanted.isdisjoint(need.parts))
 
 
 def bindings(needs: Iterable[Need], names: Names) -> list[Binding]:
-    """Kafka's ACLs for one job, none twice, sorted."""
+    """Kafka's ACLs for one job, sorted and without duplicates."""
     return sorted(
         {
             Binding(resource, name, operation, prefixed)

@@ -1,4 +1,4 @@
-"""Byte strings put together in columns: keys and rows of a whole batch, without a step per row."""
+"""Concatenates byte strings in columns: keys and rows of a batch without a step per row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 __all__ = ["Parts", "anywhere", "block", "fixed", "joined", "tails"]
 
-# What stands one behind the other in each row: BINARY arrays, and bytes that all rows have.
+# The parts to concatenate in each row: BINARY arrays, and bytes that all rows share.
 Parts: TypeAlias = "Sequence[pa.Array | bytes]"
 
 
@@ -25,7 +25,7 @@ def fixed(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def joined(*parts: pa.Array | bytes) -> list[bytes]:
-    """Row by row the parts one behind the other; bytes are the same in all rows.
+    """The parts of each row concatenated; plain bytes are the same in all rows.
 
     Args:
         parts: BINARY arrays of one length without nulls, at least one, and bytes.
@@ -39,9 +39,9 @@ def joined(*parts: pa.Array | bytes) -> list[bytes]:
 
 
 def block(values: pa.Array) -> npt.NDArray[np.uint8] | None:
-    """A row of bytes for each value of a BINARY array without nulls.
+    """A matrix with a row of bytes for each value of a BINARY array without nulls.
 
-    None where they are empty, or differ in length.
+    None if the values are empty, or differ in length.
     """
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[values.offset :][: len(values) + 1]
@@ -51,7 +51,7 @@ def block(values: pa.Array) -> npt.NDArray[np.uint8] | None:
 
 
 def _side_by_side(blocks: Sequence[bytes | npt.NDArray[np.uint8]]) -> list[bytes]:
-    """The same where all values of a part have one length: in half the time."""
+    """`joined` for parts whose values have one length each, which takes half the time."""
     widths = [len(b) if isinstance(b, bytes) else b.shape[1] for b in blocks]
     height = next(len(b) for b in blocks if not isinstance(b, bytes))
     rows = np.empty((height, sum(widths)), np.uint8)
@@ -65,8 +65,9 @@ def _side_by_side(blocks: Sequence[bytes | npt.NDArray[np.uint8]]) -> list[bytes
 
 
 def anywhere(data: npt.NDArray[np.uint8], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """What stands at each byte read as that dtype, as a view: one element fewer for each byte
-    that it is wider than one.
+    """A view with an element of that dtype at each byte.
+
+    It has one element fewer for each byte by which the dtype is wider than one byte.
     """
     kind = np.dtype(dtype)
     return np.ndarray(max(len(data) - kind.itemsize + 1, 0), kind, data.data, strides=(1,))

@@ -1,8 +1,8 @@
-"""Columns whose values become Python's a piece at a time.
+"""Columns whose values become Python objects a piece at a time.
 
-A batch has hundreds of thousands of keys and rows.  Made all at once, each of them is fetched from
-memory again by whoever uses it, in pages that the system had to clear.  A piece is used while it is
-in the processor's cache, and the next one lies where it lay.
+A batch has hundreds of thousands of keys and rows.  Created all at once, they need fresh pages of
+memory and leave the CPU cache before they are used.  A piece is used while it is in the cache, and
+the next one reuses its memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow as pa
 __all__ = ["PIECE", "Lazy", "as_array", "taken"]
 
 T = TypeVar("T")
-PIECE = 2_000  # values: 200 kB of them, more or less
+PIECE = 2_000  # values: about 200 kB
 
 
 class Lazy(Sequence[T]):
-    """The values of an Arrow array, each time as new objects."""
+    """The values of an Arrow array, converted to new Python objects on each access."""
 
     def __init__(self, array: pa.Array) -> None:
         self.array = array
@@ -65,7 +65,7 @@ def as_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def taken(values: Sequence[Any], rows: npt.NDArray[np.int64]) -> Sequence[Any]:
-    """Those rows of a column."""
+    """The given rows of a column."""
     if isinstance(values, Lazy):
         return Lazy(values.array.take(pa.array(rows)))
     return [values[row] for row in rows.tolist()]

@@ -1,8 +1,8 @@
-"""The components of a job and of its platform that can be found, shown and broken."""
+"""The components of a job and its platform that commands can list and chaos can break."""
 
 __all__ = ["BROKER", "DRIVER", "EXECUTOR", "SCHEDULER", "SERVER", "TOPIC"]
 
 DRIVER, EXECUTOR, BROKER, SCHEDULER = "driver", "executor", "broker", "scheduler"
 SERVER = "server"  # a query server
 TOPIC = "topic"  # an input topic of the job
-"""Every target knows these; on Kubernetes any other label value is a component as well."""
+"""Supported by every target; on Kubernetes any other label value is a component, too."""

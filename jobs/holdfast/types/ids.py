@@ -1,4 +1,4 @@
-"""Names that must be made in one place only: topics, transactional ids, groups, folders."""
+"""Names of topics, transactional ids, groups and folders, which are only built here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-# Where the whole cluster keeps which query writes which sink.
+# The topic with the owner of each sink in the cluster.
 SINK_OWNERS_TOPIC = "holdfast-sink-owners"
 
 
@@ -33,42 +33,42 @@ def changelog_topic(application_id: str, query_id: str) -> str:
 
 
 def progress_topic(application_id: str, query_id: str) -> str:
-    """Where a query keeps how far it is in a source topic partition, if no changelog says so."""
+    """The topic with a query's progress by source topic partition, if no changelog has it."""
     return f"{application_id}-{query_id}-progress"
 
 
 def compaction_topic(application_id: str) -> str:
-    """Where temporary settings of a job's changelogs are written down until they are put back."""
+    """The topic that records temporary settings of a job's changelogs until they are restored."""
     return f"{application_id}-compaction"
 
 
 def compaction_transactional_id(application_id: str) -> str:
-    """Of the producer whose aborted records roll segments of the job's changelogs."""
+    """The transactional id of the producer that rolls changelog segments by aborted records."""
     return f"{application_id}-compaction"
 
 
 def dead_letter_topic(application_id: str) -> str:
-    """Where records that cannot be decoded go, one topic per job."""
+    """The topic for records that cannot be decoded, one per job."""
     return f"{application_id}-dead-letter"
 
 
 def insertions_topic(application_id: str) -> str:
-    """Where a job keeps which INSERT INTO … VALUES it has written."""
+    """The topic that records which INSERT INTO … VALUES a job has written."""
     return f"{application_id}-insertions"
 
 
 def insertions_transactional_id(application_id: str) -> str:
-    """Of the producer that writes them."""
+    """The transactional id of the producer of INSERT INTO … VALUES."""
     return f"{application_id}-insertions"
 
 
 def orders_topic(application_id: str) -> str:
-    """Where a job keeps what its queries were told (PAUSE, TERMINATE), and what they do."""
+    """The topic with a job's orders (PAUSE, TERMINATE) and the states of its queries."""
     return f"{application_id}-control"
 
 
 def consumer_group(application_id: str, query_id: str) -> str:
-    """The group whose offsets show a query's progress to ordinary lag tools."""
+    """The consumer group whose offsets show a query's progress to lag tools."""
     return f"{application_id}-{query_id}"
 
 
@@ -91,9 +91,9 @@ Place = tuple[str, int]  # (source topic, topic partition)
 class OffsetRange:
     """Source offsets of one batch: per topic partition start (inclusive), end (exclusive).
 
-    A query with several source topics has one range per topic: the first is this, `others` are the
-    rest.  Offsets belong to a topic id; a topic that is made again has another one.  It is empty
-    where nobody wrote it down.
+    A query with several source topics has one range per topic: this is the first, `others` are the
+    rest.  Offsets belong to a topic id, which changes if the topic is recreated; it is empty if
+    unknown.
     """
 
     topic: str
@@ -116,7 +116,7 @@ class OffsetRange:
         ends: Mapping[Place, int],
         ids: Mapping[str, str] | None = None,
     ) -> OffsetRange:
-        """A range over all of `topics`, in their order; one at least.  `ids`: by topic."""
+        """A range over all of `topics` (at least one), in order; `ids` are by topic."""
         known = ids or {}
         first, *rest = (
             OffsetRange.of(t, _of_topic(starts, t), _of_topic(ends, t), known.get(t, ""))
@@ -135,7 +135,7 @@ class OffsetRange:
         return {part.topic: part.topic_id for part in self.parts if part.topic_id}
 
     def without(self, gone: Collection[str]) -> OffsetRange:
-        """This range without the places of topics that have one of these ids."""
+        """This range without the places of topics with one of these ids."""
         if not gone:
             return self
         left = [part if part.topic_id not in gone else OffsetRange.of(part.topic, {}, {})
@@ -143,10 +143,10 @@ class OffsetRange:
         return replace(left[0], others=tuple(left[1:]))
 
     def after(self, last: OffsetRange | None) -> OffsetRange:
-        """This range and, standing still at their end, the places of `last` that it lacks.
+        """This range plus the places of `last` that it lacks, as empty ranges at their ends.
 
-        Progress is merged: a batch that was planned before a topic partition was made says nothing
-        of it, and takes nothing back.
+        So a batch that was planned before a topic partition was created does not undo its
+        progress.
         """
         if last is None:
             return self
@@ -159,24 +159,24 @@ class OffsetRange:
         return OffsetRange.over(topics, starts | kept, ends | kept, ids)
 
     def starts(self) -> dict[int, int]:
-        """Of `topic` by topic partition, without the others."""
+        """Start offsets of `topic` by topic partition, without `others`."""
         return dict(self.start)
 
     def ends(self) -> dict[int, int]:
-        """Of `topic` by topic partition, without the others."""
+        """End offsets of `topic` by topic partition, without `others`."""
         return dict(self.end)
 
     def start_places(self) -> dict[Place, int]:
-        """Of all topics."""
+        """Start offsets of all topics."""
         return {(part.topic, p): offset for part in self.parts for p, offset in part.start}
 
     def end_places(self) -> dict[Place, int]:
-        """Of all topics."""
+        """End offsets of all topics."""
         return {(part.topic, p): offset for part in self.parts for p, offset in part.end}
 
     @property
     def records_max(self) -> int:
-        """Offsets in the range: an upper bound of its records (gaps count)."""
+        """The number of offsets in the range, an upper bound of its records (gaps count)."""
         starts = self.start_places()
         return sum(end - starts.get(place, end) for place, end in self.end_places().items())
 

@@ -1,4 +1,4 @@
-"""What the runtime tells the Kafka data source, as Spark options (all strings).
+"""The options of the Kafka data source, as Spark options (all strings).
 
 Spark keeps offsets as JSON: `{"<topic>": {"<topic partition>": <next offset>}}`.
 """
@@ -34,7 +34,7 @@ _OPTION = "ingest"
 
 @dataclass(frozen=True)
 class Packing:
-    """What a reader must know to pack (`tasks.pack.packing`): query and state partitions."""
+    """A reader's parameters for packing (`tasks.pack.packing`): query and state partitions."""
 
     query: Query
     state_partitions: int
@@ -42,10 +42,10 @@ class Packing:
 
 @dataclass(frozen=True)
 class Planned:
-    """Where a batch ends, and in which times.
+    """The end offsets of a batch, and its times.
 
     Attributes:
-        reached_ms: every topic partition has been read up to this record time; None: unknown.
+        reached_ms: every topic partition is read up to this record time; None: unknown.
         watermark_ms: see `tasks.plan.Batch`.
     """
 
@@ -55,40 +55,40 @@ class Planned:
 
     @property
     def watermark(self) -> int:
-        """`watermark_ms`; without one, before every record."""
+        """`watermark_ms`, or a time before every record if there is none."""
         return NO_TIME if self.watermark_ms is None else self.watermark_ms
 
     def joined_by(self, new: Mapping[Place, int]) -> Planned:
-        """The batch with new topic partitions, by their starts: it reads none of their records."""
+        """The batch plus new topic partitions at their starts, of which it reads no record."""
         watermark_ms = None if self.watermark_ms is None else NO_TIME
         return Planned({**self.end, **new}, NO_TIME, watermark_ms)
 
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """Everything one reader needs; it travels as a single JSON option.
+    """The options of one reader, passed as a single JSON option.
 
     Attributes:
         source: the stream or table to read and decode.
         kafka: librdkafka client properties (`bootstrap.servers`, `security.protocol` …).
-        columns: names of the source's `readable` columns to give; others are not even parsed.
+        columns: names of the source's `readable` columns to return; others are not parsed.
         start: first offsets per topic partition; others follow `auto_offset_reset`.
         end: end offsets per topic partition, for a bounded (batch) read only.
         auto_offset_reset: "earliest" or "latest".
         max_offsets_per_trigger: limit per micro-batch over all topic partitions, 0 for none.
-        batch_target_ms: how long a micro-batch shall take; 0: as large as the limit allows.
-        fail_on_data_loss: fail, rather than go on from the earliest offset left.
+        batch_target_ms: how long a micro-batch should take; 0: as large as the limit allows.
+        fail_on_data_loss: fail instead of continuing from the earliest offset left.
         on_undecodable: "dead-letter" or "fail".
-        dead_letter_topic: where undecodable records go.
-        progress_topic: where the dead letters' commit markers go.
+        dead_letter_topic: the topic for undecodable records.
+        progress_topic: the topic for the dead letters' commit markers.
         transactional_id_prefix: `<application.id>-<query>`, for the dead-letter producers.
-        side: which input of its query this is; 0 unless the query has several.
+        side: the number of this input of its query; 0 unless the query has several.
         others: the query's further inputs, in the order of their sides.  All are read as one, in
-            batches that are cut together: a column SIDE tells them apart, and the columns of a
-            side are called `side_prefix` and their name.
-        topic_id: of the source's topic, which the offsets are of; empty: unknown.
-        cuts: file of `ingest.cuts`; empty: no query of this job writes a source.
-        packing: make the query's payload, cut by state partition, instead of columns; then
+            common batches: a column SIDE distinguishes them, and the columns of a side have the
+            prefix `side_prefix`.
+        topic_id: the id of the source's topic, to which the offsets belong; empty: unknown.
+        cuts: the file of `ingest.cuts`; empty: no query of this job writes a source.
+        packing: return the query's payload by state partition instead of columns; then
             `reading.read_packed` reads, not Spark.
     """
 
@@ -113,7 +113,7 @@ class IngestOptions:
 
     @property
     def inputs(self) -> tuple[IngestOptions, ...]:
-        """One per side."""
+        """The options of each side."""
         return (self, *self.others)
 
     def to_spark(self) -> dict[str, str]:
@@ -127,22 +127,22 @@ class IngestOptions:
 
 
 def _adapter() -> TypeAdapter[IngestOptions]:
-    """Pydantic is 6 MB, which the workers of packed jobs do without: nothing becomes JSON there."""
+    """The JSON adapter, created on demand: Pydantic takes 6 MB, which packed workers save."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(IngestOptions)
 
 
 def side_prefix(side: int) -> str:
-    """What stands before the column names of an input, where several are read as one."""
+    """The prefix of an input's column names if several inputs are read as one."""
     return f"__{side}_"
 
 
-_TIMES = ""  # no topic is called so
+_TIMES = ""  # not a valid topic name
 
 
 def plan_to_spark(plan: Planned) -> dict[str, dict[str, int]]:
-    """A batch's end as Spark keeps it; with its times, as if they were a topic's offsets."""
+    """A batch's end in Spark's offset format, with its times in place of a topic's offsets."""
     times = {"reached": plan.reached_ms, "watermark": plan.watermark_ms}
     known = {name: time for name, time in times.items() if time is not None}
     return {**places_to_spark(plan.end), _TIMES: known} if known else places_to_spark(plan.end)
@@ -155,7 +155,7 @@ def plan_from_spark(offsets: Mapping[str, Mapping[str, int]]) -> Planned:
 
 
 def places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
-    """Offsets as Spark keeps them."""
+    """Offsets in Spark's offset format."""
     found: dict[str, dict[str, int]] = {}
     for (topic, p), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(p)] = offset
@@ -163,6 +163,6 @@ def places_to_spark(offsets: Mapping[Place, int]) -> dict[str, dict[str, int]]:
 
 
 def places_from_spark(offsets: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
-    """The inverse of `places_to_spark`; a batch's times are no places."""
+    """The inverse of `places_to_spark`; ignores a batch's times."""
     named = ((topic, of) for topic, of in offsets.items() if topic != _TIMES)
     return {(topic, int(p)): int(o) for topic, of in named for p, o in of.items()}

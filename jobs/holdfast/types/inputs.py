@@ -1,4 +1,4 @@
-"""What a step with state reads: its sources up to the shuffle, as Spark SQL."""
+"""The inputs of a step with state: its sources up to the shuffle, as Spark SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics between the steps of one statement: every job has its own."""
+"""Topics between the steps of one statement, which are separate for every job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["for_application"]
 
 
 def for_application(topology: Topology, application_id: str) -> Topology:
-    """The same with its internal topics named after the job: `<application.id>-<topic>`."""
+    """The Topology with internal topics named after the job: `<application.id>-<topic>`."""
     internal = {q.sink.topic for q in topology.queries if q.sink.internal}
     if not internal:
         return topology

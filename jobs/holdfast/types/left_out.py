@@ -1,6 +1,6 @@
-"""Input records that are in no result, and the shares of them above which people are warned.
+"""Input records that are in no result, and the shares of them above which to warn.
 
-A table may be exact over the records that it took in, and have taken in a tenth of its input.
+A table may be exact over the records it contains, and yet contain only a tenth of its input.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["LeftOut", "WarnShares"]
 
 @dataclass(frozen=True)
 class WarnShares:
-    """The largest share of a query's input, per kind, that is left out without a warning."""
+    """The largest share of a query's input, per kind, that may be left out without a warning."""
 
     late: float = 0.01
     null_key: float = 0.01
@@ -22,13 +22,13 @@ class WarnShares:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """The input of a query since its first batch, and what of it is in no result.
+    """Counts of a query's input since its first batch, and of records that are in no result.
 
-    Counts are those of the commit markers, so they are as exactly-once as the rows.
+    The counts come from the commit markers, so they are exactly-once like the rows.
 
     Attributes:
-        records: input records that came, dead letters among them.  With overlapping windows a
-            record counts once per window; of a query without state it is source offsets.
+        records: input records, including dead letters.  With overlapping windows a record counts
+            once per window; for a query without state these are source offsets.
         late: dropped because their window, or the time to find a partner, was over.
         null_key: dropped because a column of their key is NULL.
         dead_letters: set aside because they cannot be decoded.
@@ -45,21 +45,21 @@ class LeftOut:
         return self.late + self.null_key + self.dead_letters
 
     def __str__(self) -> str:
-        """All kinds for people; empty when nothing is left out."""
+        """All kinds for people; empty if no record is left out."""
         return self.beside(())
 
     def beside(self, warnings: Sequence[str]) -> str:
-        """The kinds that none of these warnings tells of, for people."""
+        """The kinds that none of these warnings mentions, for people."""
         told = " ".join(warnings)
         texts = (text for _, text in self._kinds().values())
         return ", ".join(text for text in texts if text and text not in told)
 
     def warnings(self, shares: WarnShares) -> tuple[str, ...]:
-        """One sentence for each kind whose share is above the one allowed."""
+        """One sentence for each kind whose share exceeds the allowed one."""
         return tuple(self.too_much(shares).values())
 
     def too_much(self, shares: WarnShares) -> dict[str, str]:
-        """The same by kind, under the names of `WarnShares`."""
+        """The warnings by kind, under the names of `WarnShares`."""
         allowed = asdict(shares)
         return {
             kind: f"{text}: more than {_PROPERTIES[kind]}={allowed[kind]:g} allows"
@@ -76,7 +76,7 @@ class LeftOut:
         return asdict(self)
 
     def _kinds(self) -> Mapping[str, tuple[float, str]]:
-        """Share and words by kind, under the names of `WarnShares`."""
+        """Share and text by kind, under the names of `WarnShares`."""
         words = {
             "late": (self.late, "dropped as late"),
             "null_key": (self.null_key, "dropped for a NULL in their key"),
@@ -99,7 +99,7 @@ _PROPERTIES = {
 
 
 def _percent(share: float) -> str:
-    """Never 0 % of something, never 100 % of less than all."""
+    """A percentage that is never 0 % for some records, nor 100 % for less than all."""
     if share == 1:
         return "100 %"
     return "<0.1 %" if share < 0.001 else f"{min(share, 0.999):.1%}".replace("%", " %")

@@ -1,4 +1,4 @@
-"""ksqlDB's SQL types and what they are in Arrow and in Spark."""
+"""ksqlDB's SQL types and their counterparts in Arrow and Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "SqlType",
 ]
 
-NESTED_MAX = 32  # types inside each other; Arrow hands on no more than 64
+NESTED_MAX = 32  # levels of nested types; Arrow supports 64
 
 
 class Base(StrEnum):
@@ -60,8 +60,8 @@ _SPARK: dict[Base, str] = {
 class SqlType:
     """A ksqlDB type; nested types carry their parts.
 
-    `element` is an ARRAY's element or a MAP's value.  `key` is the type of a MAP's keys where
-    it is not STRING, else None; `map_key` is it in either case.
+    `element` is an ARRAY's element or a MAP's value.  `key` is the type of a MAP's keys if it is
+    not STRING, otherwise None; `map_key` is the type in either case.
     """
 
     base: Base
@@ -73,7 +73,7 @@ class SqlType:
 
     def __post_init__(self) -> None:
         if self.key is not None and self.key.base is Base.STRING:
-            object.__setattr__(self, "key", None)  # one type is written in one way only
+            object.__setattr__(self, "key", None)  # one form per type
 
     @property
     def map_key(self) -> SqlType:
@@ -82,7 +82,7 @@ class SqlType:
 
     @property
     def depth(self) -> int:
-        """How many types it has inside each other: 0 of one without parts."""
+        """The depth of nesting: 0 for a type that is not nested."""
         parts = [f.type for f in self.fields]
         parts += [t for t in (self.element, self.key) if t is not None]
         nested = self.base in (Base.ARRAY, Base.MAP, Base.STRUCT)
@@ -101,7 +101,7 @@ class SqlType:
 
     @property
     def quoted(self) -> str:
-        """The same with the names of fields in backticks, as ksqlDB writes it in schemas."""
+        """The type's text with field names in backticks, as ksqlDB writes it in schemas."""
         if self.base is Base.ARRAY and self.element is not None:
             return f"ARRAY<{self.element.quoted}>"
         if self.base is Base.MAP and self.element is not None:
@@ -116,7 +116,7 @@ class SqlType:
 
     def arrow(self) -> pa.DataType:
         """The Arrow type that carries this type between layers."""
-        import pyarrow as pa  # 30 MB that a process which only plans a read does without
+        import pyarrow as pa  # 30 MB that a process that only plans reads does not need
 
         if self.base is Base.DECIMAL:
             return pa.decimal128(self.precision, self.scale)

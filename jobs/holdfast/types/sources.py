@@ -1,4 +1,4 @@
-"""Streams and tables over topics: what is read and what is written, and in which formats."""
+"""Streams and tables over topics that queries read or write, with their formats."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ OFFSET = "__offset"  # BIGINT, record offset
 TIMESTAMP = "__timestamp"  # BIGINT, event time in ms since the epoch
 TOMBSTONE = "__tombstone"  # BOOLEAN, the record's value was null
 META_COLUMNS = (PARTITION, OFFSET, TIMESTAMP, TOMBSTONE)
-# Only where they are asked for:
+# Added on request only:
 HEADERS = "__headers"  # ARRAY<STRUCT<KEY STRING, VALUE BYTES>>
-WINDOW_START = "__window_start"  # BIGINT, of a source whose keys are windowed, ms
+WINDOW_START = "__window_start"  # BIGINT, ms; for a source with windowed keys
 WINDOW_END = "__window_end"  # BIGINT, ms
 HEADERS_TYPE = SqlType(
     Base.ARRAY,
@@ -43,8 +43,8 @@ HEADERS_TYPE = SqlType(
         Base.STRUCT, fields=(Column("KEY", STRING), Column("VALUE", SqlType(Base.BYTES)))
     ),
 )
-# BIGINT, the place of a record in the order in which all sources of a query are read.  Null where
-# it is for the processor to find (`holdfast.tasks.processors.base.arrival_order`).
+# BIGINT, the place of a record in the order in which all sources of a query are read.  Null if the
+# processor determines the order (`holdfast.tasks.processors.base.arrival_order`).
 SEQUENCE = "__seq"
 
 
@@ -58,7 +58,7 @@ class Format(StrEnum):
 
 
 class WindowKind(StrEnum):
-    """How windows follow each other."""
+    """The kinds of windows."""
 
     TUMBLING = "TUMBLING"
     HOPPING = "HOPPING"
@@ -67,9 +67,9 @@ class WindowKind(StrEnum):
 
 @dataclass(frozen=True)
 class TimestampSpec:
-    """Which value column carries event time; `format` is a Java pattern when it is text.
+    """The value column with event time; `format` is a Java pattern if the column is text.
 
-    `required`: a record without a valid one stops its query.
+    `required`: a record without a valid time stops its query.
     """
 
     column: str
@@ -79,7 +79,7 @@ class TimestampSpec:
 
 @dataclass(frozen=True)
 class _Relation:
-    """A stream or table over a Kafka topic: where its records are and what they look like."""
+    """A stream or table over a Kafka topic: its topic, columns and formats."""
 
     name: str
     kind: str  # "STREAM" or "TABLE"
@@ -88,16 +88,16 @@ class _Relation:
     value_columns: tuple[Column, ...]
     key_format: Format = Format.KAFKA
     value_format: Format = Format.JSON
-    timestamp: TimestampSpec | None = None  # the value column that record times come from
+    timestamp: TimestampSpec | None = None  # the value column with event time
     partitions: int | None = None
     replicas: int | None = None
     window: WindowKind | None = None  # the keys are windowed
     window_size_ms: int = 0  # of TUMBLING and HOPPING; sessions carry both bounds
-    wrap_single: bool = True  # WRAP_SINGLE_VALUE: one value column stands inside an object
+    wrap_single: bool = True  # WRAP_SINGLE_VALUE: a single value column is inside an object
     delimiter: str = ","  # VALUE_DELIMITER of DELIMITED
     key_delimiter: str = ","  # KEY_DELIMITER of DELIMITED
-    history_ms: int | None = None  # of a versioned table, how far back a stream may look
-    broadcast: bool = False  # a small table: streams that join it stay where they are
+    history_ms: int | None = None  # how far back a stream may look in a versioned table
+    broadcast: bool = False  # a small table: streams that join it are not shuffled by key
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -109,7 +109,7 @@ class _Relation:
 
 @dataclass(frozen=True)
 class HeaderColumn:
-    """A column over record headers: all of them (`key` None), or the last one of a name."""
+    """A column over record headers: all headers (`key` None), or the last one with a name."""
 
     column: Column
     key: str | None
@@ -120,15 +120,15 @@ class Source(_Relation):
     """A registered stream or table that queries read."""
 
     headers: tuple[HeaderColumn, ...] = ()
-    read_only: bool = False  # CREATE SOURCE …: nothing may write to it
+    read_only: bool = False  # CREATE SOURCE …: no query may write to it
 
     def as_sink(self) -> Sink:
-        """The same stream or table as something to write, with times of the writer's own."""
+        """The stream or table as a sink, with the writer's own record times."""
         return Sink(**self._shared() | {"timestamp": None})
 
     @property
     def readable(self) -> tuple[Column, ...]:
-        """All that a read can be asked for by name: also headers, and bounds of windowed keys."""
+        """All columns that a read can name, including headers and bounds of windowed keys."""
         bounds = (Column(WINDOW_START, BIGINT), Column(WINDOW_END, BIGINT))
         found = self.columns + tuple(h.column for h in self.headers)
         return (*found, *(bounds if self.window else ()), Column(HEADERS, HEADERS_TYPE))
@@ -138,11 +138,11 @@ class Source(_Relation):
 class Sink(_Relation):
     """The topic a query writes, and the shape of its records."""
 
-    # PARTITION BY several expressions: a key is there even when every part of it is null.
+    # PARTITION BY several expressions: a record has a key even if every part is null.
     always_keyed: bool = False
-    # Between two steps of one statement: no user declared it, and no one else reads it.
+    # Between two steps of one statement: not declared by a user, not read by other statements.
     internal: bool = False
 
     def as_source(self) -> Source:
-        """What it writes as something to read."""
+        """The sink as a source."""
         return Source(**self._shared() | ({"timestamp": None} if self.internal else {}))

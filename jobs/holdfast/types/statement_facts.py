@@ -1,8 +1,8 @@
-"""What a sink's rows depend on beside the state: kept in every commit marker, compared at a start.
+"""Facts of a statement on which a sink's rows depend, beside the state.
 
-A statement's fingerprint covers what its stored rows depend on.  These are the facts that may
-change without touching the state and would still leave rows of two meanings in one sink: rows that
-no record touches after the change stay as they were.
+Every commit marker keeps them, and a start compares them.  A statement's fingerprint covers what
+its stored rows depend on.  The facts may change without affecting the state, but then the sink has
+rows of two meanings, because rows that no later record changes stay as they were.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def statement_facts(query: Query) -> str:
 
 
 def source_facts(source: Source) -> str:
-    """What the records of a source are read by, as JSON."""
+    """The facts by which a source's records are read, as JSON."""
     facts = {**_read(source), "keys": _columns(source.key_columns)}
     return json.dumps(facts, sort_keys=True, default=str)
 
@@ -46,7 +46,7 @@ def _written(sink: Sink) -> dict[str, Any]:
 
 
 def _read(source: Source) -> dict[str, Any]:
-    """More `columns` may follow, the rest stays."""
+    """The facts of a source; only `columns` may grow."""
     return {
         "topic": source.topic,
         "kind": source.kind,
@@ -71,7 +71,7 @@ def _columns(columns: tuple[Column, ...]) -> list[list[str]]:
 
 
 def _results(query: Query) -> dict[str, Any]:
-    """How a row of the sink is made of the state, or of a record where there is none."""
+    """The expressions that make a sink row from the state, or from a record without state."""
     step = query.step
     if isinstance(step, AggregateStep):
         return {"outputs": [o.duckdb for o in step.outputs], "having": step.having}
@@ -81,17 +81,17 @@ def _results(query: Query) -> dict[str, Any]:
     if isinstance(step, ProjectStep):
         texts = [e.spark for e in (*step.keys, *step.outputs, *step.explode)]
         return {"outputs": texts, "where": query.filter}
-    return {}  # all of it is state
+    return {}  # the state covers everything
 
 
 def _windows(query: Query) -> dict[str, Any]:
-    """Which records come too late for a window, and when its result is told."""
+    """The facts that decide which records are late for a window, and when it is emitted."""
     step = query.step
     if not isinstance(step, AggregateStep) or step.window is None:
         return {}
     window = step.window
     facts = {"grace_ms": window.grace_ms, "final": step.emit is Emit.FINAL}
     if step.emit is not Emit.FINAL:
-        return facts  # what is kept longer than it may change is only there to be looked up
+        return facts  # a longer retention only serves lookups
     told = {"retention_ms": window.retention_ms}
     return facts | told | ({"within_retention": True} if window.final_within_retention else {})

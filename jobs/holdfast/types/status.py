@@ -1,8 +1,7 @@
-"""The status file: what a driver tells about its job, for `inspect`, `verify` and the demo.
+"""The status file of a job, written by its driver for `inspect`, `verify` and the demo.
 
-The driver owns the facts in it and replaces the file after every batch; readers of any process
-may read it at any time, for the replacement is atomic.  Nothing is ever decided from it by the
-engine itself.
+The driver owns the facts in it and replaces the file after every batch; any process may read it at
+any time, because the replacement is atomic.  The engine itself never decides anything by it.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ __all__ = [
     "status_path",
 ]
 
-# A reader may be older or newer than the driver: keys it does not know are skipped, keys that
-# are missing have a default.
+# A reader may be older or newer than the driver: it skips unknown keys, and missing keys have a
+# default.
 _TOLERANT = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
 
 class JobState(StrEnum):
-    """restoring -> running -> stopped; a driver that was killed leaves its last state behind."""
+    """restoring -> running -> stopped; a killed driver leaves its last state behind."""
 
     RESTORING = "restoring"
     RUNNING = "running"
@@ -54,7 +53,7 @@ class QueryState(StrEnum):
 
 @dataclass(frozen=True, config=_TOLERANT)
 class ExecutorStatus:
-    """One executor process; pids are 0 when unknown (another machine)."""
+    """One executor process; pids are 0 if unknown (another machine)."""
 
     id: str
     volume: str = ""
@@ -79,7 +78,7 @@ class PartitionStatus:
 
     @property
     def lag(self) -> int:
-        """Changelog offsets the local store is behind (markers count)."""
+        """The number of changelog offsets by which the local store is behind (markers count)."""
         return max(0, self.changelog_end - self.position)
 
 
@@ -88,11 +87,11 @@ class QueryStatus:
     """One query of the job.
 
     Attributes:
-        batch_id: -1 before its first batch.
-        state: what it does; only a running query takes batches.
-        records_total: records that reached the state; of a query without state, since its start.
-        input_records: all that came, dead letters among them; see `LeftOut`.
-        warnings: what too many of them are left out for, in sentences.
+        batch_id: the last committed batch; -1 before the first one.
+        state: the query's state; only a running query takes batches.
+        records_total: records that reached the state; without state, records since its start.
+        input_records: all input records, including dead letters; see `LeftOut`.
+        warnings: a sentence for each kind of which too many records are left out.
         window_retention_ms: how long it keeps a window; 0 without windows.
     """
 
@@ -112,7 +111,7 @@ class QueryStatus:
 
     @property
     def left_out(self) -> LeftOut:
-        """Its input, and what of it is in no result."""
+        """The counts of the query's input and of records in no result."""
         return LeftOut(
             self.input_records, self.dropped_late, self.dropped_null_key, self.dead_letters
         )
@@ -120,7 +119,7 @@ class QueryStatus:
 
 @dataclass(frozen=True, config=_TOLERANT)
 class JobStatus:
-    """One job, as its driver last saw it; `updated_ms` is wall time since the epoch."""
+    """The last state of one job by its driver; `updated_ms` is wall time since the epoch."""
 
     application_id: str
     pid: int = 0
@@ -132,9 +131,9 @@ class JobStatus:
     queries: dict[str, QueryStatus] = Field(default_factory=dict)
 
     def write(self, path: Path) -> None:
-        """Replace the file at `path` atomically; its folder is made when missing.
+        """Replaces the file at `path` atomically; creates its folder if it is missing.
 
-        Not synced to disk: after a power cut the next batch writes it again.
+        Not synced to disk: after a power loss the next batch writes it again.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=path.name, suffix=".tmp", dir=path.parent)
@@ -147,12 +146,12 @@ class JobStatus:
             raise
 
     def warnings(self) -> tuple[str, ...]:
-        """Those of all queries, each with the name of what the query writes."""
+        """The warnings of all queries, each with the name of the query's sink."""
         return tuple(f"{q.sink}: {text}" for q in self.queries.values() for text in q.warnings)
 
     @staticmethod
     def read(path: Path) -> JobStatus | None:
-        """The status at `path`; None when there is none or it is not a status file."""
+        """The status at `path`; None if there is no file or it is not a status file."""
         try:
             return _ADAPTER.validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -160,14 +159,14 @@ class JobStatus:
 
     @staticmethod
     def of(values: Mapping[str, Any]) -> JobStatus | None:
-        """The inverse of `as_json`; keys it does not know are skipped.  None when it is none."""
+        """The inverse of `as_json`; skips unknown keys.  None if `values` are not a status."""
         try:
             return _ADAPTER.validate_python(dict(values))
         except ValidationError:
             return None
 
     def as_json(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The status as JSON values."""
         values: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
         return values
 
@@ -180,5 +179,5 @@ _ADAPTER = TypeAdapter(JobStatus)
 
 
 def status_path(home: str | Path, application_id: str) -> Path:
-    """Where the driver of `application_id` keeps its status file."""
+    """The path of the status file of `application_id`'s driver."""
     return Path(home) / "run" / application_id / "status.json"

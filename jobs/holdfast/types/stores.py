@@ -1,4 +1,4 @@
-"""What a store says of itself to the judge: rows, position, digest.  Plain values."""
+"""A store's rows, position and digest for the judge, as plain values."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class StoreDigest:
 
     Attributes:
         position: the changelog offset to replay next.
-        digest: in hex; None where only the number of rows is known (memory backend).
-        volume: ordinal of the volume it lies on; -1 when unknown.
+        digest: in hex; None if only the number of rows is known (memory backend).
+        volume: the ordinal of the store's volume; -1 if unknown.
     """
 
     application_id: str
@@ -38,7 +38,7 @@ class StoreDigest:
         """From the JSON of `holdfast stores`.
 
         Raises:
-            TypeError: fields are missing or not known.
+            TypeError: fields are missing or unknown.
         """
         return StoreDigest(**fields)
 
@@ -46,9 +46,9 @@ class StoreDigest:
 def newest_stores(
     found: Iterable[StoreDigest], application_id: str
 ) -> dict[tuple[str, int], StoreDigest]:
-    """By (query id, state partition) the store of a job that is furthest.
+    """A job's stores by (query id, state partition), each with the furthest position.
 
-    Volumes keep stores of state partitions that have moved away; those are behind.
+    Volumes keep stores of state partitions that have moved away, which are behind.
     """
     newest: dict[tuple[str, int], StoreDigest] = {}
     for store in found:
@@ -61,7 +61,7 @@ def newest_stores(
 
 
 def rows_of_status(status: JobStatus) -> list[StoreDigest]:
-    """The driver's own word on its stores, for where nobody can read them."""
+    """The stores as the driver reports them, for stores that cannot be read."""
     return [
         StoreDigest(status.application_id, query_id, p.partition, p.rows, p.position)
         for query_id, query in status.queries.items()

@@ -1,4 +1,4 @@
-"""Times in ms since the epoch that no record has."""
+"""Times in ms since the epoch outside the range of record times."""
 
 from __future__ import annotations
 

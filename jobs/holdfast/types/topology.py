@@ -104,7 +104,7 @@ class Emit(StrEnum):
 
 
 class JoinForm(StrEnum):
-    """What joins what."""
+    """The forms of joins, by the kinds of their inputs."""
 
     STREAM_STREAM = "STREAM_STREAM"
     STREAM_TABLE = "STREAM_TABLE"
@@ -174,7 +174,7 @@ class AggregateStep:
     undo: tuple[AggregateCall, ...] = ()
 
     def fingerprint_parts(self) -> dict[str, object]:
-        """What the stored rows depend on; outputs and HAVING may change freely."""
+        """The parts on which stored rows depend; outputs and HAVING may change freely."""
         window = self.window
         return {
             "keys": [[k.spark, str(k.column.type)] for k in self.keys],
@@ -281,7 +281,7 @@ class Query:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """What it reads; a join's left source first.  `source` is the first of them."""
+        """The sources that the query reads, `source` first; a join's left source is the first."""
         return tuple(each.source for each in self.inputs) or (self.source,)
 
     @property

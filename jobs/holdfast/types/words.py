@@ -1,4 +1,4 @@
-"""Numbers in words, as tables and sentences for people have them."""
+"""Formats numbers for people, in tables and sentences."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ def test_the_table_of_both_topics_is_valid(remade: Remade) -> None:
 
 
 def test_the_judge_tells_the_topics_apart(remade: Remade) -> None:
-    """Of two records at one offset each has its own place."""
+    """Two records at the same offset of the old and the new topic have different places."""
     topic, kept = remade.job.query.source.topic, archives(remade.folder)
     observer = ArchivedObserver(remade.job.client, remade.job.application_id, kept)
     bounds = observer.bounds(topic)

@@ -100,7 +100,7 @@ class MadeChangelog:
                 self.rows[partition][key] = value
 
     def status(self, *, state: JobState = JobState.STOPPED, executors: int = 1) -> JobStatus:
-        """What a driver of this table would say of it."""
+        """The status file that a driver of this table would write."""
         step = self.query.step
         assert isinstance(step, AggregateStep)
         partitions = tuple(

@@ -1,4 +1,4 @@
-"""An apply that is killed, loses its broker or its rights: what is temporary comes back."""
+"""An apply that is killed, loses its broker or its rights: temporary settings are restored."""
 
 from __future__ import annotations
 

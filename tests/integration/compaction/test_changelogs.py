@@ -1,4 +1,4 @@
-"""The changelogs that these tests are made on are what a restore reads."""
+"""The changelogs made for these tests can be restored."""
 
 from __future__ import annotations
 

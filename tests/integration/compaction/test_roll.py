@@ -1,4 +1,4 @@
-"""The record that rolls a segment is never there for anybody who reads what was committed."""
+"""The record that rolls a segment is never visible to read-committed readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A principal that may not do something is told which ACL it lacks; one broker of its own."""
+"""The error for a principal without a right names the missing ACL; on a separate broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first deployment that comes to nothing says so; there is no revision to go back to."""
+"""A first deployment that fails says so; there is no revision to roll back to."""
 
 from __future__ import annotations
 

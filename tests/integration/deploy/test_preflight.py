@@ -85,7 +85,7 @@ class Case:
         producer.flush()
 
     def commit(self, state_partition: int, end: int) -> None:
-        """What a state task leaves in the changelog and in the sink."""
+        """Writes the records of a state task's commit to the changelog and the sink."""
         query = self.query()
         marker = CommitMarker(
             FORMAT_VERSION, self.application_id, query.id, state_partition, PARTITIONS,

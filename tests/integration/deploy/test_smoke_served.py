@@ -1,4 +1,4 @@
-"""What is in Kafka is read back from a query server, over HTTP; the topics' bounds are told."""
+"""The smoke test reads a table back over HTTP from a query server given the topics' bounds."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def test_what_does_not_fit_is_told_by_its_head_size_and_hash(
 def test_letters_that_fit_to_the_byte_and_many_of_them_are_whole(
     servers: str, options: IngestOptions
 ) -> None:
-    """What a letter takes is never told too small, alone or in a batch."""
+    """The computed size of a letter is never too small, alone or in a batch."""
     narrow = topics.create(servers, config={"max.message.bytes": "5000"})
     options = replace(options, dead_letter_topic=narrow)
     send(servers, options.source.topic, *(os.urandom(n) for n in range(4_100, 4_700, 10)))

@@ -52,7 +52,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @dataclass
 class Truth:
-    """What was sent, record by record, and what must come of it."""
+    """The records sent, and the results expected from them."""
 
     orders: list[tuple[str, str, int, int]] = field(default_factory=list)
     payments: list[tuple[str, int]] = field(default_factory=list)
@@ -180,7 +180,7 @@ class Job(RunningJob):
         assert bursts == self.truth.bursts()
 
     def check_purged(self) -> None:
-        """What the last step has committed is no longer kept between the steps."""
+        """Checks that records the last step has committed are deleted between the steps."""
         for between in ("ctas_owed_1-rows", "ctas_inhabitants_changes-rows"):
             bounds = Admin(self.client).bounds(f"{self.name}-{between}")
             assert sum(end for _, end in bounds.values()) > 0

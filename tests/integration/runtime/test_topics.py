@@ -1,4 +1,4 @@
-"""The topics of a query: those that are made take what its sources take."""
+"""The topics of a query: created ones accept records as large as its sources'."""
 
 from __future__ import annotations
 

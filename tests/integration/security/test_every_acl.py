@@ -292,7 +292,7 @@ def test_what_is_left_out_is_told_by_name(world: _World, part: Part) -> None:
 
 
 def _prepare(world: _World, part: Part) -> None:
-    """What another part has made before; the job makes its own."""
+    """Prepares what other parts have written before; the job creates its own topics."""
     if part is Part.JOB:
         Admin(world.kafka.master).delete_topic(SINK_OWNERS_TOPIC)  # of another test's job
         return
@@ -318,7 +318,7 @@ _KINDS = {
 
 
 def _expected(binding: Binding) -> str:
-    """Of several topics that one transaction writes, all are named."""
+    """The ACL named in the error; for a transaction over several topics, all of them."""
     operations = [binding.operation.value]
     if binding.operation in _WITH_DESCRIBE:
         operations.append("DESCRIBE")

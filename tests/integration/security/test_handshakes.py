@@ -1,4 +1,4 @@
-"""Every way to say who one is, and what is told when the other side does not accept it."""
+"""Every way to authenticate, and the error if the other side does not accept it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one server asks of another, over TLS with certificates of both and a token."""
+"""Requests between servers, over TLS with certificates on both sides and a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders to a job's queries, on a real broker: the topic, who obeys, and who is refused."""
+"""Orders to a job's queries, on a real broker: the topic, obedience, and refusals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CREATE STREAM big AS SELECT * FROM o WHERE v > {least};
 
 
 class Run:
-    """What steering sees of a running query."""
+    """The part of a running query that steering uses."""
 
     def __init__(self, query: Query) -> None:
         self.query = query

@@ -88,7 +88,7 @@ class Changelog:
         self.producer.send(self.topic, 0, [data_key(k) for k in rows], list(rows.values()))
 
     def delete_records_before(self, offset: int) -> None:
-        """What time-based retention does; brokers refuse it for topics that are only compacted."""
+        """Deletes records like time-based retention; brokers refuse it for compacted topics."""
         policy = ConfigEntry("cleanup.policy", "compact,delete")
         policy.incremental_operation = AlterConfigOpType.SET
         resource = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[policy])
@@ -273,7 +273,7 @@ def test_a_restore_killed_half_way_goes_on_near_where_it_was(
     table = open_table_store(SETTINGS, volume, "app", "q", 0, windowed=False)
     assert not table.counted
     report = log.restore(table)
-    assert report.reason == "going on with an unfinished restore"
+    assert report.reason == "continuing an unfinished restore"
     assert reached < 10_001
     assert 0 < report.records < 10_001
     assert dict(table.scan()) == large

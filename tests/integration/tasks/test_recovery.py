@@ -1,4 +1,4 @@
-"""What a state task does when its store, its changelog or its statement is not what it was."""
+"""A state task whose store, changelog or statement has changed since its last start."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _run(plan: QueryPlan, root: Path, batches: int = history.BATCHES) -> None:
 
 
 def _again(plan: QueryPlan) -> QueryPlan:
-    """Deletes the changelog and makes it anew."""
+    """Deletes and recreates the changelog."""
     admin = Admin(plan.settings.client())
     admin.delete_topic(plan.changelog)
     return history.plan_of(

@@ -55,7 +55,7 @@ class Job:
             task.close()
 
     def settle(self, sources: SourceState) -> dict[Place, int]:
-        """What a driver does at its start; where it goes on."""
+        """Runs a driver's start and returns the point from which it continues."""
         markers = [self.open(p).marker for p in range(STATE_PARTITIONS)]
         start = start_point("q", markers, sources, {}, rebuild=False)
         for level in start.levels:

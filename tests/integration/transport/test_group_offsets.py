@@ -1,4 +1,4 @@
-"""Group offsets of a broker that falls silent: told as an error, and set once it answers again."""
+"""Group offsets on a broker that stops answering: an error, then a commit once it answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every order makes is made by each, and no order makes what none may: joins and lookups."""
+"""Joins and lookups: results common to all orders occur in each, and no order gives others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule holds what was asked, all of it, and nothing else."""
+"""A schedule has all faults that were requested, and no others."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ _objects = _fields(_values).map(str.encode)
 
 @st.composite
 def _sound(draw: st.DrawFn) -> bytes:
-    """What a producer really writes: valid, mostly the right types, one spelling."""
+    """JSON as real producers write it: valid, mostly the right types, one spelling."""
     fields = {
         "a": st.integers(-(2**40), 2**40),
         "b": st.text(st.sampled_from(string.ascii_letters + 'é\n"\\😀'), max_size=5),

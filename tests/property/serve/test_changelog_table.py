@@ -1,4 +1,4 @@
-"""What is read from a changelog's rows is what the sink's readers have."""
+"""A table read from a changelog's rows equals the table of the sink's readers."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ async def _pushed(before: list[str], steps: list[tuple[str, list[str]]], tail_by
 
 
 def _once_gone(history: list[int | None]) -> list[int | None]:
-    """What is gone and removed again need not be told again."""
+    """The history without repeated deletes, which need not be sent again."""
     return [n for i, n in enumerate(history) if n is not None or history[i - 1 : i] != [None]]
 
 

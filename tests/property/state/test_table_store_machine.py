@@ -67,7 +67,7 @@ class TableStoreMachine(RuleBasedStateMachine):
         self.restore()
 
     def empty(self) -> TableStore:
-        """Over what lies in the folder, if anything does."""
+        """A store over the contents of the folder, if there are any."""
         store = RocksDbStore(self.folder / str(self.generation), RocksDbSettings())
         return TableStore(store, windowed=True, segmented=self.segmented)
 
@@ -143,7 +143,7 @@ class TableStoreMachine(RuleBasedStateMachine):
 
     @rule()
     def kill(self) -> None:
-        """What SIGKILL leaves: the files of one moment, nothing flushed or closed."""
+        """Copies the files of one moment, as SIGKILL leaves them: nothing flushed or closed."""
         store = self.table._store
         assert isinstance(store, RocksDbStore)
         assert store._db is not None
@@ -240,7 +240,7 @@ class TableStoreMachine(RuleBasedStateMachine):
         self.commit(dict.fromkeys(self.expired(before, limit)))
 
     def expired(self, before: int, limit: int) -> list[bytes]:
-        """What leaves; the oldest windows do."""
+        """The expired keys, which must be those of the oldest windows."""
         due = sorted((window_start_ms(k), k) for k in self.model if window_start_ms(k) < before)
         expired = self.table.expired(before, limit)
         assert expired == [key for _, key in due[:limit]]

@@ -1,4 +1,4 @@
-"""However records are cut into batches and told, the same table comes out of them."""
+"""The table does not depend on how records are cut into batches, nor on the emit mode."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Coroutine:
             pass
 
     def outcome(self) -> Any:
-        """What the call has returned; what it raised is raised."""
+        """Returns the call's result, or raises its error."""
         if self._error is not None:
             raise self._error
         return self._answer

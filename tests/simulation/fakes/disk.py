@@ -83,11 +83,11 @@ class Disk:
         return {path: dict(_latest(file)) for path, file in self._files.items()}
 
     def bring_back(self, path: Path, rows: dict[bytes, bytes]) -> None:
-        """A store that nobody has open holds what it held when it was copied."""
+        """Restores a closed store to an earlier copy."""
         self._files[path] = _File(dict(rows))
 
     def swap(self, path: Path, other: Path) -> None:
-        """Two stores that nobody has open change places."""
+        """Swaps two closed stores."""
         files = self._files
         files[path], files[other] = files[other], files[path]
 
@@ -115,7 +115,7 @@ class FakeStore:
 
     @property
     def holds(self) -> bool:
-        """Whether nobody else may open it."""
+        """Whether the store is open, so that no other process may open it."""
         return not self._closed and (self._process is None or self._process.alive)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -177,7 +177,7 @@ class FakeStore:
 
     def _check(self) -> None:
         if not self.holds or self._file.opener is not self:
-            raise StoreLocked("The store is closed.", action="open the state partition anew.")
+            raise StoreLocked("The store is closed.", action="reopen the state partition.")
 
 
 class FakeVolume:

@@ -49,7 +49,7 @@ class Bench:
         self.on(self.ordinal)
 
     def rows(self) -> list[tuple[bytes, bytes]]:
-        """Of the store that the executor that runs has open."""
+        """The rows of the open store of the running executor."""
         (task,) = self._executors[self.ordinal].state_tasks.values()
         return list(task._opened()[1].scan())
 

@@ -1,4 +1,4 @@
-"""Puts the fakes in the place of what the engine and its judge import."""
+"""Replaces the imports of the engine and its judge by the fakes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _ARRIVES = 0.1  # chance, at each operation, that a commit request in flight arr
 
 
 class Op(StrEnum):
-    """What a client asks for; troubles are aimed at these."""
+    """The requests of clients, at which troubles are aimed."""
 
     INIT = "init"
     SEND = "send"
@@ -37,7 +37,7 @@ class Op(StrEnum):
 
 
 class Trouble(StrEnum):
-    """What becomes of a request; the last three are for commits.
+    """The outcome of a disturbed request; the last three are for commits.
 
     | trouble         | the client hears | the transaction                  |
     |-----------------|------------------|----------------------------------|
@@ -56,7 +56,7 @@ class Trouble(StrEnum):
 
 
 class Process(Protocol):
-    """Who uses a client: a dead process closes nothing and aborts nothing."""
+    """The process that uses a client; a dead process closes and aborts nothing."""
 
     @property
     def alive(self) -> bool: ...
@@ -64,7 +64,7 @@ class Process(Protocol):
 
 @dataclass
 class FakeTopic:
-    """A topic; its id is new whenever it is made anew."""
+    """A topic; a recreated one has a new id."""
 
     name: str
     topic_id: str
@@ -78,7 +78,7 @@ class FakeTopic:
 
 @dataclass
 class _Coordinated:
-    """What the coordinator knows of one transactional id."""
+    """The coordinator's state of one transactional id."""
 
     epoch: int = -1
     transaction: Transaction | None = None
@@ -276,7 +276,7 @@ class FakeKafka:
         self.go_on()
 
     def go_on(self) -> None:
-        """What the broker does by itself: ends what is overdue, writes what is late."""
+        """Runs the broker's own work: aborts overdue transactions, writes delayed markers."""
         if self.clock.monotonic() < self.away_until_s:
             return
         for known in self._coordinated.values():
@@ -308,5 +308,5 @@ def _silent(op: Op, seconds: float) -> KafkaUnavailable:
     return KafkaUnavailable(
         f"The fake broker gave no answer to {op} in {seconds:g} s.",
         cause="the simulation keeps it away.",
-        action="wait; it will be tried again.",
+        action="wait; it will be retried.",
     )

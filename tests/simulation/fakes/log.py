@@ -11,7 +11,7 @@ __all__ = ["Entry", "Fate", "Log", "Transaction"]
 
 
 class Fate(Enum):
-    """What the coordinator has decided about a transaction."""
+    """The coordinator's decision about a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -109,12 +109,12 @@ class Log:
         return found
 
     def delete_before(self, offset: int) -> None:
-        """What retention does: the log start moves."""
+        """Deletes old records like retention: moves the log start."""
         self.entries = self.entries[self._at(offset) :]
         self.start = max(self.start, offset)
 
     def delete_from(self, offset: int) -> None:
-        """What an unclean election does: the tail is gone, and its offsets are given out anew."""
+        """Truncates the log like an unclean election; offsets of the lost tail are reused."""
         self.entries = self.entries[: self._at(offset)]
         self.end = offset
         self._open = {t: first for t, first in self._open.items() if first < offset}

@@ -166,7 +166,7 @@ class FakeSpark:
 
     @property
     def running(self) -> Executor:
-        """Whose worker runs now."""
+        """The executor whose worker is running."""
         assert self._running is not None, "steps are reached inside a task"
         return self._running[0]
 
@@ -266,7 +266,7 @@ class FakeSpark:
                 self._wake(zombie)
 
     def _wake(self, zombie: _Zombie) -> None:
-        """Goes on to the end of its task; nobody hears the answer, and then it is gone."""
+        """Continues to the end of its task, whose answer is lost, and then ends."""
         armed, self._injector.armed = self._injector.armed, False
         self._enter(zombie.executor, zombie.call)
         assert zombie.call.resume(), "a zombie is not stopped twice"

@@ -108,7 +108,7 @@ class Stage(World):
         raise Refused
 
     def drive(self) -> None:
-        """One driver takes in what there is, and everything dies."""
+        """One driver processes all input, then all processes die."""
         self._current.spark = self._spark
         self._spark.start_driver()
         try:
@@ -161,7 +161,7 @@ class Stage(World):
             self._cutting.look(runs if len(runs) == len(self.queries) else [])
 
     def told(self) -> dict[tuple[str, int], int]:
-        """What the sink's windows say last: by key and start after `TIME_MS`."""
+        """The last value of each of the sink's windows, by key and start after `TIME_MS`."""
         found = {}
         for log in self._kafka.topics[self._query.sink.topic].logs:
             for entry in log.visible(log.start, log.stable_end, 1 << 30):

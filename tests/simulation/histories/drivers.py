@@ -30,7 +30,7 @@ _OF_WORKER = ("_state_tasks", "_stream_tasks", "_volume", "_processes")
 
 @dataclass
 class Current:
-    """The Spark of the driver that runs now: what the engine calls goes to it."""
+    """Forwards the engine's calls to the Spark of the current driver."""
 
     spark: FakeSpark
 
@@ -70,7 +70,7 @@ class Side:
 
 @dataclass
 class Sides:
-    """Owns whose turn it is.
+    """Owns which driver runs.
 
     Attributes:
         turns: how often one driver followed another in the middle of something, and what else was
@@ -111,12 +111,12 @@ class Sides:
             self._until = None
 
     def to_end(self, side: Side) -> None:
-        """Lets a driver finish what it is in the middle of."""
+        """Lets a driver finish its current call."""
         while side.call is not None:
             self.resume(side)
 
     def stop(self) -> None:
-        """Kills every driver, and the executors of each, after what they are in the middle of."""
+        """Kills every driver and its executors after their current calls."""
         for side in self.all:
             side.stalled = 0
             self.to_end(side)

@@ -15,7 +15,7 @@ __all__ = ["FAMILIES", "GENERAL", "Family", "Fault", "Injector", "Kind", "schedu
 
 
 class Kind(StrEnum):
-    """What happens.
+    """The kinds of faults.
 
     | kind         | when            | what                                                   |
     |--------------|-----------------|--------------------------------------------------------|
@@ -169,7 +169,7 @@ def _move(rng: random.Random, kind: Kind, rounds: int) -> Fault:
 
 
 def _absences(rng: random.Random, moves: Sequence[Fault]) -> list[Fault]:
-    """What clocks and retention decide is about stores that are away."""
+    """Absences of stores around moves of clocks and retention, which decide their restore."""
     about = [m for m in moves if m.kind in {Kind.CLOCK, Kind.RETENTION}]
     return [_absence(rng, move) for move in about]
 

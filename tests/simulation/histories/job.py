@@ -124,7 +124,7 @@ def pack(patch: pytest.MonkeyPatch) -> None:
 
 
 def install_frames(patch: Any, kafka: FakeKafka, cut: Cut | None = None) -> None:
-    """What Spark SQL or executors would read; no batch is packed but after `pack`.
+    """Installs the input of Spark SQL or of executors; batches are only packed after `pack`.
 
     Args:
         cut: makes batches smaller than the planner would.

@@ -64,7 +64,7 @@ def judged(topology: Topology, executors: Sequence[Executor]) -> JobVerdict:
 def store_faults(
     kafka: FakeKafka, query: Query, executors: Sequence[Executor], partitions: int
 ) -> str:
-    """What is wrong with the open stores, in words; empty when nothing is.
+    """The faults of the open stores, as text; empty if there are none.
 
     Every state partition's owner holds what its changelog holds at its end.
     """
@@ -99,7 +99,7 @@ def _digest(task: StateTask, partition: int) -> StoreDigest:
 
 
 def opened_wrong(kafka: FakeKafka, query: Query, task: StateTask, partition: int) -> str:
-    """What is wrong with a store right after step 0; empty when nothing is.
+    """The fault of a store right after step 0; empty if there is none.
 
     Later batches would heal some of it: a row whose tombstone was missed is expired once more.
 

@@ -1,4 +1,4 @@
-"""What befalls a simulated job from outside: its topics, its stores on disk, its clock."""
+"""Faults of a simulated job's environment: its topics, its stores on disk, its clock."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Moves:
         return True
 
     def recreate(self) -> bool:
-        """The first source topic is deleted and made again, of the same name and size."""
+        """Deletes and recreates the first source topic, with the same name and size."""
         name = self.query.source.topic
         before = self.kafka.topics[name].logs
         known = self.former.get(name, [Log() for _ in before])
@@ -77,7 +77,7 @@ class Moves:
         return any(log.end for log in before)
 
     def as_one(self) -> None:
-        """Puts what was deleted back before what came after it: that is what was to be counted."""
+        """The deleted records followed by the later ones, which is the input to count."""
         for name, former in self.former.items():
             topic = self.kafka.topics[name]
             topic.logs = [_joined(old, new) for old, new in zip(former, topic.logs, strict=True)]
@@ -121,7 +121,7 @@ class Moves:
         return True
 
     def clean(self) -> None:
-        """The cleaner takes what it may from the whole of the changelog."""
+        """Runs the log cleaner over the whole changelog."""
         topic = self.kafka.topics[self.changelog]
         kept_s = int(topic.config["delete.retention.ms"]) / 1000
         for log in topic.logs:

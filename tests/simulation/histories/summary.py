@@ -1,4 +1,4 @@
-"""The lines that the simulation leaves in pytest's summary, and what they count."""
+"""The simulation's lines in pytest's summary, and their counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def show(config: pytest.Config, line: object) -> None:
 
 
 class Tally:
-    """What many runs visited and hit."""
+    """The states and faults that many runs have reached."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

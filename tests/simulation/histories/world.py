@@ -66,7 +66,7 @@ RENUMBERED = frozenset({"markers_agree", "group_agrees"})
 
 @dataclass(frozen=True)
 class History:
-    """What a run does, all of it; `seed` decides the rest."""
+    """All that is fixed about a run; `seed` decides the rest."""
 
     seed: int
     statement: str
@@ -205,7 +205,7 @@ class World:
         return judged(self._topology, self._spark.alive)
 
     def _excused(self) -> frozenset[str]:
-        """Checkers that what befell the job makes useless."""
+        """Checkers that are not meaningful after the faults of the job."""
         hits = self._injector.hits
         lost = hits["round", Kind.EMPTY_CHANGELOG] + hits["round", Kind.CUT_CHANGELOG]
         renumbered = hits["round", Kind.RECREATE]

@@ -97,7 +97,7 @@ class JudgedJob:
         return changelog_topic(self.settings.application_id, query.id)
 
     def _batch(self, query: Query, number: int) -> None:
-        """What is new for a query, until it is committed; whoever dies is started again."""
+        """Runs a query's batch until it is committed; restarts processes that die."""
         kafka = self.bench.kafka
         kafka.settle()
         topics = [source.topic for source in query.sources]

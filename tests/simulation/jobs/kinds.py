@@ -69,12 +69,12 @@ class Sent:
 
 
 def topology(kind: str) -> Topology:
-    """What the statement of a kind means."""
+    """The Topology of a kind's statement."""
     return compile_text(_SOURCES + KINDS[kind])
 
 
 def sent(batch: int) -> dict[str, list[Sent]]:
-    """What the four declared topics get in one batch; times overlap with those of the last."""
+    """One batch of records for the four declared topics; times overlap the last batch's."""
     rng = random.Random(batch)
     found: dict[str, list[Sent]] = {}
     for topic, value in (("a", "v"), ("b", "w"), ("t", "x"), ("u", "y")):

@@ -1,4 +1,4 @@
-"""A join of two streams in the simulation: what Spark makes of its input."""
+"""A join of two streams in the simulation: Spark's work on its input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements of the simulation, and what Spark makes of their input before the shuffle."""
+"""Statements of the simulation, and Spark's work on their input before the shuffle."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ _CACHE: dict[str, Topology] = {}
 
 
 def topology(name: str) -> Topology:
-    """What a statement of `STATEMENTS` or `WINDOWED` means."""
+    """The Topology of a statement of `STATEMENTS` or `WINDOWED`."""
     if name not in _CACHE:
         _CACHE[name] = compile_text(_SOURCE + {**STATEMENTS, **WINDOWED}[name])
     return _CACHE[name]
 
 
 def decode(partition: int, entries: Iterable[Entry], *, tombstones: bool = False) -> list[Record]:
-    """What ingest gives Spark: what is no JSON is left out, tombstones where a filter does so."""
+    """Ingest's rows for Spark: without records that are not JSON; tombstones if filtered out."""
     records = []
     for entry in entries:
         key = None if entry.key is None else entry.key.decode()

@@ -125,7 +125,7 @@ def test_a_log_that_was_cut_and_compacted_is_told_by_its_lineage(table: TableSto
     job = Job()
     _cut_and_grown(table, job, 5)
     job.log.compact()
-    with pytest.raises(StoreAhead, match=r"written anew from offset \d+ on"):
+    with pytest.raises(StoreAhead, match=r"rewritten from offset \d+ on"):
         level(table, job)
 
 

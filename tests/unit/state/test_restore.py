@@ -187,7 +187,7 @@ def test_an_interrupted_full_restore_goes_on_where_it_was(
     log.fail_after = None
     report = run(table, log)
     assert (report.full, log.reads[-1]) == (False, reached.witness_offset)
-    assert report.reason == "going on with an unfinished restore"
+    assert report.reason == "continuing an unfinished restore"
     check_level(table, log)
 
 

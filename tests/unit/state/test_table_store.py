@@ -84,7 +84,7 @@ def test_columns_must_be_equally_long() -> None:
 
 def test_more_rows_cannot_leave_than_there_are() -> None:
     table = TableStore(MemoryStore(), windowed=False)
-    with pytest.raises(StoreCorrupted, match=r"2 rows leave a store of 0 \(\+1\)"):
+    with pytest.raises(StoreCorrupted, match=r"2 rows are removed from a store of 0 \(\+1\)"):
         table.apply([b"a"], [None], created=[b"a"], removed=2, position=at(1), marker=None)
     assert table.position is None
 

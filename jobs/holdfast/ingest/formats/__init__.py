@@ -26,10 +26,10 @@ def value_decoder(
     """The decoder of record values.
 
     Args:
-        declared: every value column of the source, in its order.
-        wanted: those to decode, in the order of the result.
-        wrap: a single JSON column stands inside an object (WRAP_SINGLE_VALUE).
-        delimiter: of DELIMITED.
+        declared: all value columns of the source, in order.
+        wanted: the columns to decode, in the order of the result.
+        wrap: a single JSON column is inside an object (WRAP_SINGLE_VALUE).
+        delimiter: the delimiter of DELIMITED.
 
     Raises:
         Unsupported: the format cannot hold the declared columns.
@@ -41,7 +41,7 @@ def value_decoder(
 def key_decoder(
     format_: Format, declared: Sequence[Column], wanted: Sequence[Column], delimiter: str = ","
 ) -> Decoder:
-    """The decoder of record keys: as `value_decoder`, but one JSON column stands without object.
+    """The decoder of record keys: like `value_decoder`, but a single JSON column has no object.
 
     Raises:
         Unsupported: the format cannot hold the declared columns.

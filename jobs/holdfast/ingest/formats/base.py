@@ -1,4 +1,4 @@
-"""The contract of a serialization format: bytes of many records in, Arrow columns out."""
+"""The contract of a serialization format: decodes many records' bytes to Arrow columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Payloads = Sequence[bytes | None]
 
 
 class Undecodable(ValueError):
-    """One record cannot be decoded; the message says why.  It never leaves `holdfast.ingest`."""
+    """A record cannot be decoded; the message says why.  Caught within `holdfast.ingest`."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Decoded:
 
 
 class Decoder(ABC):
-    """Decodes keys or values of one source.  Stateless but for caches; may be used for ever."""
+    """Decodes keys or values of one source.  Stateless except for caches; reusable for ever."""
 
     @abstractmethod
     def decode(self, payloads: Payloads) -> Decoded:
-        """Decode every payload on its own: a bad one never changes another one's columns.
+        """Decodes every payload separately: a bad one never changes the columns of another.
 
-        A None payload is no error: its columns are null.
+        A payload of None is valid: its columns are null.
         """
 
 

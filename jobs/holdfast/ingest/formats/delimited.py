@@ -14,18 +14,18 @@ from holdfast.types.schema import Base, Column
 
 __all__ = ["DelimitedDecoder"]
 
-# A record is never longer than Kafka allows; the module's own limit of 128 KiB a field is lower.
+# Kafka limits the size of records; the module's default limit of 128 KiB per field is too low.
 csv.field_size_limit(1 << 30)
 _NESTED = frozenset({Base.ARRAY, Base.MAP, Base.STRUCT})
 
 
 class DelimitedDecoder(Decoder):
-    """Fields go by their place among the declared columns; an empty field is NULL."""
+    """Matches fields to declared columns by position; an empty field is NULL."""
 
     def __init__(
         self, declared: Sequence[Column], wanted: Sequence[Column], delimiter: str = ","
     ) -> None:
-        """Raises `Unsupported` for a column whose type has parts."""
+        """Raises `Unsupported` for a column of a nested type."""
         for column in declared:
             if column.type.base in _NESTED:
                 raise Unsupported(
@@ -66,7 +66,7 @@ def _split(payload: bytes, delimiter: str) -> list[str]:
     try:
         text = payload.decode()
         rows = csv.reader(text.splitlines(keepends=True), delimiter=delimiter, strict=True)
-        # As ksqlDB does: the first line that has something is the record.
+        # As in ksqlDB the first line that is not empty is the record.
         return next((fields for fields in rows if fields), [])
     except UnicodeDecodeError as error:
         raise Undecodable(f"not valid UTF-8 at byte {error.start}") from error

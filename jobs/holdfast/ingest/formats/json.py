@@ -1,14 +1,14 @@
 """JSON, by ksqlDB's rules.
 
-Field names match a column exactly, else an upper-case (unquoted) column without regard to the
-case of ASCII letters; of several such fields the last counts.  A missing field is NULL, other
-fields are ignored.  Numbers may stand as text; whatever stands where a STRING is declared
-becomes text.  Where ksqlDB lets a number wrap around, the record is undecodable here.
+A field name matches a column exactly, or an upper-case (unquoted) column ignoring the case of ASCII
+letters; if several fields match, the last one counts.  A missing field is NULL, other fields are
+ignored.  Numbers may be given as text; any value for a STRING becomes text.  Where ksqlDB lets a
+number wrap around, the record is undecodable here.
 
-Three decoders share the work.  `json_shaped` cuts columns out of a whole chunk whose records differ
-in their values only, `json_fast` parses a whole chunk in Arrow, and each refuses it when it cannot
-vouch for every record; `json_slow` takes one record at a time, is exact, and says what is wrong
-with which.  All give the same columns for whatever they accept.
+There are three decoders.  `json_shaped` cuts columns out of a chunk whose records only differ in
+their values, and `json_fast` parses a chunk in Arrow; both refuse a chunk if they cannot guarantee
+every record.  `json_slow` decodes one record at a time, is exact, and says what is wrong with each
+bad one.  All return the same columns for the records they accept.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from holdfast.types.schema import Column
 
 __all__ = ["JsonDecoder"]
 
-# One bad record sends this many others the slow way, not a whole chunk.
+# One bad record sends this many records to the slow decoder, not a whole chunk.
 _PART = 2_000
 
 
 class JsonDecoder(Decoder):
-    """Chooses the decoder: the fastest for as much as it accepts, the slow one for the rest."""
+    """Uses the fastest decoder for all records that it accepts, the slow one for the rest."""
 
     def __init__(self, wanted: Sequence[Column], *, unwrapped: bool = False) -> None:
-        """`unwrapped`: a payload is the one column's value itself, not an object."""
+        """`unwrapped`: a payload is the single column's value, not an object."""
         self._wanted = tuple(wanted)
         self._slow = SlowJson(self._wanted, unwrapped=unwrapped)
         quick = [] if unwrapped else [shaped_json(self._wanted), fast_json(self._wanted)]
         self._quick: list[ShapedJson | FastJson] = [each for each in quick if each is not None]
 
     def decode(self, payloads: Payloads) -> Decoded:
-        if all(payloads) or None not in payloads:  # the first is quicker, and so nearly always
+        if all(payloads) or None not in payloads:  # the first test is faster and mostly true
             return self._present(cast("list[bytes]", payloads))
         present = [i for i, p in enumerate(payloads) if p is not None]
         found = self._present([p for p in payloads if p is not None])
@@ -70,7 +70,7 @@ def _joined(parts: Sequence[Decoded], starts: Sequence[int]) -> Decoded:
 
 
 def _spread(found: Decoded, present: list[int], length: int) -> Decoded:
-    """Put what was decoded back to where its payloads were; the other rows are null."""
+    """Puts decoded rows back to the places of their payloads; the other rows are null."""
     index: list[int | None] = [None] * length
     for row, i in enumerate(present):
         index[i] = row

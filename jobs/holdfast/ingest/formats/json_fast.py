@@ -1,4 +1,4 @@
-"""JSON a whole chunk at a time, in Arrow; refuses what it cannot vouch for.
+"""Decodes JSON a chunk at a time, in Arrow; refuses chunks that it may not decode exactly.
 
 The records are joined with newlines and parsed as one document.  That is safe only if every
 record is exactly one object by the rules of `json_slow`, so these are checked on the joined
@@ -9,9 +9,9 @@ bytes, with searches that cost far less than parsing:
   means one object each;
 * it is valid UTF-8 and holds no NaN or Infinity, which Arrow would let pass;
 * no wanted field is spelled in two ways, and no letter of a name is escaped;
-* no record can be nested more deeply than the slow way allows.
+* no record can be nested more deeply than the slow decoder allows.
 
-Everything else, duplicate fields and numbers out of range for instance, Arrow itself refuses.
+Arrow itself refuses everything else, for instance duplicate fields and numbers out of range.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from holdfast.types.schema import BIGINT, INTEGER, Base, Column, SqlType
 __all__ = ["DEPTH_MAX", "FastJson", "fast_json", "finished", "is_utf8", "openers"]
 
 _SIMPLE_NAME = re.compile(r"[A-Za-z0-9_]+")
-# Letters, digits and underscores, which nobody escapes; controls and signs are often escaped.
+# Escaped letters, digits or underscores, which are rare; controls and signs are often escaped.
 _ESCAPED_NAME = re.compile(rb"\\u00(3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF])")
-# Outside of text; inside it may happen to match, which costs time only.
+# Outside of text; a match inside text is possible, and only costs time.
 _NO_NUMBER = re.compile(rb"[\[:,]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
-# Objects and arrays in one another, in any field.  A fixed number, well within what Python's stack
-# allows: whether a record can be decoded must not depend on who asks.
+# Nested objects and arrays, in any field.  A constant well within the limit of Python's stack:
+# whether a record can be decoded must not depend on the caller.
 DEPTH_MAX = 200
-_CASE = 0x20  # the bit that a lower-case letter has and its upper-case one has not
+_CASE = 0x20  # the bit that is set in a lower-case letter, not in an upper-case one
 _TOP_ONLY = {Base.TIMESTAMP: BIGINT, Base.DATE: INTEGER, Base.TIME: INTEGER}
 _DIRECT = frozenset(
     {Base.BOOLEAN, Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL, Base.STRING}
@@ -45,7 +45,7 @@ _DIRECT = frozenset(
 
 
 def fast_json(wanted: Sequence[Column]) -> FastJson | None:
-    """The fast decoder for these columns, None when Arrow cannot read them as ksqlDB does."""
+    """The fast decoder for these columns; None if Arrow cannot read them as ksqlDB does."""
     sound = all(c.type.base in _TOP_ONLY or _direct(c.type) for c in wanted)
     simple = all(_SIMPLE_NAME.fullmatch(name) for name in _names(wanted))
     return FastJson(wanted) if sound and simple else None
@@ -56,12 +56,12 @@ class FastJson:
 
     def __init__(self, wanted: Sequence[Column]) -> None:
         self._wanted = tuple(wanted)
-        # A name with a lower-case letter was quoted: it matches itself only.
+        # A name with a lower-case letter was quoted and only matches itself.
         self._folding = sorted({n for n in _names(wanted) if n == n.upper()})
         self._places = {c.name: i for i, c in enumerate(self._wanted)}
 
     def decode(self, payloads: Sequence[bytes]) -> tuple[pa.Array, ...] | None:
-        """The wanted columns, or None: let the slow decoder look at these payloads."""
+        """The wanted columns, or None if the slow decoder must decode these payloads."""
         joined = b"\n".join(payloads)
         if not _plain(joined, payloads):
             return None
@@ -88,7 +88,7 @@ class FastJson:
             spelled[name] = first
         columns = self._parse(joined, spelled, rows)
         if columns is None or all(columns[self._places[n]].null_count == 0 for n in assumed):
-            # Once for each record, and each record has the one: there is no other.
+            # It occurs once per record, and each record has this spelling: there is no other.
             return columns
         exact = {n: _only_spelling(spelled[n], rows, joined) for n in assumed}
         return columns if all(exact[n] == spelled[n] for n in assumed) else None
@@ -122,7 +122,7 @@ def _names(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _direct(type_: SqlType) -> bool:
-    """Arrow reads the type from JSON as `json_slow` does."""
+    """Whether Arrow reads the type from JSON as `json_slow` does."""
     if type_.base is Base.ARRAY and type_.element is not None:
         return _direct(type_.element)
     if type_.base is Base.STRUCT:
@@ -146,7 +146,7 @@ def _plain(joined: bytes, payloads: Sequence[bytes]) -> bool:
 
 
 def _has(joined: bytes, word: bytes) -> bool:
-    """Looks for the first letter first, a hundred times as fast; often there is none."""
+    """Whether the word occurs; looks for its first letter first, which is 100 times faster."""
     return word[:1] in joined and word in joined
 
 
@@ -162,12 +162,12 @@ def _longest(letters: npt.NDArray[np.uint8], newlines: npt.NDArray[np.int64]) ->
 
 
 def openers(payload: bytes) -> int:
-    """An upper bound of a record's depth."""
+    """An upper bound of a record's nesting depth."""
     return payload.count(b"{") + payload.count(b"[")
 
 
 def is_utf8(joined: bytes) -> bool:
-    """Whether records, joined by what is ASCII, are valid UTF-8 each."""
+    """Whether each of the records, joined by ASCII characters, is valid UTF-8."""
     if joined.isascii():
         return True
     try:
@@ -180,16 +180,16 @@ def is_utf8(joined: bytes) -> bool:
 def _folded(joined: bytes) -> bytes:
     """All letters in lower case, seven times as fast as `lower`.
 
-    A few other bytes become one another as well, and so something that is no name may look like
-    one; a name never looks like something else.
+    A few other bytes change, too, so other text may look like a name; but a name always looks like
+    a name.
     """
     return (np.frombuffer(joined, np.uint8) | _CASE).tobytes()
 
 
 def _first_spelling(name: str, joined: bytes, folded: bytes) -> tuple[str, int]:
-    """How an upper-case name is spelled where it comes first, and how often it comes at all.
+    """The first spelling of an upper-case name, and how often the name occurs.
 
-    Either may be that of something which looks like it in `folded`.
+    Either may belong to other text that looks like the name in `folded`.
     """
     quoted = _folded(b'"' + name.encode() + b'"')
     at = folded.find(quoted)
@@ -199,11 +199,11 @@ def _first_spelling(name: str, joined: bytes, folded: bytes) -> tuple[str, int]:
 
 
 def _only_spelling(first: str, count: int, joined: bytes) -> str | None:
-    """The one spelling of a name that comes so often in any; None if there are more."""
+    """The spelling of a name that occurs `count` times; None if it has several."""
     quoted = b'"' + first.encode() + b'"'
     if joined.count(quoted) == count:
         return first
-    # Values may look like names; only what stands before a colon is one.
+    # Values may look like names; only text before a colon is a name.
     found = set(re.findall(b"(?i:" + quoted + rb")(?=\s*:)", joined))
     if len(found) > 1:
         return None
@@ -225,7 +225,7 @@ def _read_as(type_: SqlType, spelled: dict[str, str]) -> pa.DataType:
 
 
 def _distinct(fields: Sequence[pa.Field]) -> bool:
-    """No two columns, at any depth, ask for the same field of a record."""
+    """Whether no two columns, at any depth, match the same field of a record."""
     names = {f.name for f in fields}
     return len(names) == len(fields) and all(_distinct(_parts(f.type)) for f in fields)
 
@@ -235,9 +235,9 @@ def _parts(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def finished(array: pa.Array, type_: SqlType) -> pa.Array:
-    """What was read, as the type's own Arrow form; raises `ValueError` where it does not fit."""
+    """The array in the type's own Arrow form; raises `ValueError` if a value does not fit."""
     if _has_decimals(type_):
-        # Arrow compares the digits as written with the precision, before it fills up the scale.
+        # Arrow compares the written digits with the precision before it pads the scale.
         array.validate(full=True)
     if type_.base is Base.TIMESTAMP:
         return array.cast(pa.timestamp("ms")).cast(pa.timestamp("us")).cast(type_.arrow())

@@ -1,18 +1,18 @@
-"""JSON records that differ in nothing but their texts and numbers, a chunk at a time in numpy.
+"""Decodes JSON records that only differ in texts and numbers, a chunk at a time in numpy.
 
-The records of a topic are mostly one program's: the same names in the same order with the same
-spaces.  So the first record is taken apart, into literals and the slots between them, and every
-other one has its shape if
+The records of a topic mostly come from one program: the same names in the same order with the same
+spaces.  So the first record is split into literals and the slots between them, and another record
+has the same shape if
 
-* as many quotes as the first are in it, and none is escaped: where they are says where its
-  literals have to be;
-* there they are, byte for byte, from its first byte to its last;
-* what stands in the slots of texts has no control characters and is valid UTF-8, and what stands
-  in the slots of numbers is a number as JSON spells it, without an exponent.
+* it has as many quotes as the first, and none is escaped: their places determine where the literals
+  have to be;
+* the literals are there, byte for byte, from its first byte to its last;
+* the slots of texts have no control characters and are valid UTF-8, and the slots of numbers are
+  JSON numbers without an exponent.
 
-Such a record is an object as valid as the first, which the standard library has parsed.  Columns
-are cut out of the joined records and never looked at letter by letter.  Whatever is otherwise,
-a missing field for instance, is refused; `json_fast` is next to try.
+Such a record is as valid as the first, which the standard library has parsed.  Columns are cut out
+of the joined records without a look at each letter.  Any other record, for instance one with a
+missing field, is refused; `json_fast` is tried next.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["ShapedJson", "shaped_json"]
 
 Places: TypeAlias = "npt.NDArray[np.int64]"
 
-_FEW = 16  # records; taking the first apart has to pay
+_FEW = 16  # records at least, so that splitting the first one pays
 _MOST_BYTES = 2**31 - 1  # of one chunk; offsets into it have four bytes
 _DEEPEST = 64
-_LONGEST = 100  # letters of a number; no DOUBLE is out of range with so few
-_PATIENCE = 6  # after a miss 2 chunks are let pass, then 4, at most 2 to the power of this
+_LONGEST = 100  # letters of a number; no DOUBLE this short is out of range
+_PATIENCE = 6  # after a miss it skips 2 chunks, then 4, at most 2 to the power of this
 _TOKEN = re.compile(
     rb' +|(?P<text>"[^"\\]*")(?P<name> *:)?|(?P<number>-?[0-9][0-9.]*)|[{}\[\],]|true|false|null'
 )
@@ -55,17 +55,17 @@ _NO_SLOT, _OTHER = -1, -2
 
 
 def shaped_json(wanted: Sequence[Column]) -> ShapedJson | None:
-    """The decoder for these columns, None when one is of a type that no slot holds."""
+    """The decoder for these columns; None if a slot cannot hold the type of one."""
     return ShapedJson(wanted) if all(c.type.base in _READ_AS for c in wanted) else None
 
 
 class _Shape:
-    """What the records have in common.
+    """The common shape of records.
 
     Attributes:
-        literals: what stands around the slots; one more than there are slots.
-        numbers: for each slot whether it holds a number; else it is a text.
-        fields: names of the object itself, each with its slot; `_NO_SLOT` if it is null,
+        literals: the bytes around the slots; one more than there are slots.
+        numbers: whether each slot holds a number; otherwise it holds a text.
+        fields: names of the top-level object, each with its slot; `_NO_SLOT` if it is null,
             `_OTHER` if it is [1] or true.
     """
 
@@ -78,7 +78,7 @@ class _Shape:
 
     @staticmethod
     def of(record: bytes) -> _Shape | None:
-        """That of a record; None: it cannot serve as a pattern."""
+        """The shape of a record; None if it cannot serve as a pattern."""
         try:
             if type(json.loads(record)) is not dict:
                 return None
@@ -90,7 +90,7 @@ class _Shape:
             if token is None or not shape._takes(token):
                 return None
             at = token.end()
-        # Quotes say where a literal is; the last of several is at the end.
+        # Quotes determine where a literal is; the last of several literals is at the end.
         anchored = shape.literals[:-1] or shape.literals
         return shape if all(b'"' in literal for literal in anchored) else None
 
@@ -116,7 +116,7 @@ class _Shape:
         self._name = name
         if self._depth > 1:
             return True
-        again = name in self.fields  # the last of several counts: not here
+        again = name in self.fields  # of repeated names the last counts: not supported here
         self.fields[name] = _OTHER
         return not again
 
@@ -135,7 +135,7 @@ class ShapedJson:
         self._misses = self._passing = 0
 
     def decode(self, payloads: Sequence[bytes]) -> tuple[pa.Array, ...] | None:
-        """The wanted columns, or None: these payloads are for another decoder."""
+        """The wanted columns, or None if another decoder must decode these payloads."""
         if len(payloads) < _FEW:
             return None
         if self._passing:
@@ -189,7 +189,7 @@ def _column(column: Column, texts: pa.StringArray) -> pa.Array:
 
 
 class _Cutter:
-    """Cuts texts out of joined records: from one place to another, for each record."""
+    """Cuts texts out of joined records, from one place to another in each record."""
 
     def __init__(self, joined: bytes, rows: int) -> None:
         self._buffer = pa.py_buffer(joined)
@@ -197,7 +197,7 @@ class _Cutter:
         self._ours = pa.array(np.arange(0, 2 * rows, 2))
 
     def cut(self, starts: Places, ends: Places) -> pa.StringArray:
-        # To Arrow the whole is one column already: what is wanted, what is between, and so on.
+        # To Arrow the joined records are one column: wanted text, text in between, and so on.
         offsets = np.empty(2 * len(starts) + 1, np.int32)
         offsets[0:-1:2], offsets[1::2], offsets[-1] = starts, ends, self._end
         whole = pa.StringArray.from_buffers(2 * len(starts), pa.py_buffer(offsets), self._buffer)
@@ -205,7 +205,7 @@ class _Cutter:
 
 
 def _bounds(shape: _Shape, joined: bytes, rows: int) -> list[tuple[Places, Places]] | None:
-    """Where each slot begins and ends in each record, None unless all have the shape."""
+    """Where each slot begins and ends in each record; None unless all have the shape."""
     if len(joined) > _MOST_BYTES or b"\\" in joined or not is_utf8(joined):
         return None
     letters = np.frombuffer(joined, np.uint8)
@@ -230,7 +230,7 @@ def _bounds(shape: _Shape, joined: bytes, rows: int) -> list[tuple[Places, Place
 def _placed(
     literals: Sequence[bytes], quotes: Places, ends: Places
 ) -> Iterator[tuple[bytes, Places]]:
-    """Where each literal has to be: its quotes are the next ones of each record (a row)."""
+    """Where each literal has to be, by the next quotes of each record (a row)."""
     passed = 0
     for literal in literals:
         first = literal.find(b'"')
@@ -241,7 +241,7 @@ def _placed(
 def _all_there(literal: bytes, places: Places, joined: bytes) -> bool:
     if places.max() + len(literal) > len(joined):
         return False
-    # Every place of the joined records, as if each were an item of the literal's length.
+    # A view of every place of the joined records as an item of the literal's length.
     view: npt.NDArray[np.void] = np.ndarray(
         len(joined) - len(literal) + 1, np.dtype((np.void, len(literal))), joined, strides=(1,)
     )
@@ -249,7 +249,7 @@ def _all_there(literal: bytes, places: Places, joined: bytes) -> bool:
 
 
 def _are_numbers(texts: pa.StringArray) -> bool:
-    """All are `-?(0|[1-9][0-9]*)(.[0-9]+)?`, and not too long."""
+    """Whether all are `-?(0|[1-9][0-9]*)(.[0-9]+)?`, and not too long."""
     _, offsets_buffer, letters_buffer = texts.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[: len(texts) + 1]
     letters = np.frombuffer(letters_buffer, np.uint8)[: offsets[-1]]
@@ -273,5 +273,5 @@ def _are_numbers(texts: pa.StringArray) -> bool:
 
 
 def _digits(letters: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """What each digit counts; what is below "0" as a letter is far above nine."""
+    """The value of each digit; letters below "0" wrap around to far above nine."""
     return letters - np.uint8(_ZERO)

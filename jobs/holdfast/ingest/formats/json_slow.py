@@ -1,8 +1,8 @@
-"""JSON one record at a time: exact, and with a reason for every record that is undecodable.
+"""Decodes JSON one record at a time: exact, and with a reason for every undecodable record.
 
-`orjson` parses; where it gives a float that a type must see as it was written (text, decimals,
-large integers), or refuses, the standard library parses again with `Decimal`s and has the last
-word about what is JSON.
+`orjson` parses first.  If it refuses, or returns a float where a type needs the digits as written
+(text, decimals, large integers), the standard library parses again with `Decimal`s and decides
+whether the record is JSON.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["SlowJson"]
 Converter = Callable[[object], object]
 
 _SHAPES = 1_000  # field lists remembered per object type; records mostly share a few
-_DIGITS = 4_300  # Python refuses longer integers, for good reason
-_DIGITS_BEFORE_POINT = 40  # more than any integer type holds
+_DIGITS = 4_300  # Python's own limit for integers, because conversion takes quadratic time
+_DIGITS_BEFORE_POINT = 40  # more than any integer type has
 _TOO_DEEP = f"JSON nested too deeply, more than {DEPTH_MAX} objects and arrays in one another"
 _KINDS = {
     bool: "a boolean",
@@ -41,7 +41,7 @@ _KINDS = {
 
 
 class _Inexact(Exception):
-    """A float stands where its digits matter."""
+    """A float was parsed where its written digits matter."""
 
 
 class SlowJson:
@@ -51,7 +51,7 @@ class SlowJson:
         self._types = [c.type.arrow() for c in wanted]
         self._convert: Callable[[object], list[object]] = _Fields(wanted)
         if unwrapped:
-            converters = [_converter(c.type) for c in wanted]  # one, or none is wanted
+            converters = [_converter(c.type) for c in wanted]  # one or none
             self._convert = lambda doc: [_named("", convert, doc) for convert in converters]
         self._unwrapped = unwrapped
 
@@ -74,7 +74,7 @@ class SlowJson:
         return Decoded(tuple(arrays), bad, frozenset(nulls))
 
     def _row(self, payload: bytes) -> list[object] | None:
-        """The columns of one record, None when it is JSON's null."""
+        """The columns of one record, None for JSON's null."""
         try:
             document = orjson.loads(payload)
         except orjson.JSONDecodeError:
@@ -128,7 +128,7 @@ def _named(name: str, convert: Converter, value: object) -> object:
 
 
 def _converter(type_: SqlType) -> Converter:
-    """The function that turns a parsed JSON value, not null, into what Arrow takes."""
+    """The function that converts a parsed JSON value, not null, for Arrow."""
     base = type_.base
     if base is Base.STRUCT:
         return _struct(type_)
@@ -173,7 +173,7 @@ def _double(value: object) -> float:
 
 
 def _integral(base: Base, fit: Callable[[int], int]) -> Converter:
-    """Whole numbers; as in ksqlDB a fraction is cut off."""
+    """Converts whole numbers; as in ksqlDB a fraction is cut off."""
     parse = parser(SqlType(base))
 
     def convert(value: object) -> object:
@@ -261,9 +261,9 @@ def _too_deep(document: object) -> bool:
 
 
 def _as_text(value: object) -> str:
-    """What ksqlDB makes of a value where a STRING is declared.
+    """A JSON value as ksqlDB converts it to a STRING.
 
-    Python's stack has room for one call for each of `DEPTH_MAX` levels, here and in `_compact`.
+    Python's stack has room for one call per level up to `DEPTH_MAX`, here and in `_compact`.
     """
     if value is None:
         return "null"
@@ -293,7 +293,7 @@ def _quoted(value: object) -> str:
 
 
 def _exact(payload: bytes) -> object:
-    """Parse with every number as it was written: int or Decimal.
+    """Parses with every number as written: int or Decimal.
 
     Raises:
         Undecodable: it is not JSON; the message says where.

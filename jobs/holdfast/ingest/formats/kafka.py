@@ -1,4 +1,4 @@
-"""KAFKA: what Kafka's own serializers write, one column without any framing.
+"""KAFKA: the format of Kafka's own serializers, one column without any framing.
 
 STRING is UTF-8, INTEGER and BIGINT are 4 and 8 bytes big-endian, DOUBLE is 8 bytes IEEE 754
 big-endian, BYTES are themselves.
@@ -22,7 +22,7 @@ _NUMBERS = {Base.INTEGER: ">i4", Base.BIGINT: ">i8", Base.DOUBLE: ">f8"}
 
 
 class KafkaDecoder(Decoder):
-    """Decodes the one declared column, or only checks nothing when it is not wanted."""
+    """Decodes the single declared column if it is wanted; otherwise it checks nothing."""
 
     def __init__(self, declared: Sequence[Column], wanted: Sequence[Column]) -> None:
         """Raises `Unsupported` unless one column of a supported type is declared."""
@@ -62,7 +62,7 @@ def _decoder(column: Column) -> _Decode:
 def _strings(payloads: Payloads) -> tuple[pa.Array, dict[int, str]]:
     raw = pa.array(payloads, pa.binary())
     try:
-        # Validates all of them at once, without making Python objects.
+        # Validates all payloads at once, without Python objects.
         return raw.cast(pa.string()), {}
     except pa.ArrowInvalid:
         return _strings_one_by_one(payloads)

@@ -11,7 +11,7 @@ __all__ = ["NoneDecoder"]
 
 
 class NoneDecoder(Decoder):
-    """Columns of nulls, whatever the bytes are."""
+    """Returns columns of nulls for any bytes."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = tuple(columns)

@@ -1,7 +1,7 @@
-"""Text to a value of a SQL type, as ksqlDB reads numbers that arrive as text.
+"""Parses text to a value of a SQL type, as ksqlDB reads numbers given as text.
 
-A value is what `pyarrow.array` takes for the type's Arrow form: TIMESTAMP is an int of
-microseconds, DATE an int of days, TIME an int of milliseconds, DECIMAL a `Decimal` that fits.
+Values are of the form that `pyarrow.array` takes: a TIMESTAMP is an int of microseconds, a DATE an
+int of days, a TIME an int of milliseconds, a DECIMAL a `Decimal` that fits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_double(text: str) -> float:
-    """A floating-point number as Java's Double.parseDouble reads it, without hexadecimals.
+    """A floating-point number by the rules of Java's Double.parseDouble, without hexadecimals.
 
     Raises:
         Undecodable: it is something else, or beyond DOUBLE's range.
@@ -90,7 +90,7 @@ def parse_base64(text: str) -> bytes:
 
 
 def fit_integer(value: int, base: Base) -> int:
-    """`value` if it is in the range of INTEGER, BIGINT or DATE.
+    """Returns `value` if it is in the range of INTEGER, BIGINT or DATE.
 
     Raises:
         Undecodable: it is not.
@@ -102,7 +102,7 @@ def fit_integer(value: int, base: Base) -> int:
 
 
 def fit_time(value: int) -> int:
-    """Milliseconds of a day; raises `Undecodable` for others."""
+    """Returns milliseconds of a day; raises `Undecodable` for other numbers."""
     if not 0 <= value < _DAY_MS:
         raise Undecodable(f"{_short(str(value))} is out of TIME's range, 0 to {_DAY_MS - 1} ms")
     return value
@@ -116,7 +116,7 @@ def fit_timestamp(value: int) -> int:
 
 
 def fit_decimal(value: Decimal, type_: SqlType) -> Decimal:
-    """`value` if the type holds it exactly.
+    """Returns `value` if the type holds it exactly.
 
     Raises:
         Undecodable: it would have to be rounded, or has too many digits.
@@ -135,10 +135,10 @@ def fit_decimal(value: Decimal, type_: SqlType) -> Decimal:
 
 
 def parser(type_: SqlType) -> Parser:
-    """How text becomes a value of a type without parts.
+    """The function that parses text to a value of a type that is not nested.
 
     Raises:
-        KeyError: the type has parts (ARRAY, MAP, STRUCT).
+        KeyError: the type is nested (ARRAY, MAP, STRUCT).
     """
     if type_.base is Base.DECIMAL:
         return lambda text: fit_decimal(parse_decimal(text), type_)
@@ -146,7 +146,7 @@ def parser(type_: SqlType) -> Parser:
 
 
 _PARSERS: dict[Base, Parser] = {
-    # Java's Boolean.parseBoolean: whatever is not "true" is false.
+    # Java's Boolean.parseBoolean: any text but "true" is false.
     Base.BOOLEAN: lambda text: text.lower() == "true",
     Base.INTEGER: lambda text: fit_integer(parse_integer(text), Base.INTEGER),
     Base.BIGINT: lambda text: fit_integer(parse_integer(text), Base.BIGINT),

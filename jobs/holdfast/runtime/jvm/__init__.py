@@ -1,1 +1,1 @@
-"""All that touches Spark's JVM: sessions, private calls, class archives, the daemon of workers."""
+"""The interface to Spark's JVM: sessions, private calls, class archives, the worker daemon."""

@@ -1,9 +1,9 @@
-"""Archives of the classes that Spark's processes load (JEP 350): they start in half the time.
+"""Class data archives of Spark's processes (JEP 350): processes start in half the time.
 
-They are in the user's cache folder, for one Java and one PySpark (`class_training` makes them,
-once).  There is one for each role, but one for both of packed jobs: what Java only
-reads of it is in memory once.  With Spark SQL that would cost executors more than it gave.  Java
-looks whether an archive fits; one that does not, or is gone, it does without.
+They are in the user's cache folder, for one Java and one PySpark; `class_training` makes them once.
+There is one archive per role, except that the driver and the executors of packed jobs share one, so
+that its read-only pages are in memory once.  With Spark SQL sharing would cost executors more than
+it saves.  Java ignores an archive that does not fit or is missing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import pyspark
 
 __all__ = ["Role", "archive_folder", "archive_options", "has_archives", "unwanted"]
 
-_SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": neither used nor made
-_FORMAT = 9  # another number makes all archives anew
+_SWITCH = "HOLDFAST_CLASS_ARCHIVE"  # "off": archives are neither used nor made
+_FORMAT = 9  # a new number rebuilds all archives
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-# Mapped to the address it was made for, an archive's pages are the file's, shared by all who read
-# them.  Newer Javas move it elsewhere by default (JDK-8294323) and so write to each of its pages.
+# An archive that is mapped to the address it was made for shares its pages between processes.
+# Newer Javas relocate it by default (JDK-8294323), which writes to each page.
 _AS_MADE = (
     "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
 )
 
 
 class Role(StrEnum):
-    """The kinds of Spark's processes: each loads classes of its own."""
+    """The kinds of Spark's processes; each loads different classes."""
 
     DRIVER = "driver"
     EXECUTOR = "executor"
@@ -39,13 +39,13 @@ class Role(StrEnum):
 
     @property
     def archive(self) -> str:
-        """The name of its archive's file."""
+        """The file name of the role's archive."""
         return "packed.jsa" if self.startswith("packed") else f"{self}.jsa"
 
 
 @cache
 def archive_folder() -> Path | None:
-    """Where the archives of this Java and this PySpark are, made or not; None without a Java."""
+    """The folder for archives of this Java and PySpark, made or not; None without a Java."""
     java = _java()
     if java is None:
         return None
@@ -58,7 +58,7 @@ def archive_folder() -> Path | None:
 
 
 def archive_options(role: Role) -> str:
-    """Java options for a process of that role to use its archive; empty when there is none."""
+    """Java options with which a process of that role uses its archive; empty without one."""
     folder = archive_folder()
     if folder is None or unwanted():
         return ""
@@ -67,17 +67,17 @@ def archive_options(role: Role) -> str:
 
 
 def has_archives() -> bool:
-    """Is there one for each role?"""
+    """Whether there is an archive for each role."""
     return all(archive_options(role) for role in Role)
 
 
 def unwanted() -> bool:
-    """Has the user switched them off?"""
+    """Whether the user has switched archives off."""
     return os.environ.get(_SWITCH) == "off"
 
 
 def _java() -> Path | None:
-    """The Java that Spark's scripts start, links followed."""
+    """The Java that Spark's scripts start, with links resolved."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     return None if found is None else Path(found).resolve()

@@ -1,7 +1,7 @@
-"""Which of Spark's jars a local job's Javas have: each keeps the directory of each in its heap.
+"""The class path of a local job: only the jars it needs, because a JVM keeps each jar's index.
 
-A search for a class or a service that no jar has opens all of them, so that a Java with all 279
-comes to hold 17 MB of names.  Jars are left out by name: one that nobody here knows stays.
+A search for a class or service that no jar has opens all jars, so that a JVM with all 279 holds
+17 MB of names.  Jars are excluded by name: unknown jars stay.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pyspark
 
 __all__ = ["NEVER", "class_path", "launchers_path"]
 
-# Spark's own state store, Hive, machine learning, graphs, the shells, Connect, other systems: what
-# slim.sh leaves out of the image, and Kubernetes.  All of a kind or nothing: Spark gets along
-# without MLlib, but not with one half of it.
+# Spark's own state store, Hive, machine learning, graphs, the shells, Connect, other systems (the
+# jars that slim.sh removes from the image), and Kubernetes.  A component is excluded as a whole:
+# Spark runs without MLlib, but not with half of it.
 NEVER = (
     "rocksdbjni-*", "hive-beeline-*", "hive-cli-*", "hive-common-*", "hive-exec-*", "hive-jdbc-*",
     "hive-llap-*", "hive-metastore-*", "hive-serde-*", "hive-service-*", "hive-shims-*",
@@ -26,8 +26,8 @@ NEVER = (
     "scala-compiler-*", "spark-yarn*", "spark-mesos*", "spark-ganglia*", "spark-kubernetes*",
     "kubernetes-*", "volcano-*", "vertx-*",
 )  # fmt: skip
-# Spark SQL and what it alone needs.  Nothing of this is among what `jdeps -R` finds that Spark's
-# core refers to, be it by way of others, nor among what it finds by name (log4j's parts, Netty's).
+# Spark SQL and the jars that only it needs.  By `jdeps -R`, Spark's core does not refer to any of
+# them, not even indirectly; nor does it load their classes by name (as it does log4j's, Netty's).
 _SQL = (
     "spark-sql*", "spark-catalyst*", "spark-pipelines*", "spark-sketch*", "spark-streaming*",
     "spark-variant*", "antlr*", "ST4-*", "arrow-*", "flatbuffers-*", "avro-ipc-*", "avro-mapred-*",
@@ -40,10 +40,10 @@ _SQL = (
 
 @cache
 def class_path(*, sql: bool) -> str:
-    """Jar by jar, without those that no job needs.
+    """The class path, jar by jar, without the jars that no job needs.
 
-    A class archive is good with the jars it was made with, in their order, and with more behind
-    them: those of Spark SQL are the last.
+    A class archive is valid for the jars it was made with, in their order, and for more jars after
+    them; so Spark SQL's come last.
 
     Args:
         sql: with Spark SQL.
@@ -56,12 +56,12 @@ def class_path(*, sql: bool) -> str:
 
 
 def launchers_path() -> str:
-    """As Spark's launcher makes it: `holdfast test` has that path, and other drivers' archive."""
+    """The launcher's class path, for the archives of `holdfast test` and of other drivers."""
     return ":".join([*map(str, _slf4j()), f"{_package()}/*"])
 
 
 def _slf4j() -> list[Path]:
-    """Spark's launcher has it first."""
+    """The slf4j jars, which Spark's launcher puts first."""
     return sorted(_package().glob("slf4j-api-*.jar"))
 
 

@@ -1,8 +1,8 @@
-"""`python -m holdfast.runtime.jvm.class_training`: makes the class archives of this machine, once.
+"""`python -m holdfast.runtime.jvm.class_training` makes the class archives of this machine, once.
 
-Two small jobs do what every job does, on Spark as a job has it, one with and one without Spark SQL;
-their processes write down at their ends which classes they have loaded.  Half a minute to a minute
-of two cores, 340 MB.
+Two small jobs run the usual steps of a job, one with and one without Spark SQL; at exit their
+processes record the classes that they have loaded.  It takes half a minute to a minute of two
+cores, and 340 MB.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _LOG = logging.getLogger(__name__)
 _LOWEST = 19
 _END_S = 300.0
 _ROWS = 1_000
-_OWNER = "pyspark"  # a file with the path of the PySpark that archives are of
+_OWNER = "pyspark"  # a file with the path of the PySpark that the archives belong to
 _OWNERS = ("executor_127.0.0.1_0",) * 2
 _SCHEMA = "k STRING, v BIGINT, t BIGINT, d BOOLEAN"
 
 
 def start_making() -> None:
-    """Makes what is missing in a process of its own, behind everything else that runs here."""
+    """Makes missing archives in a separate process with lowest priority."""
     folder = archive_folder()
     if folder is None or unwanted() or has_archives():
         return
@@ -62,7 +62,7 @@ def start_making() -> None:
 
 
 def make_archives() -> None:
-    """Makes all archives, unless they are there or another process is making them."""
+    """Makes all archives, unless they exist or another process is making them."""
     folder = archive_folder()
     if folder is None or unwanted() or has_archives():
         return
@@ -80,7 +80,7 @@ def make_archives() -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Deletes archives of installations that are gone, and says whose `folder`'s are."""
+    """Deletes archives of removed installations, and records the owner of `folder`'s."""
     for owner in folder.parent.glob(f"classes-*/{_OWNER}"):
         if not Path(owner.read_text(encoding="utf-8")).exists():
             shutil.rmtree(owner.parent, ignore_errors=True)
@@ -88,14 +88,14 @@ def _sweep(folder: Path) -> None:
 
 
 def _train(work: Path) -> None:
-    """Each job in a Python of its own, which has a Java of its own."""
+    """Runs each job in a separate Python, and so with a separate JVM."""
     for job in _JOBS:
         command = [sys.executable, "-m", "holdfast.runtime.jvm.class_training", job, str(work)]
         subprocess.run(command, timeout=_END_S, check=False)
 
 
 def _with_sql(work: Path) -> None:
-    """One driver and one executor, through all that a batch does, to their ends."""
+    """Runs a batch with one driver and one executor, which then exit."""
     session = sql_session(spark_context(_settings(work), partial(_making, work)))
     session.dataSource.register(_Rows)
     stream = session.readStream.format(_Rows.name()).load().writeStream.foreachBatch(_batch)
@@ -105,7 +105,7 @@ def _with_sql(work: Path) -> None:
 
 
 def _packed(work: Path) -> None:
-    """First as a job is, for the driver's classes; then all in its Java, for the executors'."""
+    """Runs a packed job for the driver's classes, then in the driver's JVM for the executors'."""
     for master in ("", "local[1]"):
         made = partial(_making, work)
         context = spark_context(_settings(work, master), made, packed=True, sql=False)
@@ -115,7 +115,7 @@ def _packed(work: Path) -> None:
 
 
 def _making(work: Path, role: Role) -> str:
-    """An executor of a packed job makes none: it would write the driver's, and knows less."""
+    """Java options that record classes; none for a packed job's executor, as the driver's serve."""
     made = role is not Role.PACKED_EXECUTOR
     return f"-XX:ArchiveClassesAtExit={work / role.archive}" if made else ""
 
@@ -146,7 +146,7 @@ def _counted(_partition: int, parts: list[bytes]) -> Iterator[int]:
 
 
 def _end_of_java() -> None:
-    """The driver's Java ends, and writes, when Python lets go of its input."""
+    """Ends the driver's JVM by closing its input; it then writes its archive."""
     gateway: Any = SparkContext._gateway
     process: subprocess.Popen[bytes] = gateway.proc
     if process.stdin is not None:
@@ -178,7 +178,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"batch": 1}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """There is one batch in any case."""
+        """Does nothing: there is only one batch anyway."""
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[InputPartition]:
         return [InputPartition(i) for i in range(2)]

@@ -1,4 +1,4 @@
-"""Errors that come back from Spark's own processes, where they arrive as text."""
+"""Restores errors that Spark's processes return as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["from_spark"]
 
 _LINES_MAX = 40
 _CAUSE, _ACTION = "Likely cause: ", "What to do: "
-# A Python traceback ends with the error; then come Java's frames, or Spark's own remarks.
+# A Python traceback ends with the error; Java's frames or Spark's own remarks follow.
 _RAISED = re.compile(
     r"holdfast\.errors\.(?P<kind>[A-Za-z]+): (?P<text>.*?)(?=\n\s*at |\n\s*\n|\n\S*SQLSTATE|\Z)",
     re.DOTALL,
@@ -19,7 +19,7 @@ _RAISED = re.compile(
 
 
 def from_spark(query_id: str, error: BaseException) -> BaseException:
-    """The Holdfast error that `error` is or carries; any other failure as a HoldfastError."""
+    """The Holdfast error that `error` is or contains; wraps other failures in a HoldfastError."""
     if isinstance(error, HoldfastError):
         return error
     text = str(error)
@@ -30,7 +30,7 @@ def from_spark(query_id: str, error: BaseException) -> BaseException:
     return HoldfastError(
         f"{query_id} stopped: {_first_lines(text)}",
         cause="the text above comes from Spark, or from the process that reads the source",
-        action="see the job's log; started again it goes on from its commit markers",
+        action="see the job's log; a restart continues from the commit markers",
     )
 
 

@@ -1,4 +1,4 @@
-"""Python functions in Spark: made known to a session by the names that its SQL calls them by."""
+"""Registers Python functions with a Spark session under the names that its SQL calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KNOWN: dict[str, set[str]] = {}
 def register_functions(session: SparkSession, query: Query) -> None:
     """Registers the Python functions that a query's Spark SQL calls, each once per session.
 
-    Executors find the user's own in the files that this process has loaded.
+    Executors find user-defined functions in the files that this process has loaded.
     """
     register_calls(session, f"{query.filter} {query.step!r}")
 
@@ -38,7 +38,7 @@ def register_calls(session: SparkSession, text: str) -> None:
 
 
 class _Call:
-    """What an executor's Python runs: it finds the function by its name, over there."""
+    """The callable that an executor runs; it looks the function up by name in the executor."""
 
     def __init__(self, name: str, files: tuple[str, ...]) -> None:
         self._name = name

@@ -1,7 +1,7 @@
-"""A Spark session for many small frames: everything in this process's JVM, nothing compiled.
+"""A Spark session for many small frames, evaluated in this process's JVM without code generation.
 
-A frame of a few rows is part of its plan, so that the optimizer itself evaluates what needs no
-shuffle; generating and compiling code for it would take longer than all the rest.
+A frame of a few rows is part of its plan, so that the optimizer evaluates all steps that need no
+shuffle; generating and compiling code would take longer than everything else.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SETTINGS = {
 
 
 class SmallSession:
-    """A session of its own; frames may be made and collected in several threads."""
+    """A separate session; frames may be made and collected in several threads."""
 
     def __init__(self, threads: int = 2) -> None:
-        """Spark starts when it is first needed, unless this process has one already."""
+        """Spark starts on first use, unless this process runs one already."""
         self._threads = threads
         self._starting = threading.Lock()
         self._session: SparkSession | None = None
@@ -57,18 +57,18 @@ class SmallSession:
             return self._session
 
     def _start(self) -> SparkSession:
-        # An expression that Spark refuses is told by the case that has it, not in the log as well.
+        # The test case reports an expression that Spark refuses; the log need not repeat it.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-        # Spark is one to a process; a session is active in the thread alone that made it.
+        # A process has one Spark; a session is only active in the thread that made it.
         self._owned = SparkContext._active_spark_context is None
         root = _started(self._threads) if self._owned else SparkSession.builder.getOrCreate()
-        session = root.newSession()  # settings of others stay theirs
+        session = root.newSession()  # does not share settings with other sessions
         for name, value in _SETTINGS.items():
             session.conf.set(name, value)
         return session
 
     def frame(self, table: pa.Table) -> DataFrame:
-        """A frame of the rows of an Arrow table."""
+        """A DataFrame of the rows of an Arrow table."""
         return self._spark.createDataFrame(table)
 
     def constants(self, values: Sequence[KeyExpression]) -> list[pa.Array]:
@@ -80,11 +80,11 @@ class SmallSession:
         return inserted(self._spark, insertion)
 
     def collect(self, frame: DataFrame) -> pa.Table:
-        """The rows of a frame."""
+        """The rows of a DataFrame."""
         return frame.toArrow()
 
     def close(self) -> None:
-        """Ends the Spark that was started here."""
+        """Stops Spark if this session has started it."""
         if self._owned and self._session is not None:
             self._session.stop()
             self._session = None
@@ -101,7 +101,7 @@ def _started(threads: int) -> SparkSession:
         .appName("holdfast-test")
         .config("spark.default.parallelism", "1")
         .config("spark.driver.extraJavaOptions", f"{java} {classes}")
-        .config("spark.authenticate", "true")  # its ports, too, would take anybody's classes
+        .config("spark.authenticate", "true")  # its ports would accept classes from anybody
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()

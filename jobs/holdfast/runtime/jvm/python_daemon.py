@@ -1,11 +1,11 @@
-"""PySpark's daemon of Python workers (`spark.python.daemon.module`), lighter and a little quieter.
+"""PySpark's daemon of Python workers (`spark.python.daemon.module`) with less memory and log noise.
 
-`pyspark/__init__.py` imports Spark SQL, which the daemon has no use for: 9 MB of an executor.  Here
+`pyspark/__init__.py` imports Spark SQL, which the daemon does not need: 9 MB of an executor.  Here
 it runs in the workers, after the fork.
 
-Spark closes a worker's socket when it wants no more of it, a stream's that was stopped for one.
-The worker then ends either way; over a Unix domain socket PySpark's daemon also writes a stack
-trace, as if something were wrong.  A worker that only restores has no Arrow.
+Spark closes a worker's socket when it no longer needs the worker, as after stopping a stream.  The
+worker then ends; over a Unix domain socket PySpark's daemon would also log a stack trace as if
+something were wrong.  A worker that only restores does not load Arrow.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from holdfast.lazy_imports import load_later
 __all__ = ["worker"]
 
 _PYSPARK = "pyspark"
-_GONE = 1  # an exit code: the worker is not to be used again
+_GONE = 1  # exit code: the worker must not be used again
 
 
 def _without_contents(name: str) -> ModuleType | None:
-    """A package whose modules can be imported and whose own code is still to run.
+    """A package whose modules can be imported although its own code has not run yet.
 
     Returns:
-        None if it has been imported: there is nothing left to run.
+        None if the package is imported already.
     """
     if name in sys.modules:
         return None
@@ -47,8 +47,8 @@ _worker = daemon.worker
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
-    """PySpark's worker loop; a socket that was closed ends it."""
-    # Until PySpark's loop has its own, a signal would be taken for one to the daemon.
+    """Runs PySpark's worker loop until its socket is closed."""
+    # Until PySpark's loop sets its own handler, the daemon's handler would get the signal.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _complete()
     try:
@@ -58,7 +58,7 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 
 def _complete() -> None:
-    """Runs the package's own code, once; the daemon calls `worker` again for each task."""
+    """Runs the package's own code once; the daemon calls `worker` again for each task."""
     global _package
     package, _package = _package, None
     if package is not None and package.__spec__ is not None and package.__spec__.loader is not None:

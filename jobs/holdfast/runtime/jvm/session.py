@@ -1,4 +1,4 @@
-"""Spark as a job has it, local or given by spark-submit: its tasks, and its SQL where wanted."""
+"""Spark for a job, local or under spark-submit: its context, and Spark SQL if needed."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ __all__ = ["is_local", "prepare_local", "spark_context", "sql_session"]
 
 _FIXED = {
     "spark.executor.cores": "1",  # one state task at a time; stores live in its Python worker
-    # Executors talk to their Python workers over Unix sockets: on TCP every task waits 40 ms for an
-    # acknowledgement that is held back.  Not the driver: what plans a read closes too early for it.
+    # Executors talk to their Python workers over Unix sockets: over TCP every task waits 40 ms for
+    # a delayed acknowledgement.  Not the driver: its read planner closes such a socket too early.
     "spark.executorEnv.PYSPARK_UDS_MODE": "true",
-    # What a batch took goes back to the system after it, but for as much as the next columns take:
-    # fresh pages for each of them were a tenth of the workers' time.
+    # The memory of a batch returns to the system, except what the next columns need: fresh pages
+    # for each column took a tenth of the workers' time.
     "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "8388608",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "8388608",
-    # Whoever could speak to a driver or an executor unasked could run anything in it.
+    # An unauthenticated client could run any code in a driver or executor.
     "spark.authenticate": "true",
     "spark.python.daemon.module": "holdfast.runtime.jvm.python_daemon",
     "spark.python.worker.reuse": "true",
-    "spark.shuffle.reduceLocality.enabled": "false",  # only the store's place counts
+    "spark.shuffle.reduceLocality.enabled": "false",  # only the store's location counts
     "spark.speculation": "false",
     "spark.sql.adaptive.enabled": "false",  # the number of state partitions is fixed
     "spark.sql.ansi.enabled": "false",  # an expression that fails is NULL, as in ksqlDB
     "spark.sql.caseSensitive": "true",  # names are resolved by the planner
-    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a doubled key must not fail the job
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # a duplicate key must not fail the job
     "spark.sql.session.timeZone": "UTC",
     # Spark's checkpoint is scratch (ADR 2).  By default each of its files has two checksum files,
     # and each write starts half a dozen processes (readlink, chmod).
@@ -54,18 +54,18 @@ _FIXED = {
     "spark.sql.shuffle.partitions": "8",
     "spark.task.maxFailures": "8",
     "spark.ui.enabled": "false",
-    # Kept for the page that is off all the same: by default of 1,000 jobs and 100,000 tasks.
+    # Spark keeps these for its UI even if it is off; the default is 1,000 jobs and 100,000 tasks.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.ui.showConsoleProgress": "false",
 }
 
-# Executors are pods of a StatefulSet of the chart's (ADR 7): Spark asks for none, makes none and
-# deletes none.  It only has to see quickly which are gone: a container that was killed is known
-# by its pod's new executor id at the next poll.
+# Executors are pods of the chart's StatefulSet (ADR 7): Spark requests, creates and deletes none.
+# It only has to notice lost ones quickly: after a killed container the pod has a new executor id,
+# which the next poll sees.
 _KUBERNETES = {
-    # Between pods also encrypted; holdfast-executor says the same to an executor's first question.
+    # Traffic between pods is encrypted, too; holdfast-executor sets the same for its first request.
     "spark.network.crypto.enabled": "true",
     "spark.network.crypto.authEngineVersion": "2",
     "spark.network.crypto.cipher": "AES/GCM/NoPadding",
@@ -80,40 +80,41 @@ _KUBERNETES = {
     "spark.kubernetes.executor.disableConfigMap": "true",
     "spark.kubernetes.executor.enablePollingWithResourceVersion": "true",
     "spark.kubernetes.executor.missingPodDetectDelta": "2s",
-    # The address of a pod that is gone refuses nothing, it is silent: for two minutes by default.
+    # A deleted pod's address does not refuse connections: they time out, after 2 minutes by default
+    # of Spark's.
     "spark.shuffle.io.connectionCreationTimeout": "5s",
     "spark.shuffle.io.maxRetries": "1",
     "spark.shuffle.io.retryWait": "1s",
 }
-# Not Spark's zip of PySpark either: Python would compile all of it in each of its processes, where
-# the installed one is compiled already.
+# Not Spark's zip of PySpark either: every Python process would compile it, while the installed
+# PySpark is compiled already.
 _NOT_LINKED = ("work", "tmp", "jars", "python", "__pycache__")
-# Given as a system property: spark-submit would refuse a number below one.
+# A system property, because spark-submit refuses a number below one.
 _NO_EXECUTORS = "-Dspark.executor.instances=0"
-# Java would begin with a 64th of the machine's memory and give none of it back.
+# By default Java starts with a 64th of the machine's memory and returns none of it.
 _SMALL_HEAP = "-XX:+UseSerialGC"
-# What compilers took while Spark started would stay with the process (JDK-8293114; Java 17.0.9).
+# Otherwise the process keeps the compilers' memory of Spark's start (JDK-8293114; Java 17.0.9).
 _GIVES_BACK = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=10000"
 _ROOM_FOR_ROWS = "-Xms48m -XX:MaxNewSize=64m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
-# Without rows a JVM is mostly threads that wait: Spark has a hundred in each of its pools for
-# cleaning up after batches.  Java keeps 80 KB of each one's stack ready for native code, 40 of
-# which it can do without; netty takes buffers 4 MB at a time, of which messages need little; and
-# what is called 200 to 400 times need not be compiled.
+# Without rows a JVM is mostly idle threads: each of Spark's pools that clean up after batches has
+# a hundred.  Java reserves 80 KB of each stack for native code, and 40 KB are enough; netty
+# allocates buffers in chunks of 4 MB, while messages need little; and methods that are called 200
+# to 400 times need not be compiled.
 _NO_ROWS = (
     "-Xms28m -XX:MaxNewSize=6m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
     " -XX:StackShadowPages=10 -XX:CompileThresholdScaling=2 -Dio.netty.allocator.maxOrder=5"
 )
-# Spark pools idle Python workers by their environment, and this is the only variable by which
-# Spark SQL's differ from those of RDDs, which keep state.  Where a task may need both, two workers
-# of an executor would else compete for its volume and its stores.  Where nothing goes through
-# Spark SQL, one worker reads and keeps state in turns: a process less, 150 MB.
+# Spark pools idle Python workers by environment, and only this variable differs between Spark SQL's
+# workers and the RDD workers, which keep state.  Where a task may need both, two workers of an
+# executor would otherwise compete for its volume and stores.  Without Spark SQL one worker both
+# reads and keeps state: one process and 150 MB less.
 _SPARK_SQL_ITS_OWN_WORKERS = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
-# Packed batches have one state task for each executor, and all executors are free when it starts:
-# only for one that has gone would Spark wait, and for one that reads more slowly than others.
+# Packed batches have one state task per executor, and all executors are free when it starts: Spark
+# would only wait for a lost executor, or for one that reads more slowly than others.
 _PACKED_WAIT_MS = 300
-# A task's outermost method runs once a task; compiling it took 10 MB when a job was 400 tasks old.
+# A task's outermost method runs once per task; compiling it took 10 MB after 400 tasks.
 _NOT_COMPILED = "-XX:CompileCommand=quiet -XX:CompileCommand=exclude,*TaskRunner.run"
-# Where a JVM plans, schedules or moves bytes the second compiler only takes cores.
+# In a JVM that only plans, schedules or moves bytes the second compiler just takes CPU.
 _ONE_COMPILER = "-XX:TieredStopAtLevel=1"
 
 
@@ -124,12 +125,12 @@ def spark_context(
     packed: bool = False,
     sql: bool = True,
 ) -> SparkContext:
-    """Starts (or joins) Spark; locally one JVM for the driver and one for each executor.
+    """Starts (or joins) Spark; a local one has a JVM for the driver and one per executor.
 
     Args:
-        archive: Java options for the class archive of a role, locally (an image has its own).
-        packed: no query has rows go through Spark SQL (`tasks.pack.packing`).
-        sql: something else may, in the driver or in executors: there will be an `sql_session`.
+        archive: Java options for a role's class archive of a local job (an image has its own).
+        packed: all batches are packed, none goes through Spark SQL (`tasks.pack.packing`).
+        sql: an `sql_session` will be opened for something else, in the driver or in executors.
     """
     local = is_local(settings)
     if local:
@@ -175,7 +176,7 @@ def spark_context(
 
 
 def sql_session(context: SparkContext) -> SparkSession:
-    """Spark SQL, which loads four thousand classes more: for who has rows go through it."""
+    """A Spark SQL session, for queries whose rows pass through it; loads 4,000 more classes."""
     session = SparkSession.builder.config(conf=context.getConf()).getOrCreate()
     no_installed_sources(session)
     return session
@@ -188,27 +189,27 @@ def _java_options(packed: bool, *more: str) -> str:
 
 
 def is_local(settings: Settings) -> bool:
-    """Does the job run on this machine alone (and so on the loopback interface only)?"""
+    """Whether the job runs on this machine alone (and so only on the loopback interface)."""
     return not settings.master or settings.master.startswith("local")
 
 
 def prepare_local(home: Path) -> None:
     """Keeps Spark on the loopback interface and its files inside `home`.
 
-    Standalone workers write below SPARK_HOME, which for pip's PySpark is the installed package;
-    a folder of links to it takes the files instead.  Of its jars it has the launcher's alone: the
-    others are named by the package's own path.
+    Standalone workers write below SPARK_HOME, which for pip's PySpark is the installed package; a
+    folder with links to the package takes the files instead.  It only has the launcher's jar: the
+    class path names the other jars in the package.
     """
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     package = _package()
     root = (home / "spark").resolve()
     (root / "tmp").mkdir(parents=True, exist_ok=True)
-    for name in ("jars", "python"):  # as it was before
+    for name in ("jars", "python"):  # links that earlier versions made
         if (root / name).is_symlink():
             (root / name).unlink()
     (root / "jars").mkdir(exist_ok=True)
-    # In our image one jar stands for all.
+    # Our image has one jar in place of all.
     launchers = list((package / "jars").glob("spark-launcher_*.jar"))
     launchers = launchers or list((package / "jars").glob("*.jar"))
     entries = [e for e in package.iterdir() if e.name not in _NOT_LINKED]

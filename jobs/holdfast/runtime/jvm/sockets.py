@@ -1,7 +1,7 @@
-"""Where the Unix sockets of a local job lie, and how those of killed ones are cleared away.
+"""The folder of a local job's Unix sockets, and the removal of sockets that killed jobs left.
 
-Spark's executors talk to their Python workers over them.  Who is killed leaves his files behind;
-the next job of the same home clears them away, and whatever lives keeps its own.
+Spark's executors talk to their Python workers over them.  A killed process leaves its socket files
+behind; the next job of the same home removes them but keeps those of live processes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from pathlib import Path
 
 __all__ = ["remove_dead", "socket_folder"]
 
-_PATH_MAX = 60  # characters: a socket's path has 107 at most, its name takes 42
-_BOUND = Path("/proc/net/unix")  # a line for each socket of this network namespace
+_PATH_MAX = 60  # characters: a socket's path may have 107, its name takes 42
+_BOUND = Path("/proc/net/unix")  # one line per socket of this network namespace
 _NAMESPACE = Path("/proc/self/ns/net")
 
 
 def socket_folder(scratch: Path) -> Path | None:
-    """The scratch folder of a home; where its path is too long, one of this user's own.
+    """The scratch folder of a home; if its path is too long, a folder of this user's.
 
-    None: there is neither, and they lie where Java's temporary files do.
+    None: there is neither, and the sockets are in Java's folder for temporary files.
     """
     if len(str(scratch)) <= _PATH_MAX:
         return scratch
-    # Of this namespace alone: whether a socket of another one lives cannot be seen.
+    # Per namespace, because sockets of another namespace are not visible here.
     with suppress(OSError):
         namespace = _NAMESPACE.stat().st_ino if _NAMESPACE.exists() else 0
         own = Path(tempfile.gettempdir(), f"holdfast-{os.getuid()}-{namespace}")
@@ -36,10 +36,10 @@ def socket_folder(scratch: Path) -> Path | None:
 
 
 def remove_dead(folder: Path) -> list[Path]:
-    """Removes the sockets in a folder that no process has any more; where that can be known."""
+    """Removes sockets that no process holds from a folder, on systems that can tell."""
     files = [path for path in folder.glob(".*.sock") if path.is_socket()]
     try:
-        # Read after the files: what is there and alive is among them.
+        # Read after listing the files, so that it includes every live one of them.
         lines = _BOUND.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []

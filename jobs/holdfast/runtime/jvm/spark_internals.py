@@ -1,7 +1,7 @@
-"""The calls into Spark's JVM that have no Python API, pinned to the Spark version by tests.
+"""Calls into Spark's JVM without a Python API, pinned to the Spark version by tests.
 
-Everything here was tried on Spark 4.3 with classic (not Connect) sessions.  `SparkEnv` must not
-be touched through py4j: reflecting on it loads a class that pip's PySpark does not carry.
+Everything here was tested on Spark 4.3 with classic (not Connect) sessions.  `SparkEnv` must not be
+accessed through py4j: reflection on it loads a class that pip's PySpark does not include.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ __all__ = [
     "with_secret",
 ]
 
-_Work = Callable[[int, list[bytes]], Iterable[Any]]  # what is done with a partition's parts
-# What makes byte arrays of elements, each beside the number of the partition that it is for.
+_Work = Callable[[int, list[bytes]], Iterable[Any]]  # takes a partition and its parts
+# Turns elements into byte arrays, each with the number of its target partition.
 _Making = Callable[[int, Iterable[Any]], Iterable[tuple[int, bytes]]]
 _PICKLED = BatchedSerializer(CPickleSerializer(), 1)  # type: ignore[no-untyped-call]
 _RAW = NoOpSerializer()
 
 
 def with_secret(conf: SparkConf) -> None:
-    """Gives the settings a secret of their own, by which processes of this Spark know each other.
+    """Gives the settings a fresh secret by which this Spark's processes authenticate each other.
 
-    PySpark starts its JVM with every setting on the command line, which all users of the machine
-    can read; what is set once the JVM runs goes there over a socket.  Spark itself hands the secret
-    to local executors in their environment.
+    PySpark starts its JVM with all settings on the command line, which every user of the machine
+    can read; settings made after the JVM has started go over a socket.  Spark passes the secret to
+    local executors in their environment.
     """
     if SparkContext._active_spark_context is not None:
-        return  # joined; it has one
+        return  # a joined Spark has a secret already
     SparkContext._ensure_initialized(conf=conf)
     conf.set("spark.authenticate.secret", secrets.token_urlsafe(32))
 
 
 class _WholePairs(FramedSerializer):
-    """The second ones of pairs of byte arrays, all of them or none.
+    """Reads the second element of pairs of byte arrays, all of them or none.
 
-    When Java fails to read a shuffle (an executor has gone) it closes the stream to Python behind
-    what it has written, and Spark's own serializers take that for the end.  Its task then fails,
-    but by then ours would have committed a batch without the rest of its payload.
+    If Java fails to read a shuffle (an executor was lost), it closes the stream to Python after the
+    bytes written so far, and Spark's own serializers take that for the end.  Its task then fails,
+    but ours would already have committed a batch without the rest of its payload.
     """
 
     def load_stream(self, stream: BinaryIO) -> Iterator[bytes]:
@@ -77,7 +77,7 @@ class _WholePairs(FramedSerializer):
 
 
 def _frame(stream: BinaryIO) -> bytes | None:
-    """The next byte array, None where Java said that there are no more."""
+    """The next byte array, None at Java's end marker."""
     length = int.from_bytes(_exactly(stream, 4), "big", signed=True)
     if length == SpecialLengths.END_OF_DATA_SECTION:
         return None
@@ -94,7 +94,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 
 def _cut_off() -> OSError:
-    return OSError("the payload of a batch was cut off: Spark has failed to read its shuffle")
+    return OSError("the payload of a batch was cut off: Spark failed to read its shuffle")
 
 
 _PAIRS = _WholePairs()
@@ -109,7 +109,7 @@ class Executor:
 
     @property
     def location(self) -> str:
-        """Spark's name of "this executor" among preferred locations."""
+        """Spark's name of this executor as a preferred location."""
         return f"executor_{self.host}_{self.id}"
 
 
@@ -140,7 +140,7 @@ def located(context: SparkContext, locations: Sequence[str]) -> RDD[int]:
 
 
 def activate(session: SparkSession) -> None:
-    """What this thread plans has the session's properties; in a thread of one's own, Spark's."""
+    """Makes the session active in this thread, so that its properties apply to plans made here."""
     jvm: Any = session.sparkContext._jvm
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
@@ -148,18 +148,18 @@ def activate(session: SparkSession) -> None:
 def payload(frame: DataFrame) -> RDD[bytes]:
     """The frame as Arrow IPC record batches without schema, none or several per partition.
 
-    They stay the bytes they are.  In any collection Java would pickle them, which makes a text of
-    every byte and decodes it again in Python: half of what executors' JVMs had to do.
+    The bytes are passed on as they are.  In a collection Java would pickle them, turning every byte
+    into text for Python to decode, which was half the work of the executors' JVMs.
     """
     context: SparkContext = frame.sparkSession.sparkContext
     return RDD(frame._jdf.toArrowBatchRdd().toJavaRDD(), context, _RAW)
 
 
 def shuffled(rdd: RDD[Any], work: _Making, count: int) -> RDD[bytes]:
-    """What `work` makes of the partitions: byte arrays, each moved to the partition it names.
+    """The byte arrays that `work` returns for the partitions, each moved to its named partition.
 
-    `work` must take all elements: a Python worker that leaves some is not used again.  This is
-    PySpark's own `partitionBy` without its pickled batches of elements.
+    `work` must consume all elements: Spark does not reuse a Python worker that leaves some.  This
+    is PySpark's own `partitionBy` without its pickled batches of elements.
     """
     keyed: Any = rdd.mapPartitionsWithIndex(partial(_addressed, work), preservesPartitioning=True)
     keyed._bypass_serializer = True
@@ -181,21 +181,21 @@ def on_owners(
     work: _Work,
     partitions: Sequence[int],
 ) -> list[Any]:
-    """Runs `work` over some partitions of a payload, with their numbers, where they belong.
+    """Runs `work` over some partitions of a payload, with their numbers, at their locations.
 
-    Spark has no way to prefer a place for a partition of a shuffle but by a product with a
-    partition that has one; of the product of all places and all partitions the diagonal is run.
-    `zip` would ask for one element in each partition.
+    Spark can only give a shuffle's partition a preferred location through a product with a
+    partition that has one; only the diagonal of the product of all locations and all partitions is
+    run.  `zip` would require one element in each partition.
 
     Args:
-        locations: of every partition, see `located`.
+        locations: the location of every partition, see `located`.
     """
     places = located(payloads.context, locations)
     count = payloads.getNumPartitions()
     if count != len(locations):
         # Spark plans a frame it knows to be empty (`WHERE FALSE`) with fewer partitions.
         if payloads.take(1):
-            raise AssertionError("a payload that is not empty has a partition for each place")
+            raise AssertionError("a payload that is not empty has a partition for each location")
         return on_state_workers(places, partial(_without_payload, work), partitions)
     parts: RDD[bytes] = RDD(places._jrdd.cartesian(payloads._jrdd), places.context, _PAIRS)
     diagonal = [p * (count + 1) for p in partitions]
@@ -207,7 +207,7 @@ def _on_diagonal(work: _Work, step: int, index: int, parts: Iterable[bytes]) -> 
 
 
 def _without_payload(work: _Work, index: int, places: Iterable[int]) -> Iterable[Any]:
-    list(places)  # a worker that leaves some of its input is not used again
+    list(places)  # Spark does not reuse a worker that leaves some of its input
     return work(index, [])
 
 
@@ -218,7 +218,7 @@ def on_state_workers(
     context = rdd.context
     mapped = rdd.mapPartitionsWithIndex(work, preservesPartitioning=True)
     java_rdd: Any = mapped._jrdd
-    # SparkContext.runJob would wrap the function once more.
+    # SparkContext.runJob would wrap the function again.
     jvm: Any = context._jvm
     socket = jvm.PythonRDD.runJob(_scala_context(context), java_rdd, list(partitions))
     with _load_from_socket(socket, mapped._jrdd_deserializer) as answers:
@@ -226,9 +226,9 @@ def on_state_workers(
 
 
 def no_installed_sources(session: SparkSession) -> None:
-    """Spark need not look for data sources among the installed packages: ours is registered.
+    """Keeps Spark from searching installed packages for data sources: ours is registered.
 
-    It would ask a Python process of its own, before the first one is registered.
+    It would start a separate Python process for that, before the first one is registered.
     """
     jvm: Any = session.sparkContext._jvm
     package = jvm.org.apache.spark.sql.execution.datasources
@@ -238,7 +238,7 @@ def no_installed_sources(session: SparkSession) -> None:
 
 
 def no_numpy_to_java() -> None:
-    """Calls into Java look for no NumPy among their arguments: they would load it, and pandas."""
+    """Removes py4j's check for NumPy arguments, which would import NumPy and pandas."""
     ours = [
         each
         for each in py4j.protocol.INPUT_CONVERTER

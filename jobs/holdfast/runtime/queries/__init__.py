@@ -1,1 +1,1 @@
-"""The queries of a running job: where they start, what a batch is, and how it is committed."""
+"""The queries of a running job: their start, their batches, and the commit of a batch."""

@@ -1,4 +1,4 @@
-"""Whose turn it is: one batch at a time, and none any more when the job stops."""
+"""A lock that lets one batch run at a time, and none once the job stops."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _BEAT_S = 0.5
 
 
 class Turn:
-    """Owns the turn of a job's queries.
+    """The lock that the queries of a job take for each batch.
 
-    With one core per executor, batches of several queries at once would only take each other's
-    executors and send state tasks where their stores are not.
+    With one core per executor, concurrent batches would only take each other's executors and send
+    state tasks to executors without their stores.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class Turn:
     def take(
         self, beat: Callable[[], None], unwanted: Callable[[], bool] = lambda: False
     ) -> Iterator[bool]:
-        """Waits for the turn; False when the job stops or the turn is `unwanted` meanwhile.
+        """Waits for the lock; False if the job stops, or `unwanted` becomes true, meanwhile.
 
-        Spark ends a stream only when its batch has returned: one that went on waiting for the
-        turn would keep the job from stopping for ever.
+        Spark ends a stream only after its batch has returned: a batch that kept waiting for the
+        lock would keep the job from ever stopping.
 
         Args:
-            beat: called again and again as long as somebody else has the turn, and with it.
+            beat: called repeatedly while another batch holds the lock, and once it is taken.
         """
         while not self._lock.acquire(timeout=_BEAT_S):
             if self._stopping.is_set() or unwanted():
@@ -47,7 +47,7 @@ class Turn:
 
     @contextmanager
     def last(self, wait_s: float) -> Iterator[None]:
-        """No batch begins any more; waits at most `wait_s` seconds for the one in hand."""
+        """Lets no batch begin; waits at most `wait_s` seconds for the current one."""
         self._stopping.set()
         finished = self._lock.acquire(timeout=wait_s)
         try:

@@ -1,4 +1,4 @@
-"""Cuts the topics that queries of this job write for others of it: see `holdfast.ingest.cuts`."""
+"""Cuts the topics between queries of this job: see `holdfast.ingest.cuts`."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from holdfast.types.topology import Query
 __all__ = ["Cutting", "Writer"]
 
 _EVERY_S = 0.5
-_SEEN_S = 2.0  # for a committed transaction to show
+_SEEN_S = 2.0  # until a committed transaction is visible
 _POLL_S = 0.005
 
 
 class Writer(Protocol):
-    """A query as far as this is concerned."""
+    """The part of a query that cutting needs."""
 
     @property
     def query(self) -> Query:
-        """What it is."""
+        """The query."""
 
     @property
     def held(self) -> bool:
-        """Whether it takes no batches."""
+        """Whether the query takes no batches."""
 
     def level_with(self, ends: dict[Place, int]) -> bool:
-        """Whether its batches have taken in all there is, and none is in hand."""
+        """Whether the query has committed everything up to `ends`, and runs no batch."""
 
     def between_batches(self, stack: ExitStack) -> bool:
-        """Whether no batch is in hand; then none begins while the stack is open."""
+        """Whether no batch is running; if so, none begins while the stack is open."""
 
 
 class Cutting:
-    """Owns the book of cuts of one driver."""
+    """Owns the file of cuts of one driver."""
 
     def __init__(self, admin: Admin, settings: Settings, queries: Sequence[Query]) -> None:
         read = {source.topic for query in queries for source in query.sources}
@@ -56,17 +56,17 @@ class Cutting:
         self._next = 0.0
 
     def file_for(self, query: Query) -> str:
-        """Where the query finds the cuts of its sources; empty: none of them has a writer here."""
+        """The file with the cuts of the query's sources; empty: none has a writer in this job."""
         if self._book is None:
             return ""
         chained = any(source.topic in self._book.writers for source in query.sources)
         return str(self._book.file) if chained else ""
 
     def ended(self, query: Query, reached_ms: int | None) -> None:
-        """A whole batch of the query is committed, and no other query has one in hand.
+        """Called after a committed batch of the query, while no other query runs a batch.
 
         Args:
-            reached_ms: record time up to which it has read all of its sources; None: unknown.
+            reached_ms: record time up to which it has read all its sources; None: unknown.
         """
         topics = [] if self._book is None else self._book.topics_of(query.id)
         if self._book is None or not topics:
@@ -76,7 +76,7 @@ class Cutting:
             self._book.ended(query.id, NO_TIME if reached_ms is None else reached_ms, ends)
 
     def _seen_ends(self, topics: Iterable[str]) -> dict[Place, int] | None:
-        """Read-committed ends, once they show all that was written; None: they do not yet."""
+        """Read-committed ends once they include all written records; None: not yet."""
         written = self._places(topics, committed=False)
         deadline = time.monotonic() + _SEEN_S
         while True:
@@ -92,9 +92,9 @@ class Cutting:
         return {(topic, p): end for topic in topics for p, end in of_topic(topic).items()}
 
     def look(self, writers: Sequence[Writer]) -> None:
-        """Called at every turn of the main loop: writers that wait for records have missed none.
+        """Called on every iteration of the main loop: cuts topics whose writers are idle.
 
-        So a topic has a cut after a start, and after records that others wrote.
+        So a topic gets a cut after a start, and after records of other writers.
         """
         if self._book is None or time.monotonic() < self._next:
             return
@@ -103,7 +103,7 @@ class Cutting:
             try:
                 self._cut_idle(topic, [w for w in writers if w.query.id in ids])
             except Retriable:
-                return  # the streams ask, too, and decide what it takes to give up
+                return  # the streams ask the brokers, too, and decide when to give up
 
     def _cut_idle(self, topic: str, writers: Sequence[Writer]) -> None:
         assert self._book is not None
@@ -118,7 +118,7 @@ class Cutting:
                     self._book.ended(writer.query.id, FOREVER, ends or {})
 
     def _idle(self, writer: Writer) -> bool:
-        """Whether all that its sources hold is in its results."""
+        """Whether the results include all records of the sources."""
         assert self._book is not None
         for source in writer.query.sources:
             last = self._book.last(source.topic)

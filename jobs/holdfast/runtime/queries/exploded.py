@@ -1,4 +1,4 @@
-"""Table functions: rows out of arrays, side by side."""
+"""Table functions: explode several arrays into rows in parallel."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ROW = "__exploded"
 
 
 def exploded(frame: DataFrame, arrays: Sequence[KeyExpression]) -> DataFrame:
-    """One row per element of the longest array, with a column for each; shorter ones end in nulls.
+    """One row per element of the longest array, one column per array; shorter arrays give nulls.
 
-    A record whose arrays are all empty or NULL makes no row.  Rows stay in their order.
+    A record whose arrays are all empty or NULL gives no row.  Rows keep their order.
     """
     if not arrays:
         return frame

@@ -1,4 +1,4 @@
-"""What a query's readers are told: which topics, which columns, from where, and how."""
+"""The read options of a query: topics, columns, offsets and settings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Inputs"]
 
 @dataclass(frozen=True)
 class Inputs:
-    """A query's sources as the settings have them read.
+    """A query's sources, read as the settings say.
 
     Attributes:
-        progress_topic: where dead letters' commit markers go; empty: nowhere.
-        ids: of the source topics that offsets are of, by topic.
-        cuts: file of `ingest.cuts`; empty: no query of this job writes a source.
+        progress_topic: the topic for dead letters' commit markers; empty: none.
+        ids: the topic ids of the sources to which offsets belong, by topic.
+        cuts: the file of `ingest.cuts`; empty: no query of this job writes a source.
     """
 
     query: Query
@@ -34,22 +34,22 @@ class Inputs:
 
     @property
     def packed(self) -> bool:
-        """Whether its rows pass Spark SQL by."""
+        """Whether the query's batches are packed, without Spark SQL."""
         return packs(self.query)
 
     def options(
         self, start: Mapping[Place, int], end: Mapping[Place, int] | None = None
     ) -> IngestOptions:
-        """Of all inputs, as one.
+        """The read options of all inputs, read as one.
 
         Args:
-            start: first offsets; topic partitions that are not in it begin as the settings say.
-            end: for a bounded read.
+            start: first offsets; other topic partitions begin as the settings say.
+            end: end offsets, for a bounded read.
         """
         sides = range(len(self.query.sources))
         first, *others = (self._side(side, start, end) for side in sides)
         if others and all(each.source == first.source for each in others):
-            # A self-join: its records are read once, and `read_frame` gives them to every side.
+            # A self-join reads its records once, and `read_frame` gives them to every side.
             wanted = {name for each in (first, *others) for name in each.columns}
             named = (c.name for c in first.source.readable)
             return replace(first, columns=tuple(n for n in named if n in wanted))
@@ -69,7 +69,7 @@ class Inputs:
             end=None if end is None else _of(source.topic, end),
             auto_offset_reset=ingest.auto_offset_reset,
             max_offsets_per_trigger=ingest.max_offsets_per_trigger,
-            # With an interval the time between two batches is not the time of one.
+            # With an interval the time between two batches is not the duration of one.
             batch_target_ms=0 if ingest.trigger_interval_ms else ingest.batch_target_ms,
             fail_on_data_loss=ingest.fail_on_data_loss,
             on_undecodable=ingest.on_undecodable,

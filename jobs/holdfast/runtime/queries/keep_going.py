@@ -1,11 +1,11 @@
-"""Streams that ended because a broker was away are started again, in the same driver.
+"""Restarts streams that ended because a broker was unavailable, in the same driver.
 
-Within a batch, state tasks are tried again by the batch itself.  What ends a stream is its
-source: Spark asks it for offsets and for records, and knows no error that passes.  A driver that
-ended with it would lose its executors and half a minute more.
+Within a batch, the batch itself retries state tasks.  A stream ends by its source: Spark asks it
+for offsets and records, and treats every error as fatal.  A driver that ended with the stream
+would lose its executors and half a minute more.
 
-A stream whose batch did not fit the commit markers is started again from them, too: another driver
-was there (ADR 37).  If it stays there, one of the two has to give up.
+A stream whose batch did not fit the commit markers is restarted from them, too: another driver has
+committed (ADR 37).  If the other driver keeps running, one of the two has to give up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAUSE_S = 1.0
 
 
 class KeepGoing:
-    """Owns since when each query has been failing.
+    """Owns the time since which each query has been failing.
 
     Args:
         retry_timeout_s: how long a query may fail without a batch in between.
@@ -49,7 +49,7 @@ class KeepGoing:
         self._planned_again: dict[str, tuple[float, float]] = {}  # query id -> first and last time
 
     def check(self) -> None:
-        """Starts again what has ended and may go on.
+        """Restarts streams that ended with a retriable error.
 
         Raises:
             HoldfastError: a query has failed for good, or for too long.
@@ -83,7 +83,7 @@ class KeepGoing:
                 return
 
     def _not_alone(self, run_: QueryRun) -> bool:
-        """Has it been planned again, now and then, for longer than the limit?"""
+        """Whether the query has been replanned again and again for longer than the limit."""
         now = time.monotonic()
         first, last = self._planned_again.get(run_.query.id, (now, now))
         first = now if now - last > self._limit_s else first

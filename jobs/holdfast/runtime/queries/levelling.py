@@ -1,4 +1,4 @@
-"""In which pieces some state partitions are brought level with the others."""
+"""Splits the range by which state partitions lag behind the others into batches."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["pieces"]
 
 
 class Plans(Protocol):
-    """Says where a batch ends: `ingest.planner.Planner`."""
+    """Plans the end of a batch: `ingest.planner.Planner`."""
 
     def plan(
         self, begin: Mapping[Place, int], target: Mapping[Place, int] | None = None
     ) -> Planned:
-        """The batch that starts at `begin`; it ends not beyond `target`."""
+        """The batch that starts at `begin` and ends at `target` or before."""
 
 
 def pieces(level: Level, plans: Plans) -> Iterator[tuple[OffsetRange, int | None]]:
-    """Batches, each with its watermark, that together are the range of `level`.
+    """Batches, each with its watermark, that together cover the range of `level`.
 
-    A batch that others committed as it is comes as it was planned.  What lies between the ends of
-    two drivers, or the whole history of a state partition that is built anew, is planned as any
-    batch is: as large as it may be, and not ahead in time.
+    A batch that other state partitions committed is repeated as planned.  The range between the
+    ends of two drivers, or the whole history of a state partition that is rebuilt, is planned like
+    any batch: as large as allowed, and not ahead in time.
     """
     source, topics = level.source, [part.topic for part in level.source.parts]
     if level.planned:
@@ -36,7 +36,7 @@ def pieces(level: Level, plans: Plans) -> Iterator[tuple[OffsetRange, int | None
     while begin != target:
         planned = plans.plan(begin, target)
         end = planned.end
-        if end == begin:  # records up to the target are gone: its reader says so
+        if end == begin:  # records up to the target are gone: the reader will report it
             end = target
         yield OffsetRange.over(topics, begin, end, source.ids), planned.watermark_ms
         begin = end

@@ -1,8 +1,7 @@
 """One micro-batch of one query: from Spark's batch DataFrame to committed transactions.
 
-The driver never decides what was committed; it sends the batch to every state partition and
-each one skips, commits or answers with an error.  Errors that ask for a retry are retried for
-the partitions that gave them.
+The driver never decides what was committed; it sends the batch to every state partition, and each
+one skips, commits or answers with an error.  Partitions with a retriable error are retried.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ __all__ = [
 
 _LOG = logging.getLogger(__name__)
 _BACKOFF_S = (0.1, 0.2, 0.5, 1.0, 2.0)
-# State partitions of one executor at a time: one's transaction is being ended, another computes.
+# State partitions per executor at a time: one computes while another's transaction ends.
 AT_ONCE = 4
-Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and Spark's location of it
+Homes = Mapping[int, tuple[int, str]]  # state partition -> its volume, and the Spark location
 
 
 def offsets_of_batch(
@@ -66,20 +65,20 @@ def offsets_of_batch(
     initial: Mapping[Place, int],
     ids: Mapping[str, str] | None = None,
 ) -> OffsetRange:
-    """The source offsets of a batch, from the offset log Spark wrote before it started it.
+    """The source offsets of a batch, from the offset log that Spark wrote before the batch.
 
-    The format is Spark's OffsetSeqLog: a version line, a metadata line, one line per source, of
-    which a query has one for all its topics.
+    The format is Spark's OffsetSeqLog: a version line, a metadata line, one line per source; a
+    query has one source for all its topics.
     """
     start = initial if batch_id == 0 else _logged(checkpoint, batch_id - 1)
     end = _logged(checkpoint, batch_id)
-    # A topic partition joins with nothing taken, see `Planner.end`.
+    # A new topic partition joins with an empty range, see `Planner.end`.
     starts = {place: start.get(place, at) for place, at in end.items()}
     return OffsetRange.over(topics, starts, end, ids)
 
 
 def plan_of_batch(checkpoint: Path, batch_id: int) -> Planned:
-    """Where a batch ends, and in which times, from the same log."""
+    """The end offsets and times of a batch, from Spark's offset log."""
     return plan_from_spark(_line(checkpoint, batch_id))
 
 
@@ -99,14 +98,14 @@ def run_stateful(
     """Applies a batch to its state partitions of a stateful query, exactly once.
 
     Raises:
-        HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
+        HoldfastError: a partition answered with a fatal error, or retries ran out.
     """
     shuffled = payload(_state_frame(frame, plan.query, plan.state_partitions))
     return stores_done(plan, cluster, partial(_attempt, shuffled, plan, batch), batch)
 
 
 def rehearse(frame: DataFrame, plan: QueryPlan) -> None:
-    """Plans a batch and runs nothing: what Spark loads and compiles for its first plan it has."""
+    """Plans a batch without running it, so that Spark loads and compiles its planner early."""
     activate(frame.sparkSession)
     payload(_state_frame(frame, plan.query, plan.state_partitions))
 
@@ -122,7 +121,7 @@ def _state_frame(frame: DataFrame, query: Query, state_partitions: int) -> DataF
 def _attempt(
     shuffled: RDD[bytes], plan: QueryPlan, batch: Batch, pending: Sequence[int], where: Homes
 ) -> list[Answer]:
-    """A Spark task for each state partition: Spark's shuffle made a partition of each."""
+    """Runs one Spark task per state partition, each on its partition of Spark's shuffle."""
     locations = [where[p][1] for p in range(plan.state_partitions)]
     volumes = {p: v for p, (v, _) in where.items()}
     work = partial(_process_alone, plan=plan, batch=batch, volumes=volumes)
@@ -130,7 +129,7 @@ def _attempt(
 
 
 def by_location(pending: Sequence[int], where: Homes) -> list[tuple[str, dict[int, int]]]:
-    """Executors' locations, each with the volume of every pending state partition it has."""
+    """Executor locations, each with its pending state partitions and their volumes."""
     found: dict[str, dict[int, int]] = {}
     for partition in pending:
         volume, location = where[partition]
@@ -139,7 +138,7 @@ def by_location(pending: Sequence[int], where: Homes) -> list[tuple[str, dict[in
 
 
 def open_stores(plan: QueryPlan, cluster: Cluster, context: SparkContext) -> list[TaskReport]:
-    """Step 0 on every state partition: fence, restore, and learn the commit markers."""
+    """Step 0 on every state partition: fence, restore, and read the commit markers."""
 
     def attempt(pending: Sequence[int], where: Homes) -> list[Answer]:
         groups = by_location(pending, where)
@@ -156,10 +155,10 @@ def stores_done(
     attempt: Callable[[Sequence[int], Homes], list[Answer]],
     batch: Batch | None = None,
 ) -> list[TaskReport]:
-    """Attempts state partitions (those of the batch), each where its store is, until all are done.
+    """Attempts the batch's state partitions, each where its store is, until all are done.
 
-    Trying again is safe: a state task takes a batch only where its commit marker stands exactly at
-    the start of the batch, in every place.
+    A retry is safe: a state task only takes a batch whose start equals its commit marker in every
+    topic partition.
     """
     wanted: Sequence[int] = range(plan.state_partitions)
     if batch is not None and batch.state_partitions is not None:
@@ -179,11 +178,11 @@ def _until_done(
     wanted: Sequence[int],
     attempt: Callable[[Sequence[int]], list[Answer]],
 ) -> list[TaskReport]:
-    """Attempts the partitions that are not done yet, until all are; waits for lost executors.
+    """Attempts the remaining partitions until all are done; waits for lost executors.
 
     Raises:
-        PlanAgain: the batch does not fit what is committed.
-        HoldfastError: the answer of one that no retry can cure, or retries ran out.
+        PlanAgain: the batch does not fit the commit markers.
+        HoldfastError: a partition answered with a fatal error, or retries ran out.
     """
     done: dict[int, TaskReport] = {}
     deadline = time.monotonic() + plan.settings.retry_timeout_ms / 1000
@@ -238,7 +237,7 @@ def _process_alone(
 def side_by_side(
     work: Callable[[int], Answer], partitions: Iterable[int], at_once: int
 ) -> Iterator[Answer]:
-    """The answers of state partitions, in their order, so many of them worked on at a time."""
+    """The answers of state partitions, in order; works on a limited number in parallel."""
     if at_once == 1:
         yield from map(work, partitions)
         return
@@ -247,10 +246,10 @@ def side_by_side(
 
 
 def spare_the_collector() -> None:
-    """Takes all that the worker has so far out of the collector's sight.
+    """Freezes all objects of the worker, so that the garbage collector skips them.
 
-    Spark has it look through a worker after every task, 50 ms for what was imported: a sixth of a
-    batch.  Right after the last time there is next to nothing that would have to be collected.
+    Spark runs a collection after every task, which takes 50 ms for imported modules: a sixth of a
+    batch.  Right after a collection hardly any garbage is frozen.
     """
     gc.freeze()
 
@@ -277,7 +276,7 @@ def run_project(
     """Writes a batch of a stateless query, one transaction per source topic partition.
 
     Raises:
-        HoldfastError: a topic partition's answer that no retry can cure, or retries ran out.
+        HoldfastError: a topic partition answered with a fatal error, or retries ran out.
     """
     ranges = _ranges(batch.source)
     if not ranges:
@@ -295,7 +294,7 @@ def run_project(
 
 
 def _ranges(source: OffsetRange) -> list[tuple[int, int, int]]:
-    """(topic partition, start, end) in the order in which ingest makes its input partitions."""
+    """(topic partition, start, end) in the order of ingest's input partitions."""
     starts = source.starts()
     triples = [(p, starts.get(p, end), end) for p, end in source.end]
     return [t for t in triples if t[1] < t[2]]

@@ -1,8 +1,8 @@
-"""A packed batch: executors read Kafka, pack what they read, and keep the state.
+"""A packed batch: executors read Kafka, pack the records, and keep the state.
 
-Spark moves the blobs; nothing of it is a row of Spark SQL, which does not even plan it (ADR 30).
-Each topic partition is read by the same executor batch after batch, whose consumer has fetched
-ahead, and each executor has one task for all of its state partitions (ADR 19).
+Spark only moves the blobs; Spark SQL neither plans the batch nor sees its rows (ADR 30).  The same
+executor reads a topic partition batch after batch, so that its consumer prefetches, and each
+executor has one task for all of its state partitions (ADR 19).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from holdfast.types.ingest import IngestOptions
 
 __all__ = ["PackedRead", "run_packed"]
 
-# Of large payloads (bytes) fewer at once: all of theirs that are begun are in memory.
+# Fewer large payloads (bytes) in parallel: all that have begun are in memory.
 _LARGE, _LARGE_AT_ONCE = 4 << 20, 2
 
 
 @dataclass(frozen=True)
 class PackedRead:
-    """What executors read for a batch: ranges of the inputs of `options`."""
+    """The ranges of a batch that executors read, of the inputs in `options`."""
 
     options: IngestOptions
     ranges: Sequence[KafkaRange]
@@ -49,7 +49,7 @@ class PackedRead:
 def run_packed(
     context: SparkContext, read: PackedRead, plan: QueryPlan, batch: Batch, cluster: Cluster
 ) -> list[TaskReport]:
-    """Applies a batch to its state partitions of a query whose batches are packed, exactly once.
+    """Applies a packed batch to its state partitions, exactly once.
 
     Raises:
         HoldfastError: a partition answered with an error no retry can cure, or retries ran out.
@@ -63,7 +63,7 @@ def run_packed(
             cut = _cut(context, read, cluster.locations(), by_location(pending, where))
             groups = cut.groups(pending, where)
             assert groups is not None
-        anywhere = next(iter(groups.values()))[0]  # of tasks that have nothing to do any more
+        anywhere = next(iter(groups.values()))[0]  # for tasks that are done already
         locations = [groups.get(t, (anywhere, {}))[0] for t in range(cut.count)]
         volumes = {task: of for task, (_, of) in groups.items()}
         work = partial(_process_packed, plan=plan, batch=batch, groups=volumes)
@@ -74,10 +74,10 @@ def run_packed(
 
 @dataclass(frozen=True)
 class _Cut:
-    """A batch that was read, as blobs by task; `tasks`: of each state partition, its task.
+    """A batch as blobs by task; `tasks`: the task of each state partition.
 
-    Spark keeps what it has moved, and reads again what is lost with an executor: a retry needs no
-    other cut as long as the state partitions of each task are in one place.
+    Spark keeps the shuffled blobs, and reads those of a lost executor again: a retry can use the
+    same cut as long as each task's state partitions are on one executor.
     """
 
     blobs: RDD[bytes]
@@ -90,7 +90,7 @@ class _Cut:
     def groups(
         self, pending: Sequence[int], where: Homes
     ) -> dict[int, tuple[str, dict[int, int]]] | None:
-        """Of each task that has something to do: where, and its state partitions' volumes."""
+        """For each pending task, its location and its state partitions' volumes; None: recut."""
         found: dict[int, tuple[str, dict[int, int]]] = {}
         for partition in pending:
             volume, location = where[partition]
@@ -107,7 +107,7 @@ def _cut(
     locations: Sequence[str],
     groups: Sequence[tuple[str, Mapping[int, int]]],
 ) -> _Cut:
-    """Cuts the batch for the executors that have its state partitions now."""
+    """Reads and cuts the batch for the executors that own its state partitions now."""
     tasks = {p: task for task, (_, volumes) in enumerate(groups) for p in volumes}
     places = [_reader_of(r, locations) for r in read.ranges]
     work = partial(_read_range, read=read, tasks=tasks)
@@ -115,14 +115,14 @@ def _cut(
 
 
 def _reader_of(wanted: KafkaRange, locations: Sequence[str]) -> str:
-    """The same from batch to batch, whatever else a batch has."""
+    """The executor that reads the range; the same from batch to batch."""
     return locations[(wanted.partition + wanted.side) % len(locations)]
 
 
 def _read_range(
     _index: int, elements: Iterable[int], *, read: PackedRead, tasks: Mapping[int, int]
 ) -> Iterator[tuple[int, bytes]]:
-    for index in elements:  # a worker that leaves some of its input is not used again
+    for index in elements:  # Spark does not reuse a worker that leaves some of its input
         for place, blob in read_packed(read.options, read.ranges[index]):
             task = tasks.get(place)
             if task is not None:
@@ -139,7 +139,7 @@ def _process_packed(
 ) -> Iterator[Answer]:
     spare_the_collector()
     blobs = unpacked(parts)
-    parts.clear()  # each partition's are let go when it is done
+    parts.clear()  # frees each partition's parts as soon as it is done
     largest = max((sum(b.size for b in each) for each in blobs.values()), default=0)
     work = partial(_process, plan, batch, groups[task], blobs)
     at_once = AT_ONCE if largest < _LARGE else min(AT_ONCE, _LARGE_AT_ONCE)

@@ -1,4 +1,4 @@
-"""One query of a running job: opens its stores, brings it level, streams its batches."""
+"""One query of a running job: opens stores, levels state partitions, streams batches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _PLAN_AGAIN_S = 1.0
 
 @dataclass
 class Services:
-    """What all queries of a job share."""
+    """Services that all queries of a job share."""
 
     context: SparkContext
     sql: Callable[[], SparkSession]
@@ -80,7 +80,7 @@ class QueryRun:
         self.failure: BaseException | None = None
         self.streaming: Stream | None = None
         self.done: dict[Place, int] = {}
-        # Each once: a self-join has one topic on both sides.
+        # Without duplicates: a self-join has one topic on both sides.
         self.source_topics = tuple(dict.fromkeys(s.topic for s in query.sources))
         self.batch_id = 0
         self._services = services
@@ -105,7 +105,7 @@ class QueryRun:
         progress_topic = topics.progress.name if topics.progress else ""
         cuts = services.cutting.file_for(query)
         self._inputs = Inputs(query, services.settings, progress_topic, cuts=cuts)
-        # Of packed batches: the ranges are told batch by batch, the rest once.
+        # Options of packed batches; only their ranges change from batch to batch.
         self._all = self._inputs.options({})
         self._stream_plan: StreamPlan | None = None
         if topics.progress is not None and not self.stateful:
@@ -115,11 +115,11 @@ class QueryRun:
             )
         self._shown: dict[Place, int] = {}
         self._marked: frozenset[Place] = frozenset()  # places that commit markers name
-        self._ids: dict[str, str] = {}  # of the source topics that offsets are of
-        self._replaced: frozenset[str] = frozenset()  # ids that they had before
-        self._known: dict[int, TaskReport] = {}  # the last of each state partition
+        self._ids: dict[str, str] = {}  # the topic ids of the sources to which offsets belong
+        self._replaced: frozenset[str] = frozenset()  # the sources' former topic ids
+        self._known: dict[int, TaskReport] = {}  # the last report of each state partition
         self._hold = threading.Event()
-        self._in_hand = threading.Lock()  # held by the batch in hand
+        self._in_hand = threading.Lock()  # held by the current batch
         self._gave_up_sink = False
 
     @property
@@ -128,37 +128,37 @@ class QueryRun:
 
     @property
     def packed(self) -> bool:
-        """Whether its rows pass Spark SQL by."""
+        """Whether its batches are packed, without Spark SQL."""
         return self._inputs.packed
 
     @property
     def waits_for(self) -> str:
-        """Why the batch in hand is being tried again; empty: it is not."""
+        """Why the current batch is being retried; empty: it is not."""
         return self._services.cluster.waits_for(self.query.id)
 
     # -- order to hold ------------------------------------------------------------------------
 
     @property
     def held(self) -> bool:
-        """Whether it takes no batches; the one in hand may not have ended yet."""
+        """Whether the query takes no batches; the current one may still run."""
         return self._hold.is_set()
 
     def hold(self) -> bool:
-        """Takes no more batches; called again until True: the last one and the stream have ended.
+        """Stops taking batches; call until True, when the last batch and the stream have ended.
 
-        Nothing is lost or done twice: `prepare` goes on from the commit markers.
+        Nothing is lost or repeated: `prepare` continues from the commit markers.
         """
         self._hold.set()
         if not self._in_hand.acquire(blocking=False):
             return False
-        self._in_hand.release()  # whoever takes it from now on sees the order
+        self._in_hand.release()  # the next batch to take it sees the order
         streaming, self.streaming = self.streaming, None
         if streaming is not None:
             streaming.stop()
         return True
 
     def release(self) -> None:
-        """It may take batches again; `prepare` and `stream` come next."""
+        """Allows batches again; call `prepare` and `stream` next."""
         self._hold.clear()
 
     # -- start -------------------------------------------------------------------------------
@@ -166,11 +166,11 @@ class QueryRun:
     def prepare(self) -> None:
         """Claims the sink, opens all stores (or fences stream producers), levels partitions.
 
-        Another driver that commits meanwhile moves the markers: they are read again.
+        If another driver commits meanwhile, the markers are read again.
 
         Raises:
             SinkOwned: another query writes the sink.
-            PlanAgain: they have not come to rest for `retry.timeout.ms`.
+            PlanAgain: the markers kept changing for `retry.timeout.ms`.
         """
         self._claim_sink()
         deadline = time.monotonic() + self._settings.retry_timeout_ms / 1000
@@ -189,7 +189,7 @@ class QueryRun:
         self._marked = start.marked
 
     def _know(self, sources: SourceState, start: StartPoint) -> StartPoint:
-        """Takes over which topics the offsets are of from now on."""
+        """Takes over the topic ids to which offsets belong from now on."""
         self._ids, self._replaced = dict(sources.ids), start.replaced
         self._inputs = replace(self._inputs, ids=self._ids)
         self._all = self._inputs.options({})
@@ -200,11 +200,11 @@ class QueryRun:
             )
         if start.replaced:
             _LOG.warning(
-                "DATA LOSS, going on as fail.on.data.loss=false says: %s reads topics that were "
-                "made again from their start, ids that are gone: %s",
+                "DATA LOSS, continuing because of fail.on.data.loss=false: %s reads recreated "
+                "topics from their start; former topic ids: %s",
                 self.query.id, ", ".join(sorted(start.replaced)),
             )  # fmt: skip
-            self._show(start.offsets)  # or else the markers would seem to be behind the group
+            self._show(start.offsets)  # otherwise the markers would seem to be behind the group
         return start
 
     def _claim_sink(self) -> None:
@@ -227,8 +227,8 @@ class QueryRun:
     def _prepare_stateful(self) -> StartPoint:
         plan, services = self._plan, self._services
         assert plan is not None
-        # The group before the markers: another driver may commit meanwhile, and no marker is ever
-        # behind what the group showed before it was read.
+        # The group is read before the markers: another driver may commit meanwhile, and a marker is
+        # never behind group offsets that were read before it.
         group = self._group_offsets()
         reports = open_stores(plan, services.cluster, services.context)
         sources = source_state(services.admin, self._settings, self.source_topics)
@@ -248,7 +248,7 @@ class QueryRun:
         return start
 
     def _level(self, level: Level, batch_id: int) -> None:
-        """Brings some state partitions as far as the furthest are."""
+        """Brings some state partitions to the offsets of the furthest ones."""
         which = ", ".join(map(str, sorted(level.state_partitions)))
         _LOG.info("%s: bringing state partitions %s level", self.query.id, which)
         beginners = level.beginners
@@ -270,14 +270,14 @@ class QueryRun:
         assert plan is not None
         done: dict[Place, SourceProgress] = {}
         group = self._group_offsets()  # before the markers, see above
-        # The topic may have been given partitions since the job began.
+        # Partitions may have been added to the topic since the job started.
         for partition in self._services.admin.bounds(topic):
             producer = TransactionalProducer(
                 settings.client(),
                 stream_transactional_id(settings.application_id, self.query.id, topic, partition),
                 settings.transaction_timeout_ms,
             )
-            # Fences executors of a driver that died, so that the marker read next is final.
+            # Fences executors of a dead driver, so that the marker read next is final.
             producer.init()
             producer.close()
             marker = progress_of(
@@ -297,10 +297,10 @@ class QueryRun:
         return {(t, p): offset for t, found in committed.items() for p, offset in found.items()}
 
     def rehearse(self) -> None:
-        """Plans an empty batch, so that Spark SQL has all of it loaded for the first one.
+        """Plans an empty batch, so that Spark SQL is warm for the first one.
 
-        For a thread of its own while `prepare` waits for executors; what fails here fails again
-        where it is told.
+        Runs in its own thread while `prepare` waits for executors; an error here will recur, and
+        be reported, in the first batch.
         """
         if self._plan is None or self.packed:
             return
@@ -315,7 +315,7 @@ class QueryRun:
     # -- batches -----------------------------------------------------------------------------
 
     def stream(self) -> None:
-        """Starts the stream of batches from where `prepare` found the job."""
+        """Starts the stream of batches from the offsets that `prepare` found."""
         self.failure = None
         self.streaming = self._planned() if self.packed else self._of_spark()
 
@@ -325,7 +325,7 @@ class QueryRun:
 
         def plan() -> tuple[OffsetRange, Planned] | None:
             planned = planner.plan(self.done)
-            if planned.end.keys() != self.done.keys():  # new ones, with nothing of them taken
+            if planned.end.keys() != self.done.keys():  # new topic partitions with an empty range
                 self.done = {**planned.end, **self.done}
                 planned = planner.plan(self.done)
             begin = self.done
@@ -357,7 +357,7 @@ class QueryRun:
             if source.start_places() == planned.end and not self._moves_time(planned):
                 return
             batch = self._batch(first + spark_batch_id, source, planned.watermark_ms)
-            # Spark ends a stream only after its batch: what is on hold has not been started again.
+            # Spark ends a stream only after its batch: a query on hold has not been restarted.
             self._guarded(batch_frame, batch, self._hold.is_set, planned.reached_ms)
 
         return SparkStream(
@@ -369,12 +369,12 @@ class QueryRun:
         )
 
     def _moves_time(self, planned: Planned) -> bool:
-        """Whether a batch tells results that were held back, though it reads nothing."""
+        """Whether an empty batch emits results that its watermark held back."""
         markers = [report.marker for report in self._known.values() if report.marker is not None]
         return any(marker.held_back_below(planned.watermark_ms) for marker in markers)
 
     def _batch(self, batch_id: int, source: OffsetRange, watermark_ms: int | None) -> Batch:
-        """A batch for all state partitions: they all have a commit marker, or none has."""
+        """A batch for all state partitions; either all have a commit marker, or none has."""
         return Batch(
             batch_id,
             source,
@@ -390,7 +390,7 @@ class QueryRun:
         unwanted: Callable[[], bool],
         reached_ms: int | None = None,
     ) -> None:
-        # py4j turns an exception into text on its way to Spark; the first one is kept here.
+        # py4j turns an exception into text on its way to Spark; this keeps the first one.
         try:
             self._run(frame, batch, unwanted, reached_ms)
         except BaseException as error:
@@ -408,16 +408,16 @@ class QueryRun:
         """Works on a batch.
 
         Args:
-            frame: what Spark reads of it, unless it is packed.
+            frame: the records that Spark reads for it, unless it is packed.
             unwanted: whether the batch must not begin any more.
-            reached_ms: record time up to which all sources are read then; None: unknown.
+            reached_ms: record time up to which it reads all sources; None: unknown.
         """
         services = self._services
         began = time.perf_counter()
         beat = partial(services.health.beat, self.query.id)
         with services.turn.take(beat, unwanted) as ours, self._in_hand:
             if not ours or unwanted():
-                return  # of Spark's stream it counts as done; its checkpoint is scratch (ADR 2)
+                return  # Spark's stream counts it as done; its checkpoint is scratch (ADR 2)
             reports = self._reports(frame, batch)
             self._known |= {r.partition: r for r in reports}
             if batch.state_partitions is None:
@@ -431,7 +431,7 @@ class QueryRun:
         services.on_reports(self.query, batch, reports, time.perf_counter() - began)
 
     def _marked_by(self, batch: Batch) -> set[Place]:
-        """The places that the commit markers of a batch name."""
+        """The topic partitions that the commit markers of a batch name."""
         ends = batch.source.end_places()
         if self.stateful:
             return set(ends)
@@ -439,7 +439,7 @@ class QueryRun:
         return {place for place, end in ends.items() if starts.get(place, 0) < end}
 
     def _with_others(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
-        """Reports of all state partitions: who was level already did nothing."""
+        """Reports of all state partitions, also of those that were level already."""
         new = {r.partition: r for r in reports}
         return [
             new.get(p) or TaskReport(p, r.where, r.marker, True, False, r.rows, r.bytes, r.position)
@@ -460,16 +460,16 @@ class QueryRun:
         return run_project(frame, self._stream_plan, batch, cluster)
 
     def show_progress(self) -> bool:
-        """Commits the group's offsets for lag tools; nothing is decided from them.
+        """Commits the group's offsets for lag tools; they decide nothing.
 
-        A place is shown once commit markers name it, so that a start can tell from the group
-        whether markers were lost.  Not part of a batch, which would have to wait for it.  One
-        thread only may call it.
+        A topic partition is committed once commit markers name it, so that a start can tell from
+        the group whether markers were lost.  Not part of a batch, which would have to wait for it.
+        Only one thread may call it.
 
         Returns:
-            Whether the group's offsets are those of the last batch now.
+            Whether the group's offsets now equal those of the last batch.
         """
-        marked = self._marked  # read first: what is done grows
+        marked = self._marked  # read first, because `done` advances
         done = {place: offset for place, offset in self.done.items() if place in marked}
         if done == self._shown:
             return True
@@ -492,35 +492,35 @@ class QueryRun:
         return reader.options(**options.to_spark()).load()
 
     def ended_by(self) -> BaseException | None:
-        """What ended its stream; None while the stream goes on, or was never started."""
+        """The error that ended the stream; None while it runs, or if it was never started."""
         if self.failure is not None or self.streaming is None:
             return self.failure
         return self.streaming.error()
 
     def between_batches(self, stack: ExitStack) -> bool:
-        """Whether no batch is in hand; then none begins while the stack is open."""
+        """Whether no batch is running; if so, none begins while the stack is open."""
         if not self._in_hand.acquire(blocking=False):
             return False
         stack.callback(self._in_hand.release)
         return True
 
     def level_with(self, ends: Mapping[Place, int]) -> bool:
-        """Whether it has been prepared, and has committed all up to `ends`."""
+        """Whether the query is prepared, and has committed everything up to `ends`."""
         return bool(self.done) and self.caught_up(ends)
 
     @property
     def held_back(self) -> bool:
-        """Whether its stream time waits for the queries that write its sources."""
+        """Whether the query's stream time waits for the queries that write its sources."""
         return any(r.marker is not None and r.marker.newest_ms is not None
                    for r in self._known.values())  # fmt: skip
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
-        """Has every topic partition been committed up to `ends`?"""
+        """Whether every topic partition is committed up to `ends`."""
         return all(self.done.get(p, 0) >= end for p, end in ends.items())
 
 
 def _settings_of(query: Query, services: Services) -> Settings:
-    """A lost changelog cannot be made again from a topic that forgets what was read."""
+    """The settings, without a rebuild from internal topics, which delete records once read."""
     settings = services.settings
     if services.internal_topics.isdisjoint(s.topic for s in query.sources):
         return settings

@@ -1,4 +1,4 @@
-"""What a query's source topics hold now: asked at a start, and before a deployment."""
+"""The current state of a query's source topics, for a start and before a deployment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def source_state(admin: Admin, settings: Settings, topics: Iterable[str]) -> Sou
     """The state of existing topics.
 
     Raises:
-        TopicMissing: one does not exist.
+        TopicMissing: a topic does not exist.
     """
     looks = {topic: admin.look(topic) for topic in topics}
     bounds = {(t, p): found for t, look in looks.items() for p, found in look.bounds.items()}

@@ -1,13 +1,13 @@
-"""Where a query starts: the commit markers decide, Spark's checkpoint is scratch (ADR 2).
+"""The start of a query: commit markers decide it, Spark's checkpoint is scratch (ADR 2).
 
-Each state partition is as far as its own last commit marker says, in every place (source topic
-partition).  Two drivers that ran at once may have left them apart in any way (ADR 37):
+The position of a state partition is its own last commit marker, with an offset for every place
+(source topic partition).  Two concurrent drivers may have left them apart in any way (ADR 37):
 
-    state partition 0    p0: 160   p1: 100        what A committed last
-    state partition 1    p0: 100   p1: 200        what B committed last
-    target               p0: 160   p1: 200        the furthest of all, place by place
+    state partition 0    p0: 160   p1: 100        the last commit of A
+    state partition 1    p0: 100   p1: 200        the last commit of B
+    target               p0: 160   p1: 200        the furthest offset of each place
 
-Each is brought level from its own end to the target; then all go on from there together.
+Each is brought from its own offsets to the target; then all continue from there together.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class SourceState:
     """The source topics as they are now.
 
     Attributes:
-        initial: where a query that never ran begins.
-        first: log starts, where a topic partition begins that is new to a query that ran.
-        ids: by topic; empty where nobody knows.
-        fail_on_data_loss: refuse to go on where a topic was made again.
+        initial: the start offsets of a query that never ran.
+        first: log starts, the start offsets of new topic partitions of a query that ran.
+        ids: the topic ids by topic; empty if unknown.
+        fail_on_data_loss: refuse to continue if a topic was recreated.
     """
 
     initial: Mapping[Place, int]
@@ -44,12 +44,12 @@ class SourceState:
 
 @dataclass(frozen=True)
 class Level:
-    """What some state partitions lack.
+    """The range that some state partitions lack.
 
     Attributes:
-        beginners: those of them that have no commit marker.
-        planned: this is a batch that another state partition committed, as it was planned.
-        watermark_ms: of that batch, see `tasks.plan.Batch`.
+        beginners: those of them without a commit marker.
+        planned: the range is a batch that another state partition has committed.
+        watermark_ms: the watermark of that batch, see `tasks.plan.Batch`.
     """
 
     source: OffsetRange
@@ -61,14 +61,14 @@ class Level:
 
 @dataclass(frozen=True)
 class StartPoint:
-    """Where to go on, once every state partition is level.
+    """The point from which all state partitions continue once they are level.
 
     Attributes:
-        offsets: where the next batch begins.
-        batch_id: its number.
-        levels: what to bring to which state partitions first.
+        offsets: the start of the next batch.
+        batch_id: the number of the next batch.
+        levels: the ranges that state partitions need before.
         marked: the places that commit markers name.
-        replaced: ids of topics that commit markers name and that are no longer there.
+        replaced: topic ids in commit markers whose topics no longer exist.
     """
 
     offsets: dict[Place, int]
@@ -89,15 +89,15 @@ def start_point(
     """The start of a query from the commit markers of all its state partitions.
 
     Args:
-        markers: one per state partition, None where nothing was ever committed.
-        sources: what it reads, looked at after the markers.
-        group_offsets: what the query's group shows: a place once all state partitions have
-            committed it, and never further.  No source of progress, only an alarm.
-        rebuild: compute anew what the changelog has lost.
+        markers: one per state partition, None if nothing was committed.
+        sources: the source topics, read after the markers.
+        group_offsets: the offsets of the query's group, which never exceed the commits of any
+            state partition.  They only reveal lost markers, and decide nothing else.
+        rebuild: recompute state that the changelog has lost.
 
     Raises:
         ChangelogLost: commit markers, or the last of them, are gone.
-        DataLoss: a source topic was made again, and that is to fail.
+        DataLoss: a source topic was recreated, and `fail.on.data.loss` is set.
     """
     known = {p: m for p, m in enumerate(markers) if m is not None}
     if not known:
@@ -120,7 +120,7 @@ def start_point(
 
 
 class _Found:
-    """Owns what the commit markers say together; there is one at least."""
+    """Evaluates all commit markers together; there is at least one."""
 
     def __init__(
         self, query_id: str, count: int, known: Mapping[int, CommitMarker], sources: SourceState
@@ -133,7 +133,7 @@ class _Found:
         self._ends = {p: marker.source.end_places() for p, marker in known.items()}
         self._missing = [p for p in range(count) if p not in known]
         self._topics = [part.topic for m in known.values() for part in m.source.parts]
-        # The furthest of each place, whoever has it; where it was begun, or the earliest known.
+        # The furthest offset of each place; below, its first offset, or the earliest known.
         self.target = _folded(self._ends.values(), max)
         origins = _folded((marker.origins() for marker in known.values()), min)
         starts = _folded((marker.source.start_places() for marker in known.values()), min)
@@ -141,14 +141,14 @@ class _Found:
         self._origins_known = origins.keys() >= self.target.keys()
 
     def _beyond_first_batch(self) -> bool:
-        """Has every state partition committed at least once?  Only then is there a second batch."""
+        """Whether every state partition has committed, without which there is no second batch."""
         if any(marker.batch_id > 0 for marker in self._known.values()):
             return True
         later = any(at > self._initial.get(place, at) for place, at in self._begun.items())
         return later and not self._origins_known
 
     def refuse_losses(self, group_offsets: _Offsets) -> None:
-        """Raises `ChangelogLost`: a state partition has forgotten what it had committed."""
+        """Raises `ChangelogLost` if a state partition has lost a commit marker."""
         shown = any(at > self._first(place) for place, at in group_offsets.items())
         if self._missing and (shown or self._beyond_first_batch()):
             raise _marker_lost(self._query_id, self._missing, self.target)
@@ -165,7 +165,7 @@ class _Found:
         return self._begun.get(place, self._first_of_new.get(place, 0))
 
     def levels(self) -> tuple[Level, ...]:
-        """One for all state partitions that lack the same."""
+        """One `Level` for all state partitions that lack the same range."""
         markers = self._known.values()
         batches = [(m.source.start_places(), m.source.end_places()) for m in markers]
         watermarks = [m.watermark_ms for m in markers]
@@ -185,7 +185,7 @@ class _Found:
         return tuple(found)
 
     def _own(self, partition: int) -> dict[Place, int]:
-        """How far a state partition is; a place it never took in begins where others began it."""
+        """A state partition's offsets; for a place it never read, the others' first offset."""
         if partition in self._ends:
             return self._begun | self._ends[partition]
         if self._origins_known or not self._beyond_first_batch():
@@ -208,7 +208,7 @@ def stream_start(
 
     Raises:
         ChangelogLost: commit markers, or the last of them, are gone.
-        DataLoss: the source topic was made again, and that is to fail.
+        DataLoss: the source topic was recreated, and `fail.on.data.loss` is set.
     """
     ranges = (
         OffsetRange.of(topic, {}, {p: m.offset}, m.topic_id) for (topic, p), m in markers.items()
@@ -219,7 +219,7 @@ def stream_start(
     if not rebuild:
         if not markers and any(shown.values()):
             raise _all_lost(query_id, shown, "progress topic")
-        # A version that did not write topic ids showed a place before it had a marker.
+        # A version without topic ids committed group offsets before the marker.
         strict = any(marker.topic_id for marker in markers.values())
         first = sources.first if strict else sources.initial
         short = {
@@ -235,13 +235,13 @@ def stream_start(
 def _replaced(
     query_id: str, committed: Iterable[OffsetRange], sources: SourceState
 ) -> dict[str, str]:
-    """Ids that commit markers name and topics no longer have, with those topics.
+    """Topic ids in commit markers that topics no longer have, with those topics.
 
     Raises:
-        DataLoss: there are some, and that is to fail.
+        DataLoss: there are some, and `fail.on.data.loss` is set.
     """
     old: dict[str, OffsetRange] = {}
-    taken_over = set()  # a driver that was allowed to has gone on with the new topic
+    taken_over = set()  # topics with which an earlier driver was allowed to continue
     for part in committed:
         now = sources.ids.get(part.topic, "")
         if part.topic_id == now:
@@ -271,24 +271,24 @@ def _folded(found: Iterable[_Offsets], pick: Callable[[int, int], int]) -> dict[
 
 _REPLACED = (
     "set fail.on.data.loss=false to keep the tables and add the new topic to them from its "
-    "earliest offset; or start anew under another application.id to build the tables from the new "
-    "topic alone."
+    "earliest offset; or start under another application.id to build the tables from the new topic "
+    "alone."
 )
 _REBUILD = (
-    "set on.changelog.loss=rebuild to compute it again from the source's earliest records; a step "
-    "after the first one of its statement needs a new application.id"
+    "set on.changelog.loss=rebuild to recompute it from the source's earliest records; a later "
+    "step of a statement needs a new application.id instead"
 )
 
 
 def _topic_replaced(query_id: str, old: Iterable[OffsetRange], ids: Mapping[str, str]) -> DataLoss:
     told = "; ".join(
         f"{part.topic} had the id {part.topic_id}, it has {ids[part.topic]} now, "
-        f"and {_told(part.end_places())} of the old one were committed"
+        f"and {_told(part.end_places())} of the former topic were committed"
         for part in old
     )
     return DataLoss(
         f"{query_id}: a source topic was deleted and created again: {told}.",
-        cause="somebody did so, or the cluster was made anew.",
+        cause="it was recreated by hand, or the whole cluster was.",
         action=_REPLACED,
     )
 
@@ -298,7 +298,7 @@ def _all_lost(query_id: str, group_offsets: _Offsets, topic: str) -> ChangelogLo
         f"{query_id} has read up to {_told(group_offsets)}, but its {topic} holds no commit "
         "marker.",
         cause=f"the {topic} was deleted or replaced",
-        action=f"bring the topic back, or {_REBUILD}",
+        action=f"restore the topic, or {_REBUILD}",
     )
 
 
@@ -308,7 +308,7 @@ def _marker_lost(query_id: str, missing: Sequence[int], target: _Offsets) -> Cha
         f"{query_id}: state partition {which} has no commit marker, the others have committed up "
         f"to {_told(target)}.",
         cause=f"partition {which} of the changelog was emptied or replaced",
-        action=f"bring the changelog back, or {_REBUILD} (this state partition alone)",
+        action=f"restore the changelog, or {_REBUILD} (this state partition alone)",
     )
 
 
@@ -318,10 +318,10 @@ def _tail_lost(
     return ChangelogLost(
         f"{query_id}: state partition {partition} is behind what the query's consumer group "
         f"shows, which all state partitions had committed ({_compared(short)}).",
-        cause="the changelog lost its tail (an unclean election, a disk that was put back), or "
-        "somebody moved the offsets of the group",
-        action="bring the changelog back; or delete the group's offsets if they were moved by "
-        "hand; or set on.changelog.loss=rebuild to read again what this state partition lacks",
+        cause="the changelog lost its tail (an unclean election, a restored disk), or the group's "
+        "offsets were moved by hand",
+        action="restore the changelog; or delete the group's offsets if they were moved by hand; "
+        "or set on.changelog.loss=rebuild to read again the records that this partition lacks",
     )
 
 
@@ -329,10 +329,10 @@ def _progress_lost(query_id: str, short: Mapping[Place, tuple[int | None, int]])
     return ChangelogLost(
         f"{query_id}: its progress topic is behind what its consumer group shows "
         f"({_compared(short)}).",
-        cause="commit markers of the progress topic were deleted, or somebody moved the offsets "
-        "of the group",
-        action="bring the topic back; or delete the group's offsets if they were moved by hand; "
-        "or set on.changelog.loss=rebuild to read these again and repeat them in the sink",
+        cause="commit markers of the progress topic were deleted, or the group's offsets were "
+        "moved by hand",
+        action="restore the topic; or delete the group's offsets if they were moved by hand; or "
+        "set on.changelog.loss=rebuild to read these records again and repeat them in the sink",
     )
 
 

@@ -1,8 +1,8 @@
 """Starts the streams of a job one after another.
 
-Each stream of Spark's has a Python process of its own on the driver, and Spark gives it ten
-seconds to start (PythonWorkerFactory, not to be changed by any property).  A handful at once on
-two cores does not make it; one at a time does, and one that was late all the same is started again.
+Each Spark stream has its own Python process on the driver, and Spark gives it ten seconds to start
+(PythonWorkerFactory, not configurable).  A handful at once on two cores is too slow; one at a time
+is fast enough, and a stream that is late nevertheless is restarted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STARTING_S = 60.0
 
 
 def start_streams(runs: Sequence[QueryRun], stop: threading.Event) -> None:
-    """Returns when every stream reads its source, has failed for good, or `stop` is set."""
+    """Returns when every stream reads its source or has failed for good, or `stop` is set."""
     for run_ in runs:
         for _ in range(_ATTEMPTS):
             if stop.is_set():

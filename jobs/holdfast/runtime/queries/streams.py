@@ -1,7 +1,7 @@
-"""What keeps a query's batches coming, one after the other: Spark's stream, or a thread of ours.
+"""The stream of a query's batches: Spark's streaming query, or a thread of ours.
 
-Batches whose rows Spark SQL reads come from Structured Streaming.  Of a packed batch Spark SQL
-reads nothing (ADR 29), so that there it would only be a clock, and a dear one (ADR 30).
+Batches whose rows Spark SQL reads come from Structured Streaming.  Spark SQL reads nothing of a
+packed batch (ADR 29), so Structured Streaming would only be an expensive clock (ADR 30).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 __all__ = ["PlannedStream", "SparkStream", "Stream"]
 
 _POLL_S = 0.02
-_END_S = 1.0  # a plan takes milliseconds, but where no broker answers
+_END_S = 1.0  # planning takes milliseconds, unless no broker answers
 _TOO_LATE = "Python worker failed to connect back"
 _Planned = TypeVar("_Planned")
 
@@ -28,29 +28,29 @@ class Stream(Protocol):
 
     @property
     def active(self) -> bool:
-        """Does it go on?"""
+        """Whether the stream is running."""
 
     @property
     def starting(self) -> bool:
-        """Has it not asked for its first batch yet?"""
+        """Whether the stream has not asked for its first batch yet."""
 
     @property
     def idle(self) -> bool:
-        """Does it wait, having found nothing new?"""
+        """Whether the stream waits because there is no new data."""
 
     @property
     def too_late(self) -> bool:
-        """Did it end because the machine was too slow for Spark to start it?"""
+        """Whether the stream ended because the machine was too slow to start it."""
 
     def error(self) -> BaseException | None:
-        """What ended it; None while it goes on, or when it was stopped."""
+        """The error that ended the stream; None while it runs, or if it was stopped."""
 
     def stop(self) -> None:
-        """No batch of it begins any more."""
+        """Lets no further batch begin."""
 
 
 class SparkStream:
-    """A streaming query of Spark's."""
+    """A Spark streaming query."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
@@ -65,7 +65,7 @@ class SparkStream:
 
     @property
     def idle(self) -> bool:
-        # Only its status tells: Spark reports no progress of a trigger that found nothing.
+        # Only the status shows it: Spark reports no progress for a trigger without data.
         return self._message().startswith("Waiting")
 
     @property
@@ -84,11 +84,11 @@ class SparkStream:
 
 
 class PlannedStream(Generic[_Planned]):
-    """Owns a thread that plans batches and has them done.
+    """Owns a thread that plans and runs batches.
 
     Args:
-        plan: what the next batch covers; None when there is nothing new.
-        work: does a batch; does nothing when it is told, in time, that the stream was stopped.
+        plan: plans the next batch; None if there is no new data.
+        work: runs a batch; does nothing if it learns in time that the stream was stopped.
         interval_s: from the start of one batch to that of the next, at least.
     """
 
@@ -128,7 +128,7 @@ class PlannedStream(Generic[_Planned]):
         return None if self.active else self._error
 
     def stop(self) -> None:
-        """Whoever has the batch in hand sees to its end; the thread ends after it."""
+        """Lets the current batch finish; the thread ends after it."""
         self._stopped.set()
         self._thread.join(_END_S)
 
@@ -136,7 +136,7 @@ class PlannedStream(Generic[_Planned]):
         try:
             while not self._stopped.is_set():
                 self._turn()
-        except BaseException as error:  # noqa: BLE001 - told by `error`, where it is decided on
+        except BaseException as error:  # noqa: BLE001 - the caller decides by `error`
             self._error = error
 
     def _turn(self) -> None:

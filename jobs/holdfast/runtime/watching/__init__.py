@@ -1,1 +1,1 @@
-"""What a running job tells of itself: status, health, metrics, and how far it is."""
+"""The monitoring of a running job: status, health, metrics and lag."""

@@ -1,4 +1,4 @@
-"""When a job that was asked to stop once it has caught up may stop."""
+"""Decides when a job that is to stop once it has caught up may stop."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ __all__ = ["CaughtUp", "Ends", "Reader"]
 
 
 class Reader(Protocol):
-    """A query as far as this is concerned."""
+    """The part of a query that `CaughtUp` needs."""
 
     @property
     def query(self) -> Query:
-        """What it is."""
+        """The query."""
 
     @property
     def source_topics(self) -> tuple[str, ...]:
-        """What it reads."""
+        """The topics that the query reads."""
 
     @property
     def held(self) -> bool:
-        """Whether it takes no batches."""
+        """Whether the query takes no batches."""
 
     @property
     def held_back(self) -> bool:
-        """Whether its stream time waits for the queries that write its sources."""
+        """Whether the query's stream time waits for the queries that write its sources."""
 
     def caught_up(self, ends: Mapping[Place, int]) -> bool:
-        """Has every topic partition been committed up to `ends`?"""
+        """Whether every topic partition is committed up to `ends`."""
 
 
 class Ends(Protocol):
-    """Where topics end."""
+    """The end offsets of topics."""
 
     def ends(self, topics: Iterable[str]) -> dict[Place, int]:
         """Read-committed end offsets of topics."""
 
     def written(self, topics: Iterable[str]) -> dict[Place, int]:
-        """Ends of topics, open transactions included."""
+        """End offsets of topics, including open transactions."""
 
 
 class CaughtUp:
-    """Owns where the source topics ended when it was first asked and a broker answered."""
+    """Owns the source topics' end offsets at the first call that a broker answered."""
 
     def __init__(self, ends: Ends) -> None:
         self._ends = ends
         self._targets: dict[str, dict[Place, int]] = {}
 
     def reached(self, runs: Sequence[Reader]) -> bool:
-        """Has every query that runs read what was there then, and what others made of it?
+        """Whether every running query has read up to those ends, and the results of other queries.
 
-        A broker that does not answer is asked again: what it takes to give up is decided by the
-        streams, which ask it too.
+        If no broker answers, the next call asks again; the streams, which ask the brokers, too,
+        decide when to give up.
 
         Args:
-            runs: a query comes after those whose results it reads.
+            runs: the queries; each comes after those whose results it reads.
         """
         going = [run_ for run_ in runs if not run_.held]
         made = {run_.query.sink.topic for run_ in runs}
@@ -79,5 +79,5 @@ class CaughtUp:
 
 
 def _told(run_: Reader, stopped: set[str]) -> bool:
-    """Whether no result waits for stream time, but behind a query that takes no batches."""
+    """Whether no result waits for stream time, except after a query that takes no batches."""
     return not run_.held_back or not stopped.isdisjoint(run_.source_topics)

@@ -1,7 +1,7 @@
 """The driver's HTTP endpoint: /metrics, /status, /live and /ready on one port.
 
-`/live` and `/ready` answer 200 or 503 with one line that says why; `/status` is the status file
-with readiness and lags, as JSON.
+`/live` and `/ready` answer 200 or 503 with the reason in one line; `/status` returns the status
+file with readiness and lags, as JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.types.status import QueryState
 __all__ = ["Page", "health_pages", "serve", "status_body"]
 
 Page = Callable[[], tuple[HTTPStatus, str, bytes]]
-"""Makes an answer: its status, its content type, its body."""
+"""Returns an answer: status, content type, body."""
 
 _Application = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
@@ -33,7 +33,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        # Not the HTTP server's own: it asks DNS for the machine's name, which may take long.
+        # The HTTP server's own method asks DNS for the machine's name, which may take long.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", self.server_address[1]
         self.setup_environ()
@@ -41,7 +41,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 class _Handler(WSGIRequestHandler):
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Probes come every few seconds: not worth a line."""
+        """Logs nothing: probes come every few seconds."""
 
 
 def serve(port: int, address: str, metrics: _Application, pages: Mapping[str, Page]) -> str:
@@ -56,7 +56,7 @@ def serve(port: int, address: str, metrics: _Application, pages: Mapping[str, Pa
     Raises:
         InvalidConfig: the port is taken.
     """
-    everywhere = "0.0.0.0"  # noqa: S104 - on a cluster those who ask are other pods
+    everywhere = "0.0.0.0"  # noqa: S104 - on a cluster other pods connect
     try:
         server = _Server((address or everywhere, port), _Handler)
     except OSError as error:
@@ -105,8 +105,8 @@ def health_pages(health: Health, status: Callable[[], dict[str, Any]]) -> dict[s
 def status_body(status: dict[str, Any], health: Health) -> dict[str, Any]:
     """A job's status with `ready`, `reason` (empty when ready), `lag` and `caught_up`.
 
-    Lags are source offsets, null until they are known; each query has its own as well.  A job
-    answers for the queries that run: one that was paused or terminated is behind on purpose.
+    Lags are source offsets, null until they are known; each query has its own as well.  They are
+    those of running queries: a paused or terminated one is behind on purpose.
     """
     reason = health.why_not_ready()
     levels = {name: health.level(name) for name in status["queries"]}

@@ -1,12 +1,12 @@
-"""Is the job alive, and is it ready: what probes and people ask of a driver.
+"""Liveness and readiness of a job, for probes and people.
 
     starting Spark → restoring … → starting the streams → serving → stopping
 
-Only a serving job is ready, and only while its queries commit what there is to commit: one that
-has not for far longer than it usually takes is not ready, and says what it waits for.  A query
-with nothing to read stays ready.  A job is alive as long as its queries advance: a batch was
-finished, a trigger found nothing new, a query waits for its turn, or the broker is away (starting
-the driver again would not bring it back).  A restore takes as long as it takes.
+Only a serving job is ready, and only while its queries commit new records: if a commit takes far
+longer than usual, the job is not ready, and says what the query waits for.  A query without new
+records stays ready.  A job is alive while its queries advance: a batch has finished, a trigger
+found no data, a query waits for the batch lock, or the broker is unavailable (a restart of the
+driver would not help).  A restore has no time limit.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from holdfast.types.ids import Place
 __all__ = ["Health", "Level"]
 
 _SLACK_S = 60.0
-# A steady producer is always a batch ahead: level with what was there so long ago is level.
+# A steady producer is always a batch ahead: level with the end of so long ago counts as level.
 _LEVEL_S = 15.0
-# A commit is late when it takes so many times as long as most do, but never before `_LATE_MIN_S`;
-# and after `task.timeout.ms` at the latest.
+# A commit is late if it takes this many times the usual time, but not before `_LATE_MIN_S`, and
+# always after `task.timeout.ms`.
 _LATE_FACTOR = 10
 _LATE_MIN_S = 60.0
-_PACES, _PACES_MIN = 21, 5  # commits that the usual time is taken of
+_PACES, _PACES_MIN = 21, 5  # the number of commits that define the usual time
 _MAIN_LOOP = "the driver's main loop"
 
 
 @dataclass(frozen=True)
 class Level:
-    """How far a query is behind its source, in offsets over all topic partitions."""
+    """The lag of a query behind its source, in offsets over all topic partitions."""
 
     lag: int
     caught_up: bool
@@ -43,13 +43,13 @@ class Level:
 
 @dataclass
 class _Pace:
-    """How long a query takes to commit what there is.
+    """How long a query takes to commit new records.
 
     Attributes:
-        done: what it had committed when it was looked at last.
-        since: from when on there was something to commit; None: there is nothing.
-        took_s: the last commits, each from when there was something.
-        waits_for: why its batch is being tried again; empty: it is not.
+        done: the committed offsets at the last observation.
+        since: when there first were records to commit; None: there are none.
+        took_s: the durations of the last commits, each from `since`.
+        waits_for: why its batch is being retried; empty: it is not.
     """
 
     done: Mapping[Place, int]
@@ -58,7 +58,7 @@ class _Pace:
     waits_for: str = ""
 
     def move(self, now: float, done: Mapping[Place, int], *, behind: bool) -> None:
-        """It was looked at: it has committed so far, and is behind or not."""
+        """Takes in an observation: the committed offsets, and whether it is behind."""
         if done != self.done:
             if self.since is not None:
                 self.took_s.append(now - self.since)
@@ -69,7 +69,7 @@ class _Pace:
             self.since = now
 
     def late_after_s(self, timeout_s: float) -> float:
-        """How long it may take until it counts as late."""
+        """The time after which a commit counts as late."""
         if len(self.took_s) >= _PACES_MIN:
             timeout_s = min(timeout_s, _LATE_FACTOR * median(self.took_s))
         return max(_LATE_MIN_S, timeout_s)
@@ -79,8 +79,8 @@ class Health:
     """Owns the signs of life and the lags of one job.  Safe to use from several threads.
 
     Args:
-        query_ids: of all queries of the job.
-        retry_timeout_s: how long a failing batch is tried again before the job gives up itself.
+        query_ids: the ids of all queries of the job.
+        retry_timeout_s: how long a failing batch is retried before the job itself gives up.
         clock: monotonic seconds.
     """
 
@@ -102,33 +102,33 @@ class Health:
         self._ends: dict[str, list[tuple[float, Mapping[Place, int]]]] = {}
 
     def phase(self, text: str) -> None:
-        """The job does `text` now, and is not ready meanwhile."""
+        """Sets the current phase, during which the job is not ready."""
         with self._lock:
             self._phase = text
 
     def serving(self) -> None:
-        """Stores are restored and streams started: ready, and from now on queries must advance."""
+        """Makes the job ready: stores are restored, streams started, and queries must advance."""
         with self._lock:
             self._phase = ""
             self._paces = {}
             self._signs = dict.fromkeys((*self._query_ids, _MAIN_LOOP), self._clock())
 
     def beat(self, query_id: str) -> None:
-        """The query shows a sign of life."""
+        """Records a sign of life of the query."""
         with self._lock:
             self._signs[query_id] = self._clock()
 
     def turned(self) -> None:
-        """The driver's main loop does."""
+        """Records a sign of life of the driver's main loop."""
         self.beat(_MAIN_LOOP)
 
     def beat_all(self) -> None:
-        """No query can advance, and none is to blame."""
+        """Records a sign of life for all queries when none can advance for an outside reason."""
         for query_id in self._query_ids:
             self.beat(query_id)
 
     def rest(self, query_id: str) -> None:
-        """The query was told to commit nothing for now."""
+        """Expects no commits of the query for now, because of an order."""
         self.beat(query_id)
         with self._lock:
             self._paces.pop(query_id, None)
@@ -143,12 +143,12 @@ class Health:
         """Compares what a query has committed with its topic; offsets by topic partition.
 
         Args:
-            waits_for: why its batch is being tried again; empty: it is not.
+            waits_for: why its batch is being retried; empty: it is not.
         """
         now = self._clock()
         with self._lock:
             seen = [*self._ends.get(query_id, []), (now, ends)]
-            # The newest of those old enough, and everything since.
+            # The newest one that is old enough, and all after it.
             old = [at for at, _ in seen if at <= now - _LEVEL_S]
             seen = [pair for pair in seen if not old or pair[0] >= old[-1]]
             self._ends[query_id] = seen
@@ -160,12 +160,12 @@ class Health:
             return level
 
     def level(self, query_id: str) -> Level | None:
-        """What was observed last; None before the first time."""
+        """The last observed lag; None before the first observation."""
         with self._lock:
             return self._levels.get(query_id)
 
     def why_not_ready(self) -> str:
-        """Empty when the job is ready."""
+        """Why the job is not ready; empty if it is."""
         with self._lock:
             if self._phase:
                 return self._phase
@@ -183,7 +183,7 @@ class Health:
         return told + (f"; it waits for: {pace.waits_for}" if pace.waits_for else "")
 
     def why_not_live(self) -> str:
-        """Empty when the job lives; a job that is not serving yet, or stops, does."""
+        """Why the job is not alive; empty if it is, and before and after serving."""
         with self._lock:
             if self._phase:
                 return ""

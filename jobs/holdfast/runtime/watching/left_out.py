@@ -1,4 +1,4 @@
-"""Counts, now and then, the records that the queries of a running job have set aside."""
+"""Counts the records that a running job's queries have set aside, at intervals."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class LeftOutCounts:
         self._next = 0.0
 
     def look(self, *, now: bool = False) -> None:
-        """Called at every turn of the main loop; `now` does not wait for the next time."""
+        """Called on every iteration of the main loop; `now` skips the interval."""
         if not now and time.monotonic() < self._next:
             return
         for query_id, counts in self._counts.items():
-            with suppress(HoldfastError):  # numbers keep their last value
+            with suppress(HoldfastError):  # the last values stay
                 self._tell(query_id, counts.counted())
         self._next = time.monotonic() + _EVERY_S

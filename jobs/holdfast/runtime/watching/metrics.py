@@ -1,7 +1,7 @@
 """Metrics of a job on a Prometheus endpoint of the driver, under Kafka Streams' names.
 
-Kafka Streams' `process-rate` is Prometheus' rate() over `holdfast_process_total`, and so for
-every `-rate`; `-avg` is the ratio of the `_sum` and `_count` of a summary.
+Kafka Streams' `process-rate` is Prometheus' rate() over `holdfast_process_total`, like every
+`-rate`; an `-avg` is the ratio of the `_sum` and `_count` of a summary.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Metrics"]
 
 _QUERY = ("query",)
 _PARTITION = ("query", "state_partition")
-# Seconds; a commit is some milliseconds of a broker's time, and seconds when that is short of it.
+# Seconds; a commit takes a broker some milliseconds, and seconds under load.
 _COMMIT_BUCKETS = (
     0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2, 5, 10, 30,
 )  # fmt: skip
@@ -78,13 +78,13 @@ class Metrics:
         return Summary(*_named(name), _QUERY, registry=self._registry)
 
     def application(self) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
-        """What serves them, as WSGI."""
+        """The WSGI application that serves the metrics."""
         return make_wsgi_app(self._registry)
 
     def observe(
         self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float
     ) -> None:
-        """Takes over what the state tasks of one batch reported."""
+        """Takes over the state tasks' reports of one batch."""
         name = query.id
         self._batch_id.labels(name).set(batch.batch_id)
         if seconds:
@@ -111,11 +111,11 @@ class Metrics:
             self._latency[phase].labels(name).observe(seconds)
 
     def dead_letters(self, count: int) -> None:
-        """Shows how many records the job's dead-letter topic holds."""
+        """Sets the number of records in the job's dead-letter topic."""
         self._dead_letters.set(count)
 
     def left_out(self, query_id: str, found: LeftOut) -> None:
-        """Shows what of a query's input is in no result."""
+        """Sets the counts of a query's input records that are in no result."""
         counts = {"late": found.late, "null-key": found.null_key, "dead-letter": found.dead_letters}
         shares = found.shares()
         for reason, count in counts.items():
@@ -124,11 +124,11 @@ class Metrics:
             self._left_out["left_out_share"].labels(query_id, reason).set(share)
 
     def lag(self, query: Query, records: int) -> None:
-        """Source offsets between the group's position and the topic's end."""
+        """Sets the number of source offsets between the group's position and the topic's end."""
         self._lag.labels(query.id).set(records)
 
 
 def _named(phase: str) -> tuple[str, str]:
-    """Name and text of a phase's seconds."""
+    """The name and help text of a phase's summary."""
     text = f"Seconds per batch and state partition ({phase}-latency-avg)"
     return f"holdfast_{phase}_latency_seconds", text

@@ -40,7 +40,7 @@ class Scoreboard:
     """Owns the job's status.  Called from several queries' threads.
 
     Args:
-        shares: of a query's input that may be left out without a warning; None: the defaults.
+        shares: the shares of input that may be left out without a warning; None: the defaults.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class Scoreboard:
         )
 
     def listens(self, metrics_url: str) -> None:
-        """The endpoint answers; the status is written for the first time."""
+        """Writes the status for the first time, once the endpoint answers."""
         with self._lock:
             self._status = replace(self._status, metrics_url=metrics_url)
             self._write()
 
     def attach(self, cluster: Cluster) -> None:
-        """Spark runs."""
+        """Attaches the cluster once Spark runs."""
         with self._lock:
             self._cluster = cluster
             self._status = replace(self._status, jvm_pid=_jvm_pid())
@@ -90,7 +90,7 @@ class Scoreboard:
             self._write()
 
     def steered(self, query_id: str, state: QueryState) -> bool:
-        """Moves a query to another state; False when it was there."""
+        """Moves a query to another state; False if it was in that state."""
         with self._lock:
             known = self._status.queries[query_id]
             if known.state is state:
@@ -100,14 +100,14 @@ class Scoreboard:
             return True
 
     def state_of(self, query_id: str) -> QueryState:
-        """What a query does."""
+        """The state of a query."""
         with self._lock:
             return self._status.queries[query_id].state
 
     def observe(
         self, query: Query, batch: Batch, reports: list[TaskReport], seconds: float
     ) -> None:
-        """Takes over one batch (or the opening of the stores, when `seconds` is 0)."""
+        """Takes over the reports of one batch (or of opening the stores, if `seconds` is 0)."""
         self._metrics.observe(query, batch, reports, seconds)
         self._log(query, batch, reports, seconds)
         with self._lock:
@@ -116,7 +116,7 @@ class Scoreboard:
             self._write()
 
     def counted(self, query_id: str, counted: Counted) -> None:
-        """Takes over what a query's progress topic says."""
+        """Takes over the counts in a query's progress topic."""
         with self._lock:
             if self._counted.get(query_id) == counted:
                 return
@@ -142,7 +142,7 @@ class Scoreboard:
         self._status.write(self._path)
 
     def _warn(self, query_id: str, left_out: LeftOut) -> None:
-        """Once for each kind: every batch has other numbers."""
+        """Warns once per kind of left-out records, because every batch has new numbers."""
         for kind, text in left_out.too_much(self._shares).items():
             if (query_id, kind) not in self._warned:
                 self._warned.add((query_id, kind))
@@ -159,7 +159,7 @@ class Scoreboard:
         if seconds:
             records = sum(r.records for r in reports)
             skipped = sum(r.skipped for r in reports)
-            note = f", {skipped} state partitions had it already" if skipped else ""
+            note = f", {skipped} state partitions had committed it already" if skipped else ""
             _LOG.info(
                 "%s batch %d: %d records in %.2f s%s",
                 query.id, batch.batch_id, records, seconds, note,
@@ -177,7 +177,7 @@ def _before_its_first_batch(application_id: str, query: Query) -> QueryStatus:
 
 
 def _with_left_out(status: QueryStatus, counted: Counted, shares: WarnShares) -> QueryStatus:
-    """A query without state drops nothing, and its progress topic counts its input."""
+    """Adds left-out counts; a query without state has its input counted in its progress topic."""
     came = status.records_total + counted.dead_letters if status.changelog else counted.offsets
     status = replace(status, input_records=came, dead_letters=counted.dead_letters)
     return replace(status, warnings=status.left_out.warnings(shares))

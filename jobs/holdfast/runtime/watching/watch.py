@@ -1,4 +1,4 @@
-"""Keeps the lags and the signs of life of a running job fresh."""
+"""Keeps the lags and the signs of life of a running job up to date."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EVERY_S = 2.0
 
 
 class Watch:
-    """Looks at the broker and at the streams now and then, not at every turn."""
+    """Observes the broker and the streams at intervals, not on every iteration."""
 
     def __init__(self, admin: Admin, settings: Settings, metrics: Metrics, health: Health) -> None:
         self._admin = admin
@@ -37,11 +37,11 @@ class Watch:
         return _by_place(topics, self._admin.end_offsets)
 
     def written(self, topics: Iterable[str]) -> dict[Place, int]:
-        """Ends of topics, open transactions included: nothing that was sent is beyond them."""
+        """End offsets of topics, including open transactions: no sent record is beyond them."""
         return _by_place(topics, self._admin.high_watermarks)
 
     def observe(self, runs: list[QueryRun]) -> None:
-        """Called at every turn of the main loop."""
+        """Called on every iteration of the main loop."""
         self._health.turned()
         if time.monotonic() < self._next:
             return
@@ -51,14 +51,14 @@ class Watch:
                 self._health.rest(run_.query.id)
             elif run_.streaming is not None and run_.streaming.idle:
                 self._health.beat(run_.query.id)
-        with suppress(HoldfastError):  # numbers keep their last value
+        with suppress(HoldfastError):  # the last values stay
             self._ask(runs)
 
     def _ask(self, runs: list[QueryRun]) -> None:
         try:
             for run_ in runs:
                 if run_.held and not run_.done:
-                    continue  # since the start: nobody has asked how far it is
+                    continue  # held since the start: its position is unknown
                 ends = self.ends(run_.source_topics)
                 level = self._health.observe(run_.query.id, dict(run_.done), ends, run_.waits_for)
                 if run_.held:

@@ -1,9 +1,9 @@
-"""What people told the queries of a job, and what its driver made of it (ADR 16).
+"""Orders to the queries of a job, and the states that its driver publishes (ADR 16).
 
 One compacted topic per job (`types.ids.orders_topic`), one topic partition, JSON values:
 
-    key = order:<query id>    what somebody wants of the query; written by whoever gives orders
-    key = state:<query id>    what the query does; written by the driver, which obeys
+    key = order:<query id>    the desired state of the query; written by commands and servers
+    key = state:<query id>    the actual state of the query; written by the driver
 
 A query without an order runs.  A driver reads the topic before it starts a query and follows it
 from then on, so an order outlives every process, and reaches a driver wherever it runs.
@@ -33,7 +33,7 @@ __all__ = ["Order", "OrderBook", "Told", "jobs_with_orders", "statement_digest"]
 
 _CONFIG = {
     "cleanup.policy": "compact",
-    "segment.bytes": str(1 << 20),  # it is read from its start; only closed segments are compacted
+    "segment.bytes": str(1 << 20),  # only closed segments are compacted, and readers read all
 }
 _TIMEOUT_S = 30.0
 _ORDER, _STATE = "order:", "state:"
@@ -42,12 +42,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Order:
-    """What one query shall do from now on.
+    """An order: the desired state of one query.
 
     Attributes:
-        statement: digest of the statement it is about; TERMINATED ends no other one.
-        token: of this order alone, by which the driver tells that it was obeyed.
-        written_ms: wall time.
+        statement: digest of the query's statement; TERMINATED does not apply to another one.
+        token: unique to this order; the driver publishes it once the order is carried out.
+        written_ms: wall-clock time.
     """
 
     wanted: QueryState
@@ -56,7 +56,7 @@ class Order:
     written_ms: int = field(default_factory=lambda: int(time.time() * 1000))
 
     def state_of(self, statement: str) -> QueryState:
-        """What a query of that statement's digest shall do: created anew, it runs again."""
+        """The desired state for a statement's digest: a new statement runs again."""
         if self.wanted is QueryState.TERMINATED and statement != self.statement:
             return QueryState.RUNNING
         return self.wanted
@@ -64,13 +64,13 @@ class Order:
 
 @dataclass(frozen=True)
 class Told:
-    """What a driver tells of one of its queries.
+    """The state of one query, published by its driver.
 
     Attributes:
-        sink: the stream or table it writes.
-        statement: digest of its statement.
-        token: of the order that was obeyed; empty before the first.
-        batch_id: the last batch it has committed; -1 when this driver has seen none.
+        sink: the stream or table that the query writes.
+        statement: digest of the query's statement.
+        token: the token of the last order carried out; empty before the first.
+        batch_id: the query's last committed batch; -1 if this driver has seen none.
     """
 
     state: QueryState
@@ -84,13 +84,13 @@ _ORDERS, _TOLD = TypeAdapter(Order), TypeAdapter(Told)
 
 
 def statement_digest(query: Query) -> str:
-    """16 hex digits over a statement's text; how it is broken into lines does not matter."""
+    """16 hex digits over a statement's text, independent of its line breaks."""
     text = " ".join(query.statement.split())
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def jobs_with_orders(client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> list[str]:
-    """Application ids of all jobs of the cluster that take orders, sorted.
+    """Sorted application ids of all jobs of the cluster with an orders topic.
 
     Raises:
         KafkaUnavailable: no broker answered.
@@ -101,11 +101,11 @@ def jobs_with_orders(client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -
 
 
 class OrderBook:
-    """Owns what was read of one job's orders so far.  Not thread-safe.
+    """Owns the orders and states of one job that were read so far.  Not thread-safe.
 
     Args:
-        timeout_s: how long a record to read or to write may take.
-        replicas: of the topic, when it is made; -1 for the broker's default.
+        timeout_s: how long a read or write of a record may take.
+        replicas: replicas of the topic if it is created; -1 for the broker's default.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class OrderBook:
         timeout_s: float = _TIMEOUT_S,
         replicas: int = -1,
     ) -> None:
-        """Nothing is sent before the first call."""
+        """Sends nothing before the first call."""
         self.topic = orders_topic(application_id)
         self.orders: dict[str, Order] = {}  # by query id
         self.told: dict[str, Told] = {}  # by query id
@@ -128,7 +128,7 @@ class OrderBook:
         self._position = 0
 
     def refresh(self) -> bool:
-        """Reads what is new; False when the job has no such topic (yet).
+        """Reads new records; False if the job has no such topic (yet).
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -137,25 +137,25 @@ class OrderBook:
             self._forget()
             return False
         end = self._admin.end_offsets(self.topic)[0]
-        if end < self._position:  # the topic was made anew
+        if end < self._position:  # the topic was recreated
             self._forget()
         if end > self._position:
             self._read(end)
         return True
 
     def write_orders(self, orders: Mapping[str, Order]) -> None:
-        """Writes orders by query id; when this returns, every in-sync replica has them.
+        """Writes orders by query id; on return, all in-sync replicas have them.
 
         Raises:
-            KafkaUnavailable, Refused: some may be there or not.
+            KafkaUnavailable, Refused: some may have been written.
         """
         self._send({f"{_ORDER}{i}": _ORDERS.dump_json(o) for i, o in orders.items()})
 
     def tell(self, told: Mapping[str, Told], gone: Iterable[str] = ()) -> None:
-        """Writes what queries do, by query id; `gone` are ids that the job has no longer.
+        """Writes the states of queries by query id; `gone` are ids of former queries.
 
         Raises:
-            KafkaUnavailable, Refused: some may be there or not.
+            KafkaUnavailable, Refused: some may have been written.
         """
         values: dict[str, bytes | None] = {
             f"{_STATE}{i}": _TOLD.dump_json(t) for i, t in told.items()
@@ -168,14 +168,14 @@ class OrderBook:
         self._position = 0
 
     def _read(self, end: int) -> None:
-        # Closed at once: a consumer that stays goes on asking the broker ten times a second.
+        # Closed at once: an open consumer keeps asking the broker ten times a second.
         reader = PartitionReader(self._client, self.topic, 0, timeout_s=self._timeout_s)
         try:
             start, _ = reader.bounds()
             for chunk in reader.read(max(start, self._position), end):
                 for key, value in zip(chunk.keys, chunk.values, strict=True):
                     self._take((key or b"").decode(errors="replace"), value)
-        except DataLoss:  # it was made anew in between: all of it is read the next time
+        except DataLoss:  # the topic was recreated meanwhile: the next call reads all of it
             self._forget()
             return
         finally:
@@ -183,7 +183,7 @@ class OrderBook:
         self._position = end
 
     def _take(self, key: str, value: bytes | None) -> None:
-        """What cannot be read, of a later version say, is as if it was not there."""
+        """Takes over a record; ignores one that it cannot read, as of a later version."""
         query_id = key.partition(":")[2]
         if key.startswith(_ORDER):
             _put(self.orders, query_id, _parsed(_ORDERS, value))
@@ -192,7 +192,7 @@ class OrderBook:
 
     def _send(self, values: Mapping[str, bytes | None]) -> None:
         self._admin.ensure_topic(self.topic, 1, self._replicas, _CONFIG)
-        # The last record of a key counts, however often it comes.
+        # Duplicates do no harm, because the last record of a key counts.
         producer = Producer(self._client, int(self._timeout_s * 1000), idempotent=False)
         try:
             for key, value in values.items():

@@ -1,4 +1,4 @@
-"""How many records a query's progress topic says were dealt with, and were set aside."""
+"""Counts of processed and set-aside records in a query's progress topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Counted:
     """Totals over all source topic partitions since the query's first batch.
 
     Attributes:
-        offsets: source offsets that a query without state has dealt with; 0 for one with state.
+        offsets: source offsets that a query without state has processed; 0 for one with state.
         dead_letters: records that were set aside.
     """
 
@@ -33,23 +33,23 @@ class ProgressCounts:
     """Follows one progress topic; owns the last marker of each key.  Not thread-safe."""
 
     def __init__(self, client: Mapping[str, str], topic: str) -> None:
-        """Nothing is sent before the first call."""
+        """Sends nothing before the first call."""
         self._follower = TopicFollower(client, topic, self._take)
         self._markers: dict[bytes, bytes] = {}
 
     def counted(self) -> Counted:
-        """The totals now.
+        """The current totals.
 
         Raises:
-            TopicMissing: there is no such topic.
-            IncompatibleStatement: a marker that cannot be read.
+            TopicMissing: the topic does not exist.
+            IncompatibleStatement: a marker cannot be read.
             KafkaUnavailable: the brokers did not answer.
         """
         self._follower.read_on()
         return Counted(self._sum(Of.RECORDS), self._sum(Of.DEAD_LETTERS))
 
     def close(self) -> None:
-        """Leave the brokers."""
+        """Closes the connection to the brokers."""
         self._follower.close()
 
     def _take(self, chunk: Chunk) -> None:
@@ -67,7 +67,7 @@ class ProgressCounts:
 
 
 def left_out_with_state(markers: Iterable[CommitMarker], counted: Counted) -> LeftOut:
-    """What a query with state leaves out, by the last markers of its state partitions."""
+    """The records left out by a query with state, from the last markers of its partitions."""
     known = list(markers)
     return LeftOut(
         records=sum(marker.records for marker in known) + counted.dead_letters,
@@ -78,5 +78,5 @@ def left_out_with_state(markers: Iterable[CommitMarker], counted: Counted) -> Le
 
 
 def left_out_without_state(counted: Counted) -> LeftOut:
-    """The same of a query without state, which drops nothing."""
+    """The records left out by a query without state, which drops none."""
     return LeftOut(records=counted.offsets, dead_letters=counted.dead_letters)

@@ -1,11 +1,11 @@
-"""Which query writes a sink: one topic for the whole cluster, where it is claimed before use.
+"""Owners of sinks: a topic for the whole cluster in which a query claims its sink before use.
 
-    [sink topic, application id, query id]  ->  the claim, or a tombstone: it was given up
+    [sink topic, application id, query id]  ->  the claim, or a tombstone after its release
 
-A claim is appended, then everything before it is read: the first claim of a topic's id that was
-not given up wins, and whoever lost gives up its own.  All see one order, that of the log, so two
-that start at once cannot both win.  A topic that was deleted and made again has another id, and no
-owner.  INSERT INTO claims nothing: several queries may insert into what somebody else declared.
+A query appends its claim and reads everything before it: the first claim to the topic's id that was
+not released wins, and a query that lost releases its own.  All queries see the log's order, so two
+that start at once cannot both win.  A recreated topic has another id and no owner.  INSERT INTO
+claims nothing: several queries may insert into a stream that another statement declares.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _AGAIN_S = 0.1
 
 @dataclass(frozen=True)
 class SinkClaim:
-    """Who writes a sink, and since when; `topic_id` is that of the sink's topic."""
+    """A query's claim to a sink, and its time; `topic_id` is the id of the sink's topic."""
 
     sink: str
     topic_id: str
@@ -42,7 +42,7 @@ class SinkClaim:
 
     @property
     def key(self) -> bytes:
-        """The record key: a claim that lost must not replace the one that won."""
+        """The record key; one per query, so that a lost claim does not replace the winner's."""
         return json.dumps([self.sink, self.application_id, self.query_id]).encode()
 
     def told(self) -> str:
@@ -52,7 +52,7 @@ class SinkClaim:
 
 
 def claims_sink(query: Query) -> bool:
-    """Whether a query owns what it writes: CREATE … AS SELECT does, INSERT INTO does not."""
+    """Whether a query claims its sink: CREATE … AS SELECT does, INSERT INTO does not."""
     return not query.sink.internal and query.statement.split()[0].upper() == "CREATE"
 
 
@@ -60,16 +60,16 @@ class SinkOwners:
     """Claims sinks for the queries of one cluster."""
 
     def __init__(self, admin: Admin, client: Mapping[str, str], *, replicas: int = -1) -> None:
-        """Nothing is sent before the first call; `replicas` of the topic, when it is made."""
+        """Sends nothing before the first call; `replicas` apply if the topic is created."""
         self._admin = admin
         self._client = dict(client)
         self._replicas = replicas
 
     def claims(self) -> list[SinkClaim]:
-        """All claims that were not given up, in their order.
+        """All claims that were not released, in order.
 
         Raises:
-            KafkaUnavailable, Refused: they cannot be read.
+            KafkaUnavailable, Refused: the claims cannot be read.
         """
         if self._admin.describe(SINK_OWNERS_TOPIC) is None:
             return []
@@ -79,7 +79,7 @@ class SinkOwners:
             start, end = reader.bounds()
             for chunk in reader.read(start, end) if start < end else ():
                 for key, value in zip(chunk.keys, chunk.values, strict=True):
-                    found.pop(key or b"", None)  # claimed again it comes last
+                    found.pop(key or b"", None)  # a repeated claim comes last
                     if value is not None:
                         found[key or b""] = SinkClaim(**json.loads(value))
         finally:
@@ -87,11 +87,11 @@ class SinkOwners:
         return list(found.values())
 
     def check(self, query: Query, topic_id: str, application_id: str) -> None:
-        """Reads only: could the query of that application claim its sink?
+        """Checks, without writing, that the application's query could claim its sink.
 
         Raises:
-            SinkOwned: another one has.
-            KafkaUnavailable, Refused: nobody knows.
+            SinkOwned: another query owns the sink.
+            KafkaUnavailable, Refused: the owner is unknown.
         """
         owner = _owner(self.claims(), query.sink.topic, topic_id)
         if owner is not None and (owner.application_id, owner.query_id) != (
@@ -101,11 +101,11 @@ class SinkOwners:
             raise _owned(owner, query, application_id)
 
     def claim(self, query: Query, topic_id: str, application_id: str) -> None:
-        """Makes the query of that application the owner of its sink, if nobody else is.
+        """Makes the application's query the owner of its sink, unless there is another.
 
         Raises:
-            SinkOwned: another one is.
-            KafkaUnavailable, Refused: nobody knows.
+            SinkOwned: another query owns the sink.
+            KafkaUnavailable, Refused: the outcome is unknown.
         """
         self._admin.ensure_topic(SINK_OWNERS_TOPIC, 1, self._replicas, _CONFIG)
         now_ms = int(time.time() * 1000)
@@ -120,10 +120,10 @@ class SinkOwners:
             raise _owned(owner, query, application_id)
 
     def give_up(self, query: Query, application_id: str) -> None:
-        """The query of that application owns its sink no longer.
+        """Releases the claim of the application's query to its sink.
 
         Raises:
-            KafkaUnavailable, Refused: nobody knows.
+            KafkaUnavailable, Refused: the outcome is unknown.
         """
         mine = (query.sink.topic, application_id, query.id)
         for claim in self.claims():
@@ -131,10 +131,10 @@ class SinkOwners:
                 self._write(claim.key, None)
 
     def release(self, sinks: Iterable[str]) -> list[SinkClaim]:
-        """Gives up all claims to these sinks, whoever made them; returns them.
+        """Releases all claims to these sinks, of any query; returns them.
 
         Raises:
-            KafkaUnavailable, Refused: some may be given up or not.
+            KafkaUnavailable, Refused: some may have been released.
         """
         wanted = set(sinks)
         gone = [c for c in self.claims() if c.sink in wanted]
@@ -143,7 +143,7 @@ class SinkOwners:
         return gone
 
     def _after(self, mine: SinkClaim) -> SinkClaim:
-        """The owner, once the log shows the claim that was just appended."""
+        """The sink's owner, once the log shows the claim that was just appended."""
         deadline = time.monotonic() + _TIMEOUT_S
         while True:
             claims = self.claims()
@@ -152,9 +152,9 @@ class SinkOwners:
                 return owner
             if time.monotonic() > deadline:
                 raise KafkaUnavailable(
-                    f"The claim to the sink {mine.sink} was written to {SINK_OWNERS_TOPIC}, and "
-                    f"after {_TIMEOUT_S:.0f} s it is not there.",
-                    cause="the broker is slow, or somebody released the claim at once",
+                    f"The claim to the sink {mine.sink} was written to {SINK_OWNERS_TOPIC}, but "
+                    f"after {_TIMEOUT_S:.0f} s it is not visible.",
+                    cause="the broker is slow, or the claim was released at once",
                     action="start again",
                 )
             time.sleep(_AGAIN_S)

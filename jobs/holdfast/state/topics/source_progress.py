@@ -1,16 +1,16 @@
-r"""How far a query is in each source topic partition, where no state partition says so.
+r"""The progress of a query by source topic partition, for progress outside state partitions.
 
-Two things go by source topic partition and not by state partition: the records of a query without
-state, and the dead letters of any query.  Both commit their progress in the transaction that
-writes their records, as a commit marker: one record of the compacted topic
-`<application.id>-<query>-progress`, in topic partition (source topic partition mod its partitions).
+The records of a query without state, and the dead letters of any query, progress by source topic
+partition and not by state partition.  Both commit their progress in the transaction of their
+records, as a commit marker: one record of the compacted topic `<application.id>-<query>-progress`,
+in topic partition (source topic partition mod its partitions).
 
     b"\x00holdfast.commit.<source topic partition>"         a query without state
     b"\x00holdfast.dead-letter.<source topic partition>"    its dead letters
-    b"\x00holdfast.dead-letter.<n>.<source topic partition>"    those of its input n, 1 and up
+    b"\x00holdfast.dead-letter.<n>.<source topic partition>"    dead letters of its input n, n >= 1
 
-Not the offsets of a consumer group: a group's coordinator that is killed in the wrong moment may
-keep a committed transaction's offsets pending for ever (ADR 8).
+Consumer group offsets would not do: a group coordinator that is killed at the wrong moment may keep
+a committed transaction's offsets pending for ever (ADR 8).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["PROGRESS_CONFIG", "Of", "SourceProgress", "home_partition", "progres
 
 PROGRESS_CONFIG = {
     "cleanup.policy": "compact",
-    # It is read from its start; only closed segments are compacted.
+    # Readers read all of it, and only closed segments are compacted.
     "segment.bytes": str(1 << 20),
     "message.timestamp.type": "LogAppendTime",
 }
@@ -36,13 +36,13 @@ _FIRST_LOOK = 256  # offsets from the end: the marker is the last record of its 
 
 
 class Of(StrEnum):
-    """Whose progress it is."""
+    """The kind of records whose progress a marker holds."""
 
     RECORDS = "commit"
     DEAD_LETTERS = "dead-letter"
 
     def key(self, source_partition: int, side: int = 0) -> bytes:
-        """The record key of its marker; `side` is which input of the query it is."""
+        """The record key of the marker; `side` is the number of the query's input."""
         of_side = f"{side}." if side else ""
         return f"\x00holdfast.{self.value}.{of_side}{source_partition}".encode()
 
@@ -52,10 +52,10 @@ class SourceProgress:
     """A commit marker by source topic partition.
 
     Attributes:
-        offset: every source record before it has been dealt with.
-        records: source offsets dealt with, all transactions together.
-        facts: `statement_facts` of the query; empty of dead letters and of versions before.
-        topic_id: of the topic that the offset is of; empty where a version before did not say.
+        offset: every source record before it has been processed.
+        records: source offsets processed, all transactions together.
+        facts: `statement_facts` of the query; empty for dead letters and in earlier versions.
+        topic_id: the id of the topic to which the offset belongs; empty in earlier versions.
     """
 
     topic: str
@@ -74,7 +74,7 @@ class SourceProgress:
         return json.dumps(fields, separators=(",", ":")).encode()
 
     def of_other(self, topic_id: str) -> bool:
-        """Is its offset known to be of another topic than the one with that id?"""
+        """Whether the offset is known to belong to another topic than the one with that id."""
         return bool(self.topic_id and topic_id and self.topic_id != topic_id)
 
     @staticmethod
@@ -82,7 +82,7 @@ class SourceProgress:
         """The inverse of `to_bytes`.
 
         Raises:
-            IncompatibleStatement: not one of ours, or of an unknown format version.
+            IncompatibleStatement: not a commit marker, or of an unknown format version.
         """
         try:
             found = SourceProgress(**json.loads(data))
@@ -94,9 +94,9 @@ class SourceProgress:
 
 
 def home_partition(source_partition: int, partitions: int) -> int:
-    """The progress topic's partition that keeps a source topic partition's markers.
+    """The progress topic's partition for a source topic partition's markers.
 
-    The source topic may get more partitions than the progress topic was made with.
+    The source topic may have more partitions than the progress topic was created with.
     """
     return source_partition % partitions
 
@@ -109,14 +109,14 @@ def progress_of(
     source_partition: int,
     side: int = 0,
 ) -> SourceProgress | None:
-    """The last committed marker; None when there is none.
+    """The last committed marker; None if there is none.
 
     Args:
         topic: the progress topic, `partitions` its number of partitions.
 
     Raises:
-        IncompatibleStatement: something else is in its place.
-        KafkaUnavailable, TopicMissing: it cannot be read.
+        IncompatibleStatement: the record is not a valid marker.
+        KafkaUnavailable, TopicMissing: the marker cannot be read.
     """
     reader = PartitionReader(client, topic, home_partition(source_partition, partitions))
     key = of.key(source_partition, side)
@@ -142,5 +142,5 @@ def _unreadable(why: str) -> IncompatibleStatement:
     return IncompatibleStatement(
         f"A commit marker of a progress topic cannot be read: {why}.",
         cause="something else writes to the topic, or a newer Holdfast wrote it.",
-        action="take others' right to write away, or run that version.",
+        action="revoke other programs' right to write, or run that version.",
     )

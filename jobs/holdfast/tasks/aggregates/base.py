@@ -49,7 +49,7 @@ class Partial:
 
 
 class Aggregate(ABC):
-    """An aggregate bound to one call; stateless, arrays have one entry per key of the batch."""
+    """An aggregate bound to one call.  Stateless; arrays have one entry per key of the batch."""
 
     @property
     @abstractmethod
@@ -68,14 +68,14 @@ class Aggregate(ABC):
     def combine(
         self, first: Sequence[pa.Array], second: Sequence[pa.Array]
     ) -> tuple[pa.Array, ...]:
-        """State with state; `first` came first.  By default a state is what a partial is."""
+        """Merges two states; `first` is the older.  By default a state is merged like a partial."""
         return self.merge(first, second)
 
     def undo(self, state: Sequence[pa.Array], partial: Sequence[pa.Array]) -> tuple[pa.Array, ...]:
-        """The state without what `partial` once added.
+        """The state after taking back what `partial` added.
 
         Raises:
-            TypeError: this aggregate cannot forget; see `AggregateFunction.undoable`.
+            TypeError: this aggregate cannot be undone; see `AggregateFunction.undoable`.
         """
         raise TypeError(f"{type(self).__name__} cannot take a value back")
 
@@ -89,14 +89,14 @@ class AggregateFunction(ABC):
 
     name: str
     undoable = False  # whether it can be computed over a table, whose rows change
-    plain = False  # whether ksqlDB keeps no array, map or struct for it: DELIMITED can
+    plain = False  # whether ksqlDB's state for it has no array, map or struct: fits DELIMITED
 
     def columns(self, count: int) -> int:
-        """How many of `count` arguments are columns; those that follow must be constants."""
+        """How many of `count` arguments are columns; the arguments after them must be constants."""
         return count
 
     def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
-        """What the statement's properties add to a call's constants; `bind` finds it last."""
+        """Constants that the statement's properties append to a call's own."""
         return ()
 
     @abstractmethod
@@ -108,7 +108,7 @@ class AggregateFunction(ABC):
         """
 
     def folds(self, call: AggregateCall) -> tuple[Fold | None, ...]:
-        """Of each partial how it is made of records without Spark SQL, None where it is not."""
+        """For each partial, how to fold it from records without Spark SQL; None if it cannot be."""
         return (None,)
 
     @abstractmethod
@@ -119,7 +119,7 @@ class AggregateFunction(ABC):
 def not_accepted(
     name: str, args: Sequence[SqlType], literals: Sequence[Literal] = ()
 ) -> ValueError:
-    """That a function has no variant for these arguments."""
+    """The error for arguments that fit no variant of a function."""
     given = [str(a) for a in args] + [_type_of(v) for v in literals]
     return ValueError(f"Function '{name}' does not accept parameters ({', '.join(given)}).")
 
@@ -133,7 +133,7 @@ def ordered_list(argument: str, kind: SqlType, where: str | None = None) -> str:
     """Spark SQL of a batch's values in order of arrival, as an array."""
     only = "" if where is None else f" FILTER (WHERE {where})"
     collected = f"collect_list(struct({ORDER}, {argument} AS v)){only}"
-    # Spark puts structs in order by all their fields, and does not know how to compare maps.
+    # Spark compares structs by all their fields, and cannot compare maps.
     ordered = f"array_sort({collected}{_BY_PLACE})" if has_map(kind) else f"array_sort({collected})"
     return f"transform({ordered}, e -> e.v)"
 
@@ -146,7 +146,7 @@ _BY_PLACE = (
 
 
 def has_map(kind: SqlType) -> bool:
-    """Whether a MAP is in it, however deep."""
+    """Whether the type contains a MAP at any depth."""
     if kind.base is Base.MAP:
         return True
     if kind.element is not None:

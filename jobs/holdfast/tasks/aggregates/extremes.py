@@ -1,4 +1,4 @@
-"""MIN and MAX; of doubles by `Double.compare`, as ksqlDB's."""
+"""MIN and MAX; doubles are compared by `Double.compare`, as in ksqlDB."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def _plain_sql(function: str, argument: str) -> str:
 
 
 def _double_sql(function: str, argument: str) -> str:
-    """Spark puts a NaN above all, but takes -0.0 and 0.0 for one: their texts differ.
+    """Spark SQL that tells -0.0 from 0.0 by their texts; Spark itself treats them as equal.
 
-    Its optimizer, too: of a CASE with two such literals it keeps one, so the sign is multiplied.
+    Spark's optimizer also merges a CASE over these two literals; multiplying by the sign avoids it.
     """
     extreme = f"{function}({argument})"
     above = f"CAST({argument} AS STRING) = '0.0'"

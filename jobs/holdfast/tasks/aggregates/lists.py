@@ -41,7 +41,7 @@ class ListAggregate(Aggregate):
 
     Args:
         spark: a batch's elements, in order of arrival.
-        element: their type.
+        element: the type of an element.
     """
 
     def __init__(self, spark: str, element: SqlType) -> None:
@@ -69,7 +69,7 @@ class ListAggregate(Aggregate):
 
 
 def hashable(value: Any) -> Any:
-    """A stand-in for an element that can be a member of a set; equal where Java's elements are."""
+    """A hashable stand-in for an element; two are equal exactly where Java's elements are."""
     if isinstance(value, float):
         return rank(value)
     if isinstance(value, list):
@@ -106,7 +106,7 @@ class _CollectCall(ListAggregate):
 
 
 def _without(values: list[Any], gone: list[Any]) -> list[Any]:
-    """Without the last of each value that goes; one that the limit kept out is not there."""
+    """Removes the last occurrence of each value in `gone`, if the limit let it in."""
     for value in map(hashable, gone):
         at = next((i for i in reversed(range(len(values))) if hashable(values[i]) == value), None)
         if at is not None:
@@ -123,7 +123,7 @@ class _Collect(AggregateFunction):
         return SqlType(Base.ARRAY, element=args[0])
 
     def settings(self, properties: Mapping[str, str]) -> tuple[Literal, ...]:
-        """The limit of `ksql.functions.<name>.limit`; a negative one is none."""
+        """The limit from `ksql.functions.<name>.limit`; a negative value means no limit."""
         limit = properties.get(f"ksql.functions.{self.name.lower()}.limit")
         return () if limit is None else (int(limit),)
 
@@ -140,7 +140,7 @@ class CollectList(_Collect):
 
 
 class CollectSet(_Collect):
-    """Every distinct value in order of first arrival, null included; as many as COLLECT_LIST."""
+    """Every distinct value in order of first arrival, null included; COLLECT_LIST's limit."""
 
     name = "COLLECT_SET"
     distinct = True
@@ -149,7 +149,7 @@ class CollectSet(_Collect):
 class _CountDistinctCall(ListAggregate):
     def __init__(self, call: AggregateCall) -> None:
         argument, kind = call.args[0], call.arg_types[0]
-        # Spark knows no equal maps; to it no NaN equals another, and -0.0 equals 0.0.
+        # Spark cannot compare maps, and treats NaNs as different and -0.0 and 0.0 as equal.
         listed = has_map(kind) or has_double(kind.arrow())
         collected = "collect_list" if listed else "collect_set"
         super().__init__(f"{collected}({argument})", kind)
@@ -179,7 +179,7 @@ class CountDistinct(AggregateFunction):
 
 
 class _TopKCall(ListAggregate):
-    """Of several columns the first says which records are the largest."""
+    """One TOPK call; with several columns, the first one ranks the records."""
 
     def __init__(self, call: AggregateCall, *, distinct: bool) -> None:
         element = call.type.element
@@ -213,7 +213,7 @@ def _field(name: str, spark: str) -> str:
 class TopK(AggregateFunction):
     """The k largest values, largest first; nulls are ignored.
 
-    With more columns, the records that have them, as structs of `sort_col`, `col0`, `col1` …
+    With more columns, the k largest records, as structs of `sort_col`, `col0`, `col1` …
     """
 
     name = "TOPK"

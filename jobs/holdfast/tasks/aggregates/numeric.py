@@ -25,7 +25,7 @@ _SUMMED = (Base.INTEGER, Base.BIGINT, Base.DOUBLE)
 
 
 class _Added(Aggregate):
-    """State is added to and taken from, column by column; null stands for zero."""
+    """State columns are added and subtracted one by one; null stands for zero."""
 
     def __init__(self, *partials: Partial) -> None:
         self._partials = partials
@@ -105,10 +105,10 @@ class _SumCall(_Added):
 
 
 class _DecimalSumCall(Aggregate):
-    """State: the exact sum, far wider than a DECIMAL; a sum that its type cannot hold is NULL.
+    """State: the exact sum, far wider than a DECIMAL; a result that its type cannot hold is NULL.
 
-    Nothing is checked before the result: whether a sum on the way fits would depend on how
-    records are cut into batches.
+    Only the result is checked: whether an intermediate sum fits would depend on how records are
+    cut into batches.
     """
 
     def __init__(self, call: AggregateCall) -> None:
@@ -152,7 +152,7 @@ class _DecimalSumCall(Aggregate):
         self, operation: Callable[[pa.Array, pa.Array], pa.Array], first: pa.Array, other: pa.Array
     ) -> pa.Array:
         whole = operation(pc.fill_null(first, self._zero), pc.fill_null(other, self._zero))
-        return whole.cast(self._state)  # Arrow gives the result one more digit
+        return whole.cast(self._state)  # Arrow's result has one more digit
 
     def _summed(self, partial: pa.Array) -> pa.Array:
         if not self._listed:
@@ -164,8 +164,8 @@ class _DecimalSumCall(Aggregate):
         return sums["value_sum"].cast(self._state).combine_chunks().take(at)
 
 
-_STATE_DIGITS = 75  # one less than Arrow has, for its additions: 10^37 of the largest values
-_SPARK_SUMS = 28  # digits up to which Spark's sum, of ten more, holds that of a batch
+_STATE_DIGITS = 75  # Arrow's additions need one more (its limit is 76): room for 10^37 values
+_SPARK_SUMS = 28  # up to these digits Spark's sum (ten digits more) holds a batch's sum
 
 
 def _wrapped(total: pa.Array) -> pa.Array:

@@ -36,7 +36,7 @@ def lookup(name: str) -> AggregateFunction | None:
 
 
 def names() -> list[str]:
-    """All names, for "did you mean"."""
+    """The names of all aggregates, for "did you mean"."""
     return sorted({*_BUILT_IN, *registered()})
 
 
@@ -44,7 +44,7 @@ def function_of(call: AggregateCall) -> AggregateFunction:
     """The function of a planned call.
 
     Raises:
-        KeyError: it is not registered in this process.
+        KeyError: the function is not registered in this process.
     """
     function = lookup(call.function)
     if function is None:

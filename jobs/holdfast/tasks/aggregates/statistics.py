@@ -31,10 +31,10 @@ def _numbers(array: pa.Array) -> Numbers:
 
 
 class _MomentsCall(Aggregate):
-    """State: how many, their sum, and the sum of squared distances from their mean.
+    """State: the number of values, their sum, and the sum of squared distances from their mean.
 
-    One value is taken in by the Youngs-Cramer update, which is how ksqlDB adds it, so that the
-    last digits are the same; many at once are combined.
+    A single value is added by the Youngs-Cramer update, as in ksqlDB, so that the last digits are
+    the same; several values at once are combined.
     """
 
     def __init__(self, call: AggregateCall, *, root: bool) -> None:
@@ -92,7 +92,7 @@ class _MomentsCall(Aggregate):
 
 
 def _delta(value: Numbers, count: Numbers, total: Numbers) -> Numbers:
-    """How far `count` values are below as many of `value`, as ksqlDB has it, where it can."""
+    """`count * value - total`, with ksqlDB's rounding where whole numbers allow it."""
     if total.dtype.kind == "f":
         away: Numbers = value * (count + 1) - (total + value)
         return away
@@ -126,7 +126,7 @@ class _Stddev(AggregateFunction):
 
 
 class StddevSample(_Stddev):
-    """The standard deviation of a sample; 0 of fewer than two values."""
+    """The standard deviation of a sample; 0 for fewer than two values."""
 
     name = "STDDEV_SAMPLE"
     root = True
@@ -175,7 +175,7 @@ class _CorrelationCall(Aggregate):
 
 
 class Correlation(AggregateFunction):
-    """Pearson's coefficient of the pairs without nulls; not a number where one does not vary."""
+    """Pearson's coefficient of the pairs without nulls; NaN if x or y does not vary."""
 
     name = "CORRELATION"
     undoable = True

@@ -1,4 +1,4 @@
-"""HISTOGRAM and ATTR: how often each value is there."""
+"""HISTOGRAM and ATTR: how often each value occurs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Histogram(AggregateFunction):
 
 
 class Attr(AggregateFunction):
-    """The value that all records have; null as soon as there are two, null being one."""
+    """The value that all records share; null as soon as two differ (null is a value, too)."""
 
     name = "ATTR"
     undoable = True

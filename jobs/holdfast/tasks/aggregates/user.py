@@ -34,7 +34,7 @@ _REGISTERED: dict[str, UserFunction] = {}
 
 
 class UserAggregate(Protocol):
-    """What a registered class implements."""
+    """The interface of a registered class."""
 
     def init(self) -> Any: ...
     def update(self, state: Any, *args: Any) -> Any: ...
@@ -166,13 +166,13 @@ def load_functions(paths: Sequence[str]) -> dict[str, UserFunction]:
     return registered()
 
 
-_LOADED: dict[str, str] = {}  # by the path they resolve to: as they were named
+_LOADED: dict[str, str] = {}  # resolved path -> path as given
 
 
 def loaded_files() -> tuple[str, ...]:
-    """The Python files that `load_functions` has run in this process, as they were named.
+    """The Python files that `load_functions` has run in this process, by the paths given.
 
-    Where a name resolves to is another place in another pod.
+    A path may resolve to a different place in another pod.
     """
     return tuple(_LOADED.values())
 

@@ -1,4 +1,4 @@
-"""Dates and times as the numbers they are, at any depth: Arrow's reach further than Python's."""
+"""Dates and times as numbers, at any depth: Arrow's range is wider than Python's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def as_numbers(column: pa.Array) -> pa.Array:
 
 
 def from_numbers(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The inverse, from Python values: an array of `kind`."""
+    """The inverse of `as_numbers`, from Python values: an array of `kind`."""
     plain = _numbers(kind)
     array = pa.array(values, plain)
     return array if plain == kind else array.cast(kind)

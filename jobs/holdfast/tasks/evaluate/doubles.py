@@ -1,7 +1,7 @@
-"""Doubles by Java's `Double.compare`: -0.0 is below 0.0, NaN above all and equal to itself.
+"""Doubles in the order of Java's `Double.compare`: -0.0 < 0.0, NaN above all and equal to itself.
 
-Operators on floats know no such order, and NumPy, Arrow, Spark, DuckDB and Python each make another
-of them; an aggregate that meets a value in several of these must have one (ADR 39).
+Float operators have no such total order, and NumPy, Arrow, Spark, DuckDB and Python each differ; an
+aggregate that runs in several of these engines needs one order (ADR 39).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Ranks: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def rank(value: float) -> int:
-    """A whole number that compares, and is equal, as the double does in Java."""
+    """A whole number that compares to other ranks as the double does in Java."""
     if value != value:  # noqa: PLR0124 - nothing but a NaN differs from itself
         return _NAN
     bits: int = _SIGNED.unpack(_BITS.pack(value))[0]
@@ -30,7 +30,7 @@ def rank(value: float) -> int:
 
 
 def ranks(values: npt.NDArray[np.float64]) -> _Ranks:
-    """`rank` of each."""
+    """`rank` of each value."""
     bits = canonical(values).view(np.int64)
     return bits ^ (bits >> 63 & _MAGNITUDE)
 
@@ -41,25 +41,25 @@ def of_ranks(found: _Ranks) -> npt.NDArray[np.float64]:
 
 
 def ranks_of(column: pa.Array) -> pa.Array:
-    """`rank` of each value of a DOUBLE column, null of a null."""
+    """`rank` of each value of a DOUBLE column; null for null."""
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(ranks(values), mask=is_null if is_null.any() else None)
 
 
 def canonical(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Every NaN as the one that Java writes; contiguous."""
+    """The values with every NaN replaced by the one that Java writes; contiguous."""
     values = np.ascontiguousarray(values)
     is_nan = np.isnan(values)
     return np.where(is_nan, np.int64(_NAN).view(np.float64), values) if is_nan.any() else values
 
 
 def is_double(kind: pa.DataType) -> bool:
-    """Whether it is Arrow's type of DOUBLE."""
+    """Whether `kind` is Arrow's type for DOUBLE."""
     return bool(pa.types.is_float64(kind))
 
 
 def has_double(kind: pa.DataType) -> bool:
-    """Whether a DOUBLE is in it, however deep."""
+    """Whether the type contains a DOUBLE at any depth."""
     nested = (kind.field(i).type for i in range(kind.num_fields))
     return is_double(kind) or any(map(has_double, nested))

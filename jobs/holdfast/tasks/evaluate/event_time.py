@@ -1,4 +1,4 @@
-"""Event time of records, in ms since the epoch, and why a record has none: sources and sinks."""
+"""Event time of records of sources and sinks, in ms since the epoch, or why there is none."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["EventTime", "Times"]
 
 Times: TypeAlias = "npt.NDArray[np.int64]"
 
-_NONE = -1  # no event time: ms before the epoch are as bad as none
+_NONE = -1  # no event time; times before the epoch are invalid, too
 
 
 class EventTime:
-    """Takes event time from the TIMESTAMP column of a stream or table, else from the record.
+    """Takes event time from the TIMESTAMP column of a stream or table, or from the record.
 
-    A record without value has no column to take it from: its record timestamp counts.
+    A record without value has no columns: its record timestamp counts.
     """
 
     def __init__(self, name: str, columns: Sequence[Column], spec: TimestampSpec | None) -> None:
         """`name` is the stream's or table's, for messages.
 
         Raises:
-            InvalidStatement: no such column, or of a type that holds no time.
+            InvalidStatement: the column does not exist, or its type holds no time.
         """
         self.column: Column | None = None
         self._of = name
@@ -45,7 +45,7 @@ class EventTime:
     def of(
         self, column: pa.Array | None, records: Sequence[int], tombstones: npt.NDArray[np.bool_]
     ) -> tuple[Times, dict[int, str]]:
-        """Event times, and the reason for every record that has none.
+        """Event times, and the reason for each record without one.
 
         Args:
             column: the decoded TIMESTAMP column, None when the source has none.
@@ -53,7 +53,7 @@ class EventTime:
             tombstones: which records have no value.
 
         Raises:
-            UndecodableRecord: a record has none, and every one must.
+            UndecodableRecord: a record has no event time, and `throw.on.invalid` is set.
         """
         times = np.array(records, np.int64)
         bad: dict[int, str] = {}
@@ -68,7 +68,7 @@ class EventTime:
                 "Fatal user code error in TimestampExtractor callback for record: of "
                 f"{self._of}, {bad[min(bad)]}.",
                 cause="ksql.timestamp.throw.on.invalid is true, and the record has no valid time",
-                action="correct what is written, or SET 'ksql.timestamp.throw.on.invalid'='false'",
+                action="correct the records, or SET 'ksql.timestamp.throw.on.invalid'='false'",
             )
         return times, bad
 

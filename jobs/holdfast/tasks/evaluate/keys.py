@@ -1,16 +1,16 @@
-"""The one home of the key layout: state keys, sink keys, windowed keys.
+"""The layout of keys: state keys, sink keys, windowed keys.
 
-A *state key* is what the shuffle hashes, what the store and the changelog are keyed by:
+A *state key* is hashed by the shuffle, and is the key in the store and the changelog:
 
     one STRING column         its UTF-8 bytes
     one INTEGER or BIGINT     4 or 8 bytes, big-endian
-    anything else             JSON object of k0, k1 …, times as numbers, decimals as text
+    other columns             JSON object of k0, k1 …, times as numbers, decimals as text
 
-A windowed state key is the state key and the window's start in ms, 8 bytes big-endian, which is
-also how Kafka Streams' TimeWindowedSerializer lays out the keys of a windowed sink topic.  In the
-topic of a session table a key is followed by the session's end and then by its start.
-A record whose key has a null part has no state key and is dropped, as in ksqlDB; only a table's
-row may have a primary key that is null in part.
+A windowed state key is the state key and the window's start in ms, 8 bytes big-endian, like the
+keys that Kafka Streams' TimeWindowedSerializer writes to a windowed sink topic.  In the topic of a
+session table a key is followed by the session's end and then by its start.
+A record with a null key column has no state key and is dropped, as in ksqlDB; only a table's row
+may have a primary key with some null columns.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _NUMBERS = {Base.INTEGER: struct.Struct(">i"), Base.BIGINT: struct.Struct(">q")}
 
 
 def state_key_sql(keys: Sequence[KeyExpression], *, parts_may_miss: bool = False) -> str:
-    """Spark SQL that makes the state key (BINARY, null when a part is null).
+    """Spark SQL for the state key (BINARY, null if a part is null).
 
-    With `parts_may_miss` it is null only when all parts are: a table's rows may have such keys.
+    With `parts_may_miss` it is null only if all parts are, as in the rows of a table.
     """
     if len(keys) == 1 and keys[0].column.type.base in (Base.STRING, *_NUMBERS):
         return f"CAST({keys[0].spark} AS BINARY)"
@@ -87,7 +87,7 @@ def _jsonable(key: KeyExpression) -> str:
 
 
 def _converted(sql: str, kind: SqlType, depth: int) -> str:
-    """What JSON says exactly: `_from_json` reads it, at any depth."""
+    """Spark SQL for a value that JSON represents exactly; `_from_json` is the inverse."""
     if kind.base is Base.ARRAY and kind.element is not None:
         name = f"e{depth}"
         element = _converted(name, kind.element, depth + 1)
@@ -103,19 +103,19 @@ def _converted(sql: str, kind: SqlType, depth: int) -> str:
 
 
 def measured(key: bytes) -> bytes:
-    """The state key behind its length, so that a scan of what follows it meets no other key."""
+    """The state key prefixed with its length: a scan of this prefix finds no other key."""
     return _LENGTH.pack(len(key)) + key
 
 
 def measured_all(keys: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Lengths and keys of a BINARY array: joined they are what `measured` makes of each."""
+    """Lengths and keys of a BINARY array; joined, each pair equals `measured`."""
     return fixed(pc.binary_length(keys).to_numpy(zero_copy_only=False).astype(">u4")), keys
 
 
 def numbered(keys: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """The different ones of a BINARY array, and of each row which it has.
+    """The distinct keys of a BINARY array, and the place of each row's key among them.
 
-    The shorter come before the longer, then bytewise: so a store has keys that are `measured`.
+    Ordered by length, then bytewise, like `measured` keys in a store.
     """
     encoded = keys.dictionary_encode()
     order = _by_length(encoded.dictionary)
@@ -126,7 +126,7 @@ def numbered(keys: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
 
 
 def _by_length(keys: pa.Array) -> npt.NDArray[np.uint64 | np.int64]:
-    """Places of different keys, by length and then bytewise."""
+    """Places of distinct keys, by length and then bytewise."""
     rows = block(keys)
     if rows is not None:  # numpy sorts texts of one length in half the time
         return rows.view(f"S{rows.shape[1]}").ravel().argsort(kind="stable")
@@ -147,12 +147,12 @@ def window_key(key: bytes, start_ms: int) -> bytes:
 
 
 def window_keys(keys: pa.Array, starts_ms: Sequence[int] | npt.NDArray[np.int64]) -> list[bytes]:
-    """`window_key` of each row of a BINARY array without nulls."""
+    """`window_key` for each row of a BINARY array without nulls."""
     return joined(keys, fixed(np.asarray(starts_ms, ">i8")))
 
 
 def windowed_array(keys: pa.Array, starts_ms: npt.NDArray[np.int64]) -> pa.Array:
-    """The same as an array."""
+    """`window_keys` as an array."""
     return pc.binary_join_element_wise(keys, fixed(starts_ms.astype(">i8")), b"")
 
 
@@ -167,7 +167,7 @@ def session_key(key: bytes, start_ms: int, end_ms: int) -> bytes:
 
 
 def session_keys(keys: Sequence[bytes], starts: Sequence[int], ends: Sequence[int]) -> list[bytes]:
-    """`session_key` of each row."""
+    """`session_key` for each row."""
     bounds = np.empty(len(keys), _BOUNDS)
     bounds["end"], bounds["start"] = ends, starts
     return joined(pa.array(keys, pa.binary()), fixed(bounds))
@@ -177,7 +177,7 @@ def split_windowed(key: bytes, kind: WindowKind, size_ms: int) -> tuple[bytes, i
     """(key, window start, window end in ms) of a record key of a windowed topic.
 
     Raises:
-        ValueError: it is shorter than the window it should end in.
+        ValueError: the key is shorter than its window part.
     """
     width = _SESSION.size if kind is WindowKind.SESSION else _WINDOW.size
     if len(key) < width:
@@ -222,7 +222,7 @@ def _from_json(value: Any, kind: SqlType) -> Any:  # noqa: PLR0911 - one line pe
 
 
 def keeps_state_keys(columns: Sequence[Column], form: Format) -> bool:
-    """Whether a record key in that format is what the state key is."""
+    """Whether a record key in that format equals the state key."""
     one = columns[0].type.base if len(columns) == 1 else None
     return form is Format.KAFKA and one in (Base.STRING, Base.INTEGER, Base.BIGINT)
 
@@ -251,7 +251,7 @@ def encode_keys(
 ) -> list[bytes | None]:
     """Record keys from key columns.
 
-    A row whose every part is null has none, unless the key has several parts and `always` is set.
+    A row whose key columns are all null has no key, unless there are several and `always` is set.
     """
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)

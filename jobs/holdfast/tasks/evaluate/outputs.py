@@ -1,8 +1,8 @@
 """Expressions after the merge: output columns, HAVING and WHERE, over a batch's Arrow columns.
 
 A plain reference costs nothing; anything else is one DuckDB query over all rows at once.
-DuckDB is in process and needs no rows in Python (ADR 3).  It is imported with the first such
-query: most need none, and it takes 13 MB of each process.
+DuckDB runs in process and needs no rows in Python (ADR 3).  It is imported with the first such
+query, because most jobs have none and it takes 13 MB of each process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _THREAD = threading.local()
 
 
 def engine() -> duckdb.DuckDBPyConnection:
-    """This thread's DuckDB: made once, since what is registered in it takes its time."""
+    """This thread's DuckDB connection, kept because registering functions in it is slow."""
     found: duckdb.DuckDBPyConnection | None = getattr(_THREAD, "engine", None)
     if found is None:
         found = _THREAD.engine = _connect()
@@ -37,8 +37,8 @@ def _connect() -> duckdb.DuckDBPyConnection:
 
     made = duckdb.connect(config={"threads": 1, "memory_limit": "512MB"})
     made.execute("SET TimeZone = 'UTC'; SET preserve_insertion_order = true")
-    made.execute("SET enable_progress_bar = false")  # it would be in the log
-    # It would take what occurs twice out of its TRY(...), and an error would not become NULL.
+    made.execute("SET enable_progress_bar = false")  # its lines would be in the log
+    # This optimizer moves repeated expressions out of their TRY(...), where errors are not NULL.
     made.execute("SET disabled_optimizers = 'common_subexpressions'")
     return made
 
@@ -47,8 +47,8 @@ class Expressions:
     """A list of columns, and perhaps a condition, evaluated over named arrays.
 
     Args:
-        outputs: what `columns` makes, in order.
-        condition: DuckDB SQL, boolean; what `passes` asks.
+        outputs: the columns that `columns` returns, in order.
+        condition: a boolean in DuckDB SQL, for `passes`.
     """
 
     def __init__(self, outputs: Sequence[OutputColumn], condition: str | None = None) -> None:
@@ -56,7 +56,7 @@ class Expressions:
         self._condition = condition
 
     def columns(self, frame: Mapping[str, pa.Array]) -> list[pa.Array]:
-        """One array per output column, each of its column's Arrow type.
+        """One array per output column, of the column's Arrow type.
 
         Args:
             frame: all columns the expressions may name, equally long; at least one.
@@ -71,7 +71,7 @@ class Expressions:
         ]
 
     def passes(self, frame: Mapping[str, pa.Array]) -> list[bool]:
-        """Per row: does it pass the condition.  An unknown does not; without one all do."""
+        """Whether each row passes the condition; NULL does not, without a condition all do."""
         if self._condition is None:
             return [True] * len(next(iter(frame.values())))
         result = _evaluate(frame, {_CONDITION: self._condition})[_CONDITION]
@@ -94,7 +94,7 @@ def _evaluate(frame: Mapping[str, pa.Array], wanted: Mapping[str, str]) -> dict[
         result = connection.sql(f"SELECT {select} FROM batch").to_arrow_table()
     finally:
         connection.unregister("batch")
-    # By position: DuckDB renames what differs only in case.
+    # By position: DuckDB renames columns whose names differ only in case.
     return {name: _plain(result.column(i)) for i, name in enumerate(wanted)}
 
 

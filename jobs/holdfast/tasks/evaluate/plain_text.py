@@ -1,4 +1,4 @@
-"""Values as text the way Java writes them, and the formats made of it: DELIMITED and KAFKA."""
+"""Values as Java writes them as text, and the formats DELIMITED and KAFKA."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holdfast.types.schema import Base
 __all__ = ["delimited_rows", "java_double", "kafka_bytes"]
 
 _PACKED = {Base.INTEGER: ">i", Base.BIGINT: ">q", Base.DOUBLE: ">d"}
-_LEAST, _LEAST_TEXT = 5e-324, "4.9E-324"  # the one that Java writes with a digit too many
-_PLAIN = (1e-3, 1e7)  # from there on Java writes an exponent
+_LEAST, _LEAST_TEXT = 5e-324, "4.9E-324"  # Java writes this double with an extra digit
+_PLAIN = (1e-3, 1e7)  # outside this range Java writes an exponent
 _NUMBER_SIGN, _SPACE = "#", " "
 
 
@@ -36,17 +36,17 @@ def java_double(value: float) -> str:
 
 
 def kafka_bytes(value: Any, base: Base) -> bytes | None:
-    """A value as Kafka's own serializers write it, None as nothing at all."""
+    """A value as Kafka's own serializers write it; None for None."""
     if value is None or isinstance(value, bytes):
         return value
     if base in _PACKED:
-        # Java writes one NaN, whichever it has.
+        # Java writes every NaN as the same bytes.
         return struct.pack(_PACKED[base], math.nan if value != value else value)  # noqa: PLR0124
     return str(value).encode()
 
 
 def delimited_rows(columns: Sequence[Sequence[Any]], delimiter: str) -> list[bytes]:
-    """One line per row, from columns that `values.text_ready` gave."""
+    """One line per row, from columns of `values.text_ready`."""
     return [_line(row, delimiter).encode() for row in zip(*columns, strict=True)]
 
 
@@ -70,7 +70,7 @@ def _text(value: Any) -> str:
 
 
 def _to_quote(text: str, delimiter: str, *, first: bool) -> bool:
-    """As Commons CSV decides: also what begins or ends in a sign that others take for another."""
+    """Whether Commons CSV quotes the text; it also quotes some first and last characters."""
     if not text:
         return first
     if first and not (text[0].isascii() and text[0].isalnum()):

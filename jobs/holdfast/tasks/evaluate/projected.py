@@ -27,7 +27,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 def stream_schema(step: ProjectStep, *, windowed: bool = False) -> pa.Schema:
     """The payload: key columns k0…, value columns v0…, event time, tombstone flag, headers.
 
-    `windowed`: also the bounds of the key's window, for a sink that has them in its keys.
+    `windowed` adds the bounds of the key's window, for a sink with windowed keys.
     """
     fields = [pa.field(f"k{i}", k.column.type.arrow()) for i, k in enumerate(step.keys)]
     fields += [pa.field(f"v{i}", v.column.type.arrow()) for i, v in enumerate(step.outputs)]
@@ -40,9 +40,9 @@ def stream_schema(step: ProjectStep, *, windowed: bool = False) -> pa.Schema:
 
 @dataclass(frozen=True)
 class ProjectedRecords:
-    """What goes to the sink; all sequences run in parallel, `rows` are places in the batch.
+    """Records for the sink; all sequences run in parallel, `rows` are places in the batch.
 
-    `headers` are those of the record that was read, as in Kafka Streams; None: none has any.
+    `headers` are copied from the source records, as in Kafka Streams; None: no record has any.
     """
 
     keys: list[bytes | None]
@@ -66,7 +66,7 @@ class Projected:
         self.schema = stream_schema(query.step, windowed=self._windowed)
 
     def records(self, batch: pa.RecordBatch) -> ProjectedRecords:
-        """A batch's records; one without a time in the column that it is taken from is none."""
+        """A batch's records; a row without event time gives no record."""
         parts = [batch.column(i) for i in range(self._width)]
         arrays = [batch.column(self._width + i) for i in range(self._count)]
         dead = batch[TOMBSTONE].to_pylist()
@@ -95,7 +95,7 @@ class Projected:
 
 
 def _headers(column: pa.Array) -> list[Headers] | None:
-    """One tuple of headers per row; None where no row has any."""
+    """One tuple of headers per row; None if no row has any."""
     if not len(column.flatten()):
         return None
     return [tuple((h["KEY"], h["VALUE"]) for h in row or ()) for row in column.to_pylist()]

@@ -1,4 +1,4 @@
-"""A sink's records from columns: its formats, windows and timestamps in one place."""
+"""A sink's records from columns: formats, windows and timestamps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["SinkRecords"]
 
 
 class SinkRecords:
-    """Knows how one sink writes; every method takes columns and gives one value per row."""
+    """Encodes the records of one sink; every method takes columns and returns one value per row."""
 
     def __init__(self, sink: Sink) -> None:
-        """Raises `InvalidStatement`: its TIMESTAMP column is none, or holds no time."""
+        """Raises `InvalidStatement`: the TIMESTAMP column does not exist, or holds no time."""
         self._sink = sink
         columns = sink.key_columns + sink.value_columns
         self._times = EventTime(sink.name, columns, sink.timestamp)
@@ -32,7 +32,7 @@ class SinkRecords:
         return len(self._sink.key_columns)
 
     def keys(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
-        """Record keys from the key columns, without windows; None where no part has a value."""
+        """Record keys from the key columns, without windows; None if all parts are null."""
         sink = self._sink
         return encode_keys(
             sink.key_columns,
@@ -45,7 +45,7 @@ class SinkRecords:
     def windowed(
         self, keys: Sequence[bytes | None], starts: Sequence[int], ends: Sequence[int]
     ) -> list[bytes | None]:
-        """Those keys with their windows (ms) behind them, as the sink's kind of window asks."""
+        """Record keys with their windows (ms) appended, by the sink's kind of window."""
         if self._sink.window is None:
             return list(keys)
         rows = zip(keys, starts, ends, strict=True)
@@ -71,9 +71,9 @@ class SinkRecords:
         tombstones: Sequence[bool],
         times: Sequence[int],
     ) -> Sequence[int]:
-        """Record timestamps in ms; negative: the record has none and is not to be written.
+        """Record timestamps in ms; negative: the record has none and must not be written.
 
-        From the TIMESTAMP column, if the sink has one; a tombstone keeps its own of `times`.
+        From the TIMESTAMP column if the sink has one; a tombstone keeps its time from `times`.
         """
         if self._stamped is None:
             return times

@@ -35,7 +35,7 @@ def json_ready(column: pa.Array, kind: SqlType) -> list[Any]:
 
 
 def text_ready(column: pa.Array, kind: SqlType) -> list[Any]:
-    """The same for a format that is all text: a DECIMAL is its digits."""
+    """The same for text formats: a DECIMAL becomes its digits."""
     values: list[Any] = as_numbers(column).to_pylist()
     if kind.base is Base.DECIMAL:
         return [None if v is None else format(v, "f") for v in values]
@@ -67,7 +67,7 @@ def _ready(value: Any, kind: SqlType) -> Any:  # noqa: PLR0911 - one line per ty
 
 
 def _named(value: float) -> str:
-    # Jackson writes what JSON has no number for as text.
+    # Jackson writes doubles that are not JSON numbers as text.
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -88,10 +88,10 @@ def encode_values(
     """One record value per row, in the sink's value format.
 
     Args:
-        wrap: a single JSON column stands inside an object (WRAP_SINGLE_VALUE).
-        delimiter: of DELIMITED.
+        wrap: write a single JSON column as an object (WRAP_SINGLE_VALUE).
+        delimiter: the delimiter of DELIMITED.
 
-    A row whose single column stands alone and is NULL has no bytes: it is a tombstone.
+    A row whose single unwrapped column is NULL is None, a tombstone.
     """
     if form is Format.NONE or not columns:
         return [None] * (len(arrays[0]) if arrays else 0)
@@ -104,7 +104,7 @@ def encode_values(
 
 
 def encode_single(column: Column, array: pa.Array, form: Format) -> list[bytes | None]:
-    """One column without object, in JSON or KAFKA; NULL is no bytes at all."""
+    """One column without an object around it, in JSON or KAFKA; None for NULL."""
     if form is Format.KAFKA and column.type.base is Base.STRING:
         texts: list[bytes | None] = array.cast(pa.binary()).to_pylist()
         return texts
@@ -115,7 +115,7 @@ def encode_single(column: Column, array: pa.Array, form: Format) -> list[bytes |
 
 
 def json_objects(columns: Sequence[Column], arrays: Sequence[pa.Array]) -> Lazy[bytes]:
-    """One JSON object per row; put together in Arrow, ten times as fast as a dict per row."""
+    """One JSON object per row, built in Arrow: ten times as fast as a dict per row."""
     parts: list[pa.Array | str] = []
     for column, array in zip(columns, arrays, strict=True):
         name = orjson.dumps(column.name).decode()

@@ -1,1 +1,1 @@
-"""Scalar functions in Python: what neither Spark SQL nor DuckDB does as ksqlDB does it."""
+"""Scalar functions in Python, where neither Spark SQL nor DuckDB behaves like ksqlDB."""

@@ -1,8 +1,8 @@
 """One Python scalar function, and how it is evaluated over Arrow columns.
 
-A function gets one row's values and returns one: a DATE comes and goes as days since the epoch, a
-TIMESTAMP as milliseconds since the epoch, a TIME as milliseconds of the day, a MAP as a dict, a
-STRUCT as a dict, a DECIMAL as `Decimal`, BYTES as bytes.  What raises gives NULL, as in ksqlDB.
+A function takes the values of one row and returns one value.  A DATE is days since the epoch, a
+TIMESTAMP milliseconds since the epoch, a TIME milliseconds of the day, a MAP or a STRUCT a dict, a
+DECIMAL a `Decimal`, BYTES are bytes.  A call that raises gives NULL, as in ksqlDB.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MS = timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class Types:
-    """What a call takes and gives, for functions that depend on it."""
+    """The argument and result types of a call, for functions that depend on them."""
 
     result: SqlType
     args: tuple[SqlType, ...]
@@ -34,11 +34,11 @@ class Types:
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function by its name.
+    """A function and its name.
 
     Attributes:
-        body: from a row's values to the result; with `typed` its first argument is the `Types`.
-        nulls: whether it wants NULL arguments too; else one NULL gives NULL without a call.
+        body: computes the result from a row's values; with `typed` its first argument is `Types`.
+        nulls: whether it takes NULL arguments; otherwise one NULL gives NULL without a call.
     """
 
     name: str
@@ -48,7 +48,7 @@ class PythonFunction:
 
 
 def evaluate(function: PythonFunction, types: Types, columns: Sequence[pa.Array]) -> pa.Array:
-    """The function over equally long columns, row by row.
+    """Evaluates the function over equally long columns, row by row.
 
     The result is of `types.result`'s Arrow type.
     """
@@ -66,7 +66,7 @@ def _row(function: PythonFunction, before: tuple[Any, ...], row: tuple[Any, ...]
     except TooLargeError as error:
         note(function.name, error)
         return None
-    except Exception:  # noqa: BLE001 - whatever fails is NULL, and the row stays
+    except Exception:  # noqa: BLE001 - a failed call is NULL, and the row stays
         return None
 
 
@@ -85,7 +85,7 @@ def _nested(sql_type: SqlType) -> bool:
 
 
 def _plain(value: Any, sql_type: SqlType) -> Any:
-    """A value inside others, as the functions take it."""
+    """A nested value in the form that functions take."""
     return None if value is None else _inside(value, sql_type)
 
 
@@ -111,7 +111,7 @@ def _outgoing(values: list[Any], sql_type: SqlType) -> pa.Array:
 
 
 def _one(value: Any, sql_type: SqlType) -> pa.Array:
-    """One result by itself; NULL when it is no value of the type."""
+    """One result as an array; NULL if it is not a value of the type."""
     try:
         return pa.array([value], _in_ms(sql_type)).cast(sql_type.arrow())
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -119,7 +119,7 @@ def _one(value: Any, sql_type: SqlType) -> pa.Array:
 
 
 def _in_ms(sql_type: SqlType) -> pa.DataType:
-    """The Arrow type in which a TIMESTAMP is made of milliseconds."""
+    """The Arrow type with TIMESTAMPs in milliseconds."""
     if sql_type.base is Base.TIMESTAMP:
         return pa.timestamp("ms", tz="UTC")
     if sql_type.base is Base.ARRAY and sql_type.element is not None:

@@ -1,4 +1,4 @@
-"""What casts need that an engine lacks."""
+"""Functions for casts that an engine lacks."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _CUBE_MAX = 20
 
 
 def _key(value: Any) -> Any:
-    """A value by which equal ones, nested ones too, are one in a dict."""
+    """A hashable stand-in for a value, also a nested one; equal for equal values."""
     if isinstance(value, list):
         return ("[", *map(_key, value))
     if isinstance(value, dict):
@@ -74,7 +74,7 @@ def _split_to_map(text: str, entries: str, pair: str) -> dict[str, str] | None:
 
 
 def _cube(values: list[Any]) -> list[list[Any]]:
-    """All combinations of the values and nulls; a value that is null is not combined twice."""
+    """All combinations of the values and nulls; a value that is null already counts once."""
     count = len(values)
     if count > _CUBE_MAX:
         raise ValueError(f"{count} columns; at most {_CUBE_MAX}")

@@ -16,7 +16,7 @@ __all__ = ["ENCODINGS"]
 
 
 def _ascii_text(raw: bytes) -> str:
-    # Java's decoder replaces what is no ASCII, byte by byte.
+    # Java's decoder replaces bytes that are not ASCII one by one.
     return "".join(chr(b) if b < 128 else "\ufffd" for b in raw)
 
 
@@ -63,7 +63,7 @@ def _encode(text: str, source: str, target: str) -> str:
 
 
 def _hex_bytes(text: str) -> bytes:
-    """Hex digits, perhaps written 0x… or X'…'."""
+    """The bytes of hex digits, optionally written 0x… or X'…'."""
     if text.startswith("0x"):
         digits = text[2:]
         text = f"0{digits}" if len(digits) % 2 else digits
@@ -75,7 +75,7 @@ def _hex_bytes(text: str) -> bytes:
 
 
 def _number(code: str) -> Callable[..., Any]:
-    """A reader of one number; a wrong number of bytes fails."""
+    """A function that reads one number; it fails for a wrong number of bytes."""
 
     def read(raw: bytes, order: str = "BIG_ENDIAN") -> Any:
         sign = {"BIG_ENDIAN": ">", "LITTLE_ENDIAN": "<"}[order.upper()]

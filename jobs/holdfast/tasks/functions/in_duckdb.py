@@ -22,12 +22,12 @@ _NAMES = {Base.STRING: "VARCHAR", Base.BYTES: "BLOB", Base.TIME: "INTEGER"}
 
 
 def register(connection: duckdb.DuckDBPyConnection, texts: Iterable[str]) -> None:
-    """Makes the Python functions that `texts` call known to this thread's connection."""
+    """Registers the Python functions that `texts` call with this thread's connection."""
     known: set[str] | None = getattr(_THREAD, "known", None)
     if known is None:
         known = _THREAD.known = set()
     for name in {n for text in texts for n in calls_in(text)} - known:
-        if lookup(split_name(name)[0]) is not None:  # else a literal that looks like a call
+        if lookup(split_name(name)[0]) is not None:  # otherwise a literal that looks like a call
             _create(connection, name)
             known.add(name)
 
@@ -43,7 +43,7 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     connection.create_function(
         name,
         call,
-        None,  # whatever it is given: the name says what that is
+        None,  # any arguments: the name carries their types
         _type_name(result),
         type=PythonUDFType.ARROW,
         null_handling=FunctionNullHandling.SPECIAL,
@@ -55,9 +55,9 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def duck(types: Types, columns: list[pa.Array]) -> pa.Array:
-    """DuckDB SQL, the first column's one value, over the others, which it calls a0, a1, a2."""
+    """Evaluates DuckDB SQL (the first column's only value) over the others as a0, a1 and so on."""
     from holdfast.tasks.evaluate.outputs import (
-        evaluate_text,  # it registers the functions of the text
+        evaluate_text,  # this registers the functions of the text
     )
 
     text, *rest = columns
@@ -68,7 +68,7 @@ def duck(types: Types, columns: list[pa.Array]) -> pa.Array:
 
 
 def _zoneless(arrow: pa.DataType) -> pa.DataType:
-    """DuckDB's timestamps have no zone here; they mean UTC."""
+    """The type with timestamps without zone, as DuckDB has them here; they mean UTC."""
     if pa.types.is_timestamp(arrow):
         return pa.timestamp("us")
     if pa.types.is_list(arrow):

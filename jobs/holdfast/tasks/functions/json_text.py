@@ -30,7 +30,7 @@ _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_constant)
 
 
 def _parse(text: str) -> Any:
-    """The first JSON value of the text, `_MISSING` when there is none at all."""
+    """The first JSON value of the text, `_MISSING` for an empty text."""
     start = text.lstrip(" \t\r\n")
     return _DECODER.raw_decode(start)[0] if start else _MISSING
 
@@ -61,7 +61,7 @@ def _steps(path: str) -> tuple[str, ...]:
     """The names and indexes of a path such as $.a["b c"][0].
 
     Raises:
-        ValueError: it is no such path.
+        ValueError: the path is invalid.
     """
     if not path.startswith("$"):
         raise ValueError(path)
@@ -96,7 +96,7 @@ def _is_json(text: str | None) -> bool:
 
 
 def _contains(types: Types, text: str | None, value: Any) -> bool:
-    """Whether an array has a scalar of the value's own kind that equals it."""
+    """Whether a JSON array contains a scalar equal to the value and of its kind."""
     try:
         items = _parse(text or "")
     except ValueError:
@@ -185,7 +185,7 @@ def _moment(ms: int) -> str:
 
 
 def _time(ms: int) -> str:
-    """A time in whole seconds, which are left out too where there are none."""
+    """A time in whole seconds; zero seconds are left out."""
     return (_EPOCH + timedelta(milliseconds=ms)).strftime("%H:%M:%S").removesuffix(":00")
 
 

@@ -1,8 +1,8 @@
-"""How large a value may be that a function makes.
+"""Limits on the size of a value that a function makes.
 
-A short call can ask for more memory than there is: REPLACE in REPLACE, a REDUCE that doubles its
-state.  In a job the result is then NULL, as for any expression that fails; a query is told, by what
-`noted` keeps.  The limit is a constant: a record that is read again must give the same rows.
+A short call can need more memory than there is: REPLACE in REPLACE, a REDUCE that doubles its
+state.  In a job the result is then NULL, as for any expression that fails; a pull query gets an
+error from `noted`.  The limit is a constant: replaying a record must give the same rows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = [
     "room_for",
 ]
 
-VALUE_MAX = 16 << 20  # characters or bytes of one value; a record has a megabyte, seldom more
+VALUE_MAX = 16 << 20  # characters or bytes of one value; records rarely exceed a megabyte
 ITEMS_MAX = 1 << 20  # of one array or map
 _NOTES = threading.local()
 V = TypeVar("V")
 
 
 class TooLargeError(ValueError):
-    """A function would make, or has made, too large a value; `by`: which one, if it is known."""
+    """A function's value is, or would be, too large; `by`: the function's name, if known."""
 
     def __init__(self, message: str, by: str = "") -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class TooLargeError(ValueError):
 
 
 def room(size: int) -> None:
-    """There is room for so many characters or bytes in one value.
+    """Checks that one value may have so many characters or bytes.
 
     Raises:
         TooLargeError: there is not.
@@ -47,7 +47,7 @@ def room(size: int) -> None:
 
 
 def room_for(items: int) -> None:
-    """There is room for so many items in one array or map.
+    """Checks that one array or map may have so many items.
 
     Raises:
         TooLargeError: there is not.
@@ -57,10 +57,10 @@ def room_for(items: int) -> None:
 
 
 def checked(value: V) -> V:
-    """The value, which a function has made, if it is not too large.
+    """Returns a function's value if it is not too large.
 
     Raises:
-        TooLargeError: it is.
+        TooLargeError: it is too large.
     """
     if isinstance(value, (str, bytes)):
         room(len(value))
@@ -72,12 +72,12 @@ def checked(value: V) -> V:
 
 
 def note(function: str, error: TooLargeError) -> None:
-    """A call of this thread has failed so."""
+    """Notes the failure of a call in this thread."""
     _NOTES.last = f"{error.by or function} makes {error}"
 
 
 def noted() -> str | None:
-    """What was noted last in this thread, which is forgotten; None: nothing."""
+    """Returns and clears this thread's last note; None if there is none."""
     last: str | None = getattr(_NOTES, "last", None)
     _NOTES.last = None
     return last

@@ -1,7 +1,7 @@
-"""The name of a Python function in SQL, which says its argument and result types.
+"""The SQL name of a Python function, which encodes its argument and result types.
 
-`hf_split__asss` is SPLIT, from two STRINGs to an ARRAY<STRING>.  Whoever meets the name in an
-expression's text can register the function from it alone: an executor needs no catalog of calls.
+`hf_split__asss` is SPLIT, from two STRINGs to an ARRAY<STRING>.  The name in an expression's text
+is enough to register the function: an executor needs no catalog of calls.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.types.schema import Base, Column, SqlType
 
 __all__ = ["DUCK", "calls_in", "split_name", "sql_name"]
 
-# The name of the function that evaluates DuckDB SQL, its first argument, over the others.
+# The function that evaluates DuckDB SQL, its first argument, over its other arguments.
 DUCK = "DUCK"
 _CALL = re.compile(r"\bhf_[a-z0-9_]+(?=\()")
 _SIMPLE = {
@@ -24,7 +24,7 @@ _LETTERS = {base: letter for letter, base in _SIMPLE.items()}
 
 
 def sql_name(function: str, result: SqlType, args: Sequence[SqlType]) -> str:
-    """The name under which the engines know `function` over these types."""
+    """The engines' name for `function` over these types."""
     return f"hf_{function.lower()}__{''.join(_encode(t) for t in (result, *args))}"
 
 
@@ -32,7 +32,7 @@ def split_name(name: str) -> tuple[str, SqlType, tuple[SqlType, ...]]:
     """The function (upper-case), its result type and its argument types.
 
     Raises:
-        ValueError: `name` is not of `sql_name`'s making.
+        ValueError: `name` was not made by `sql_name`.
     """
     function, _, code = name.removeprefix("hf_").rpartition("__")
     types: list[SqlType] = []
@@ -50,7 +50,7 @@ def calls_in(text: str) -> list[str]:
 
 
 def _is_name(name: str) -> bool:
-    # A literal may hold what only looks like a call.
+    # A literal may contain text that looks like a call.
     try:
         split_name(name)
     except ValueError:

@@ -15,7 +15,7 @@ _DIGITS = 400  # a DOUBLE has up to 309 before the point
 
 
 def _rounded(value: Decimal | float, places: int, *, up: bool) -> Decimal:
-    """At so many places: towards zero, or to the nearest with halves to the greater number."""
+    """Rounds to `places`: towards zero, or (`up`) to the nearest, halves to the greater number."""
     exact = value if isinstance(value, Decimal) else Decimal(repr(value))
     half = ROUND_HALF_UP if exact > 0 else ROUND_HALF_DOWN
     with localcontext() as context:

@@ -51,7 +51,7 @@ def _filled(parts: list[str | int], found: Found) -> Iterator[str]:
 
 
 def _parts(replacement: str, regex: JavaRegex) -> list[str | int]:
-    """The text and the groups that a replacement is made of."""
+    """The texts and group numbers of a replacement."""
     parts: list[str | int] = []
     end = 0
     for found in _REPLACEMENT.finditer(replacement):
@@ -68,7 +68,7 @@ def _parts(replacement: str, regex: JavaRegex) -> list[str | int]:
 
 
 def _numbered(digits: str, groups: int) -> list[str | int]:
-    """The group, of as many digits as there are groups for, and the digits behind it."""
+    """The longest group number that exists, and the remaining digits."""
     count = max((n for n in range(1, len(digits) + 1) if int(digits[:n]) <= groups), default=0)
     if count == 0:
         raise ValueError(f"there is no group {digits[0]}")
@@ -83,7 +83,7 @@ def _split(text: str, pattern: str) -> list[str]:
     end = 0
     for found in islice(regex.finds(text), ITEMS_MAX + 1):
         if empty and found.end == 0:
-            continue  # nothing before the beginning
+            continue  # an empty match at the beginning gives no empty part
         pieces.append(text[end : found.start])
         end = found.end
     pieces.append(text[end:])

@@ -25,7 +25,7 @@ def _initcap(text: str) -> str:
 
 
 def _instr(text: str | None, part: str | None, position: int = 1, occurrence: int = 1) -> int:
-    """The place, from 1, of an occurrence at or after a position; a negative one looks back."""
+    """The place, from 1, of an occurrence from a position on; a negative position looks back."""
     if text is None or part is None or abs(position) > len(text):
         return 0
     if position < 0:
@@ -72,7 +72,7 @@ def _mask(text: str | None, *masks: str | None) -> str | None:
 
 
 def _part(which: Callable[[int, int], int], *, first: bool) -> Callable[..., str | None]:
-    """Masks the text before (`first`) or from a place that depends on length and count."""
+    """Masks text before (`first`) or after a place that depends on length and count."""
 
     def mask(text: str | None, count: int | None, *masks: str | None) -> str | None:
         if text is None or count is None or count < 0:
@@ -101,7 +101,7 @@ def _replace(text: str, old: str, new: str) -> str:
 
 
 def _too_large(name: str, size: int, most: int) -> None:
-    """What DuckDB evaluates in place of a call that would make too much."""
+    """Fails for a call whose result would be too large; DuckDB evaluates it before the call."""
     if size > most:
         raise TooLargeError(f"{size} bytes or items in one value", name)
 

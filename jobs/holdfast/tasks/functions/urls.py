@@ -10,7 +10,7 @@ from holdfast.tasks.functions.base import PythonFunction
 
 __all__ = ["URLS"]
 
-# What java.net.URI refuses: blanks, control characters, quotes, and a % without two hex digits.
+# java.net.URI refuses these: blanks, control characters, quotes, a % without two hex digits.
 _ILLEGAL = re.compile(r'[\x00-\x20"<>\\^`{|}\x7f]|%(?![0-9A-Fa-f]{2})')
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _HOST = re.compile(r"(?:[^@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d*))?")

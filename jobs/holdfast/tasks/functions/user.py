@@ -8,9 +8,9 @@
 
 Arguments are plain Python values: dates are days since the epoch, timestamps milliseconds since
 the epoch, times milliseconds of the day.  One NULL argument gives NULL without a call, unless
-`nulls=True`; what
-raises gives NULL too.  `deterministic=True` declares that the same arguments always give the same
-result: only then may a key be made with it.  Registering a name again replaces it.
+`nulls=True`; a call that raises gives NULL, too.  `deterministic=True` declares that the same
+arguments always give the same result; a key may only use such functions.  Registering a name again
+replaces the function.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class UserScalar:
-    """A registered function: its signature, what it says of itself, and what the engines call."""
+    """A registered function: its signature, its declared properties, and the body to call."""
 
     name: str
     args: tuple[SqlType, ...]
@@ -57,7 +57,7 @@ def function(
     """Registers a Python function as the SQL scalar function `name` (case-insensitive).
 
     Raises:
-        ValueError: it takes no argument at all, or `name` is no plain name.
+        ValueError: the function takes no argument, or `name` is not a plain name.
     """
     if not args or not name.isidentifier():
         raise ValueError(f"the function {name} needs a plain name and at least one argument")

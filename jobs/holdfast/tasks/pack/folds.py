@@ -16,11 +16,11 @@ from holdfast.types.schema import Base
 
 __all__ = ["FOLDED", "Fold", "Folding", "Groups", "first_rows", "fold", "grouped", "of_record"]
 
-FOLDED = frozenset({Base.INTEGER, Base.BIGINT, Base.DOUBLE})  # what `fold` takes
+FOLDED = frozenset({Base.INTEGER, Base.BIGINT, Base.DOUBLE})  # types that `fold` takes
 
 
 class Folding(StrEnum):
-    """How partials become one."""
+    """How to merge partials."""
 
     ADD = "ADD"
     MIN = "MIN"
@@ -29,9 +29,9 @@ class Folding(StrEnum):
 
 @dataclass(frozen=True)
 class Fold:
-    """How a partial column is made of records: `of` is Spark SQL of the argument.
+    """How to make a partial column from records: `of` is the argument in Spark SQL.
 
-    `counts`: a record's partial is whether it has the argument, not the argument itself.
+    `counts`: the partial of a record is whether its argument is not null, instead of its value.
     """
 
     folding: Folding
@@ -41,7 +41,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Groups:
-    """To which of `count` groups each row belongs; groups are in order of their first rows."""
+    """The group of each row, out of `count`; groups are in the order of their first rows."""
 
     codes: npt.NDArray[np.int64]
     count: int
@@ -53,7 +53,7 @@ class Groups:
 
 
 def grouped(*columns: pa.Array) -> Groups:
-    """Rows with the same values in all columns are a group; null is a value."""
+    """Groups rows with the same values in all columns; null is a value."""
     codes = count = None
     for column in columns:
         encoded = column.dictionary_encode(null_encoding="encode")
@@ -76,7 +76,7 @@ def first_rows(groups: Groups) -> npt.NDArray[np.int64]:
 
 
 def of_record(fold_: Fold, argument: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """The partial of each record by itself; `argument` is None of COUNT(*)."""
+    """The partial of each single record; `argument` is None for COUNT(*)."""
     if argument is None:
         return pa.array(np.ones(rows, np.int64))
     if fold_.counts:
@@ -85,9 +85,9 @@ def of_record(fold_: Fold, argument: pa.Array | None, kind: pa.DataType, rows: i
 
 
 def fold(folding: Folding, partials: pa.Array, groups: Groups) -> pa.Array:
-    """One partial per group; null where all of the group's are.
+    """One partial per group; null if all of the group's partials are.
 
-    Whole numbers wrap; the smallest and the largest are those of `Double.compare`.
+    Whole numbers wrap; MIN and MAX of doubles follow `Double.compare`.
     """
     if groups.single:
         return partials

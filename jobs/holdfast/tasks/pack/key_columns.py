@@ -12,12 +12,12 @@ from holdfast.types.schema import Base, SqlType
 
 __all__ = ["ESCAPES", "KEY_TYPES", "state_keys"]
 
-KEY_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT)  # of the columns it takes
+KEY_TYPES = (Base.STRING, Base.INTEGER, Base.BIGINT)  # column types that `state_keys` takes
 _BIG_ENDIAN = {Base.INTEGER: ">i4", Base.BIGINT: ">i8"}
 
 
 def state_keys(columns: Sequence[pa.Array], kinds: Sequence[SqlType]) -> pa.Array:
-    """`state_key_sql` of STRING, INTEGER and BIGINT columns, as a BINARY array."""
+    """The result of `state_key_sql` for STRING, INTEGER and BIGINT columns, as a BINARY array."""
     if len(columns) == 1:
         return _of_one(columns[0], kinds[0])
     parts: list[pa.Array | str] = []
@@ -29,7 +29,7 @@ def state_keys(columns: Sequence[pa.Array], kinds: Sequence[SqlType]) -> pa.Arra
     return pc.binary_join_element_wise(*parts, "}", "").cast(pa.binary())
 
 
-# As Jackson, Spark's JSON library, has them.
+# As written by Jackson, Spark's JSON library.
 ESCAPES = {c: f"\\u{c:04X}" for c in range(32)}
 ESCAPES |= {
     ord(c): escaped
@@ -40,7 +40,7 @@ ESCAPES |= {
 
 
 def _escaped(column: pa.Array) -> pa.Array:
-    """Text as it stands between the quotes of JSON."""
+    """Text escaped for JSON, without quotes."""
     if not pc.any(pc.match_substring_regex(column, r'["\\\x00-\x1f]')).as_py():
         return column
     written = [None if v is None else v.translate(ESCAPES) for v in column.to_pylist()]

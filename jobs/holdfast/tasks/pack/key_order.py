@@ -1,4 +1,4 @@
-"""Rows in the order of their keys: neighbours share blocks of a store, which halves its work."""
+"""Sorts rows by key: neighbours share blocks of a store, which halves its work."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from holdfast.types.byte_columns import anywhere
 
 __all__ = ["key_order"]
 
-_TELLING = 8  # bytes behind what all keys begin with: an integer is sorted ten times as fast
+_TELLING = 8  # bytes after the common prefix; integers sort ten times as fast as bytes
 _Order: TypeAlias = "tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]"
 
 
 def key_order(keys: pa.Array, times: npt.NDArray[np.int64] | None = None) -> _Order:
-    """Row numbers by key, bytewise, and then by time; of equal ones the first row comes first.
+    """Row numbers sorted by key, bytewise, and then by time; equal rows keep their order.
 
     Args:
         keys: BINARY, without nulls.
 
     Returns:
-        The row numbers, and where in that order a key (or time) is another than the one before.
+        The row numbers, and for each in that order whether its key (or time) is new.
     """
     found = _by_telling_bytes(keys) or _by_all_bytes(keys)
     return found if times is None else _then_by(times, *found)
 
 
 def _by_telling_bytes(keys: pa.Array) -> _Order | None:
-    """None where different keys have the same eight bytes."""
+    """The order by eight bytes of each key; None if distinct keys share them."""
     order, starts = _ordered(_telling(keys))
     tied = np.flatnonzero(~starts)
     one, other = keys.take(pa.array(order[tied])), keys.take(pa.array(order[tied - 1]))
@@ -58,7 +58,7 @@ def _then_by(
 
 
 def _ordered(values: npt.NDArray[Any]) -> _Order:
-    """Stable, in two sorts that are not."""
+    """A stable order, made by two unstable sorts."""
     order = np.argsort(values)
     ordered = values[order]
     starts = np.ones(len(values), np.bool_)
@@ -69,7 +69,7 @@ def _ordered(values: npt.NDArray[Any]) -> _Order:
 
 
 def _telling(keys: pa.Array) -> npt.NDArray[np.uint64]:
-    """Eight bytes of each key, behind what all begin with; where a key ends earlier, zeros."""
+    """Eight bytes of each key after the common prefix, padded with zeros."""
     if not len(keys):
         return np.empty(0, np.uint64)
     _, offsets, data = keys.buffers()

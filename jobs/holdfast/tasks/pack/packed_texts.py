@@ -1,4 +1,4 @@
-"""Text columns as msgpack and back, all rows at once: byte for byte what msgpack makes of a row."""
+"""Text columns to msgpack and back, all rows at once; equal to msgpack's output byte for byte."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def pack_texts(heads: npt.NDArray[np.void], columns: Sequence[pa.Array]) -> list[bytes] | None:
-    """The bytes of each head, then msgpack's of the row of these STRING columns.
+    """The bytes of each head, followed by msgpack's bytes for the row of STRING columns.
 
-    None: something is not for this way.
+    None: some row is unsuitable for this path.
     """
     longest = max((pc.max(pc.binary_length(c)).as_py() or 0 for c in columns), default=0)
     if longest > _LENGTH_MAX or len(columns) > _COLUMNS_MAX:
@@ -39,9 +39,9 @@ def pack_texts(heads: npt.NDArray[np.void], columns: Sequence[pa.Array]) -> list
 
 
 def unpack_texts(rows: Sequence[bytes | None], at: int, count: int) -> list[pa.Array] | None:
-    """The inverse: `count` STRING columns that begin at byte `at` of each row.
+    """The inverse of `pack_texts`: `count` STRING columns that begin at byte `at` of each row.
 
-    Absent rows are null.  None: something is not for this way.
+    Absent rows are null.  None: some row is unsuitable for this path.
     """
     whole = pa.array(rows, pa.binary())
     present = whole.is_valid().to_numpy(zero_copy_only=False)
@@ -65,7 +65,7 @@ def unpack_texts(rows: Sequence[bytes | None], at: int, count: int) -> list[pa.A
 
 @cache
 def _headers() -> pa.Array:
-    """What msgpack writes before a text, by its length; behind them what it writes for none."""
+    """msgpack's header of a text by the text's length; the last entry is nil."""
     short = [bytes([_SHORT | n]) for n in range(32)]
     one = [bytes([_ONE_BYTE, n]) for n in range(32, 256)]
     two = [bytes([_TWO_BYTES, n >> 8, n & 0xFF]) for n in range(256, _LENGTH_MAX + 1)]
@@ -73,7 +73,7 @@ def _headers() -> pa.Array:
 
 
 def _lengths(data: npt.NDArray[np.uint8], place: Rows) -> tuple[Rows, Rows] | None:
-    """Widths of headers and lengths of texts that begin there; None: one is no such text."""
+    """Widths of headers and lengths of the texts at `place`; None if one is not such a text."""
     first = data[place].astype(np.int64)
     one, two = first == _ONE_BYTE, first == _TWO_BYTES
     short = first & 0xE0 == _SHORT
@@ -91,7 +91,7 @@ def _texts(
     present: npt.NDArray[np.bool_],
     there: npt.NDArray[np.bool_],
 ) -> pa.Array:
-    """A STRING array of all rows: of those present the bytes of (start, length), if `there`."""
+    """A STRING array of all rows: the bytes at (start, length) for present rows if `there`."""
     start, length = spans
     ends = np.cumsum(length)
     total = int(ends[-1]) if len(ends) else 0

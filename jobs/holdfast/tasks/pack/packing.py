@@ -234,7 +234,7 @@ def _state_keys(rows: pa.RecordBatch, keys: Sequence[KeyExpression]) -> pa.Array
 
 
 def unpacked(blobs: Iterable[bytes]) -> dict[int, list[pa.Buffer]]:
-    """What reached a task, by state partition: Arrow IPC record batches without schema."""
+    """A task's blobs by state partition: Arrow IPC record batches without schema."""
     found: dict[int, list[pa.Buffer]] = {}
     for blob in blobs:
         place = int.from_bytes(blob[:_PLACE_BYTES], "little")

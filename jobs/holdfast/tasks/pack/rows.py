@@ -1,4 +1,4 @@
-"""How a row of state is written: fixed-width columns by numpy, the rest behind them.
+"""The encoding of a row of state: fixed-width columns by numpy, followed by the rest.
 
     version u8 | nulls u64 | rowtime i64 | fixed columns … | msgpack of the variable columns
 
@@ -40,7 +40,7 @@ _ROWTIME = struct.Struct("<9xq")
 
 @cache
 def _in_place() -> dict[pa.DataType, str]:
-    """NumPy's names of the types whose values have one width."""
+    """NumPy's names of the fixed-width types."""
     return {
         pa.bool_(): "u1",
         pa.int32(): "<i4",
@@ -194,12 +194,12 @@ def _plain(column: pa.Array) -> list[Any]:
 
 
 def _packed(kind: pa.DataType) -> bool:
-    """Whether msgpack takes the values of a type only as `_simple` makes them."""
+    """Whether values of a type must pass through `_simple` before msgpack."""
     return bool(pa.types.is_nested(kind) or pa.types.is_decimal(kind) or pa.types.is_date(kind))
 
 
 def _simple(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - one line per type
-    """A value as msgpack can write it; `_restore` is its inverse."""
+    """A value that msgpack can write; `_restore` is the inverse."""
     if value is None:
         return None
     if pa.types.is_decimal(kind):

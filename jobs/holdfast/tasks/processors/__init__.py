@@ -1,1 +1,1 @@
-"""What a state task does to its rows: one file per kind of step, behind one contract."""
+"""The processing of a state task's rows: one file per kind of step, behind one contract."""

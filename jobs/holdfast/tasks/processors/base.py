@@ -1,4 +1,4 @@
-"""The contract of a processor: one state partition's share of a batch in, what to write out.
+"""The contract of a processor: takes one state partition's share of a batch, returns its changes.
 
 A processor is pure: it reads old rows through `StoreView` and returns `Changes`; `StateTask`
 reads and writes, in the commit order.  It holds no data between calls.
@@ -13,8 +13,8 @@ A payload has one row per input record (or per key, where Spark aggregates first
     __tombstone  BOOLEAN  the record's value was null, or its table's filter does not pass it
     __seq        BIGINT   see `types.topology.SEQUENCE`
 
-and the columns of all inputs by name, null in the rows of the others.  A record of a stream that
-the filter does not pass is not there.
+and the columns of all inputs by name; a row has nulls in the columns of the other inputs.  The
+records of a stream that fail its filter are not in the payload.
 """
 
 from __future__ import annotations
@@ -59,41 +59,41 @@ class StoreView(Protocol):
         """Rows with `start <= key < end`, in key order."""
 
     def scan_many(self, ranges: Sequence[tuple[bytes, bytes]]) -> list[list[tuple[bytes, bytes]]]:
-        """Of each range (start, end) what `scan` gives; fastest when they come in key order."""
+        """The result of `scan` for each range (start, end); fastest if ranges are in key order."""
 
     def scan_apart(self, starts: Parts, ends: Parts) -> Found:
-        """Of each row in ranges in key order that do not overlap: range, key, row.
+        """The range, key and row of each row found; ranges are in key order and do not overlap.
 
-        For many ranges of which few hold anything.
+        For many ranges of which most are empty.
         """
 
     def expired(self, before_start_ms: int, limit: int) -> list[bytes]:
-        """Windowed keys (last eight bytes: the start) that start before it, oldest first."""
+        """Windowed keys (last eight bytes: the start) that start before that time, oldest first."""
 
     def in_time(self, start_ms: int, end_ms: int) -> list[bytes]:
         """Keys whose time (last eight bytes) is in `start_ms <= time < end_ms`, oldest first."""
 
     def in_segments(self, start_ms: int, end_ms: int, limit: int) -> list[bytes]:
-        """About `limit` keys of segments that lie in it, where they are segmented."""
+        """About `limit` keys of the segments within that time; only for segmented stores."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What one batch does to one state partition; all sequences run in parallel per kind.
+    """The changes of one batch to one state partition; sequences of one prefix run in parallel.
 
     Attributes:
         keys: state keys, each at most once.
         rows: for changelog and store; None removes the key.
         created: keys that had no row before.
-        removed: how many of the None rows were there before.
-        sink_keys: record keys, None of a record without one; several of one key keep their order.
+        removed: how many of the None rows existed before.
+        sink_keys: record keys, None for a record without key; records of one key keep their order.
         sink_values: None is a tombstone.
         sink_timestamps: ms.
-        sink_order: of each sink record the `SEQUENCE` of the record that caused it; empty where
-            the payload has none.
+        sink_order: for each sink record, the `SEQUENCE` of the input record that caused it; empty
+            if the payload has none.
         stream_time_ms: after the batch.
         records: input records.
-        newest_ms: the newest event time, where the batch's watermark holds stream time behind it.
+        newest_ms: the newest event time, if the batch's watermark holds stream time behind it.
     """
 
     keys: Sequence[bytes]
@@ -121,28 +121,28 @@ class Processor(ABC):
 
     @abstractmethod
     def process(self, payload: pa.Table, stream_time_ms: int, store: StoreView) -> Changes:
-        """What a batch changes, given the stream time before it (`NO_TIME` before the first)."""
+        """Processes a batch, given the stream time before it (`NO_TIME` before the first)."""
 
 
 @dataclass(frozen=True)
 class Watermark:
-    """How far stream time goes at the end of a batch whose records come in no order.
+    """How far stream time may advance at the end of a batch whose records have no order.
 
     Attributes:
-        limit_ms: no further than this.
-        newest_ms: the newest event time before the batch, which stream time may not have reached.
+        limit_ms: the upper bound of stream time.
+        newest_ms: the newest event time before the batch; stream time may still be behind it.
     """
 
     limit_ms: int
     newest_ms: int = NO_TIME
 
     def after(self, stream_time_ms: int, newest_ms: int) -> int:
-        """Stream time after a batch with that newest event time; `stream_time_ms`: before it."""
+        """Stream time after a batch, given stream time before it and its newest event time."""
         return max(stream_time_ms, min(max(self.newest_ms, newest_ms), self.limit_ms))
 
 
 class TimedProcessor(Processor):
-    """One whose results depend on stream time."""
+    """A processor whose results depend on stream time."""
 
     @abstractmethod
     def process(
@@ -152,12 +152,12 @@ class TimedProcessor(Processor):
         store: StoreView,
         watermark: Watermark | None = None,
     ) -> Changes:
-        """What a batch changes.
+        """Processes a batch.
 
         Args:
             stream_time_ms: before the batch.
-            watermark: None: each record moves stream time on.  Else none does before the end; of
-                the changes `stream_time_ms` is the newest event time all the same.
+            watermark: if None, each record advances stream time.  Otherwise stream time stays until
+                the end of the batch; the returned `stream_time_ms` is the newest event time anyway.
         """
 
 
@@ -177,11 +177,11 @@ def row_schema(inputs: Sequence[Input]) -> pa.Schema:
 
 
 def arrival_order(payload: pa.Table) -> npt.NDArray[np.int64]:
-    """Row numbers of a payload in the order in which its records are to be processed.
+    """Row numbers of a payload in the order in which to process its records.
 
-    By `__seq` where it is given.  Else as Kafka Streams picks them: each topic partition of each
+    By `__seq` if it is given.  Otherwise as Kafka Streams picks them: each topic partition of each
     side is a queue in offset order, and the queue whose next record has the lowest event time is
-    next (`PartitionGroup.nextRecord`); of equal ones the left side, then the lower partition.
+    next (`PartitionGroup.nextRecord`); ties go to the left side, then to the lower partition.
     """
     if payload.num_rows and payload[SEQUENCE].null_count == 0:
         return np.argsort(payload[SEQUENCE].to_numpy(), kind="stable")
@@ -189,14 +189,14 @@ def arrival_order(payload: pa.Table) -> npt.NDArray[np.int64]:
     queue = sides << 32 | payload[PARTITION].to_numpy()
     by_queue = np.argsort(queue, kind="stable")
     if (np.diff(offsets[by_queue])[np.diff(queue[by_queue]) == 0] < 0).any():
-        by_queue = np.lexsort((offsets, queue))  # pieces of a queue seldom come in another order
+        by_queue = np.lexsort((offsets, queue))  # rare: the pieces of a queue are out of order
     queues = queue[by_queue]
     starts = np.flatnonzero(np.diff(queues, prepend=-1))
     if len(starts) <= 1:
         return by_queue
     times = payload[TIMESTAMP].to_numpy()
     lanes = np.split(times[by_queue], starts[1:])
-    # A record that is older than one before it in its queue comes with that one.  The sort is
-    # stable: of equal times the queues, and in each its records, keep their order.
+    # A record that is older than its predecessor in the queue directly follows it.  The sort is
+    # stable: for equal times the queues, and the records in each, keep their order.
     waits_for = np.concatenate([np.maximum.accumulate(lane) for lane in lanes])
     return by_queue[np.argsort(waits_for, kind="stable")]

@@ -1,7 +1,7 @@
 """A stream without its duplicates: each key at most once within any window of event time.
 
-State: the times that passed, each under length and bytes of the key, the time in order, and the
-time by which it expires.  Twice the window behind stream time none of them is asked for any more.
+State: the times of emitted records, each under length and bytes of the key, the time in sort
+order, and the time by which it expires: twice the window behind stream time it is not needed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class DeduplicateProcessor(RowProcessor, TimedProcessor):
 
 
 class _Passed:
-    """The times at which each key of a batch passed."""
+    """The times at which records of each key were emitted."""
 
     def __init__(self, state: Overlay, store: StoreView, keys: set[bytes]) -> None:
         self._state = state
@@ -97,7 +97,7 @@ class _Passed:
         }
 
     def first(self, key: bytes, time: int, within_ms: int) -> bool:
-        """Whether nothing of this key has passed so near to this time; it passes then."""
+        """Whether no record of this key was emitted within the window; if so, adds this one."""
         times = self._times[key]
         at = bisect_left(times, time - within_ms + 1)
         if at < len(times) and times[at] < time + within_ms:

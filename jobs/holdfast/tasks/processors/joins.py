@@ -29,7 +29,7 @@ __all__ = ["row_processor"]
 
 
 def row_processor(query: Query) -> Processor | None:
-    """The processor of a join or of single rows; None: the step is another."""
+    """The processor of a join or of single rows; None for other steps."""
     step = query.step
     kinds = _JOINS if isinstance(step, JoinStep) else _STEPS
     make = kinds.get(step.form if isinstance(step, JoinStep) else type(step))

@@ -1,6 +1,6 @@
-"""How the state keys of a query lie in its stores, and when they leave: known without a processor.
+"""The layout and expiry of a query's state keys in its stores.
 
-Who only opens stores, or only tells of them, does without Arrow.
+Apart from the processors, so that opening or describing stores does not import Arrow.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["Layout", "layout_of"]
 
 @dataclass(frozen=True)
 class Layout:
-    """What a store is told of its keys.
+    """The properties of a store's keys.
 
     Attributes:
         windowed: state keys end in a time (`tasks.evaluate.keys.window_key`) and so expire.
-        segmented: they leave the store a segment at a time.
-        retention_ms: how long after it a state key's time is kept; None: for ever, or the
-            processor itself removes it.
+        segmented: state keys leave the store a segment at a time.
+        retention_ms: how long a state key is kept after its time; None: for ever, or until the
+            processor removes it.
     """
 
     windowed: bool = False

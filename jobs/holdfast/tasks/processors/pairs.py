@@ -1,4 +1,4 @@
-"""The results of joins: pairs of rows, opened and evaluated in columns, all of a batch at once."""
+"""The results of joins: pairs of rows, decoded and evaluated in columns, one batch at once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ROWTIME = "ROWTIME"
 
 @dataclass(slots=True)
 class Pair:
-    """One result: its join key, both rows, its time in ms and what caused it.
+    """One result: its join key, both rows, its time in ms and the record that caused it.
 
-    `was`: the pair that stood there before, of a table's result.
+    `was`: the pair before it, for the result of a table.
     """
 
     key: bytes | None
@@ -36,7 +36,7 @@ class Pair:
 
 
 def key_arrays(keys: Sequence[bytes | None], columns: Sequence[Column]) -> list[pa.Array]:
-    """Key columns of state keys; nulls where there is no key."""
+    """The key columns of state keys; nulls for a missing key."""
     present = [k for k in keys if k is not None]
     arrays = decode_keys(present, columns)
     if len(present) == len(keys):
@@ -47,7 +47,7 @@ def key_arrays(keys: Sequence[bytes | None], columns: Sequence[Column]) -> list[
 
 
 class Pairs:
-    """Makes sink records of pairs: WHERE, keys and outputs."""
+    """Turns pairs into sink records: WHERE, keys and outputs."""
 
     def __init__(self, step: JoinStep, sink: Sink) -> None:
         self.left, self.right = Side(step.left), Side(step.right)
@@ -58,14 +58,14 @@ class Pairs:
         self._sink = SinkRecords(sink)
 
     def of_stream(self, pairs: Sequence[Pair]) -> Emitted:
-        """A stream's records: pairs that WHERE does not pass are dropped."""
+        """A stream's records: pairs that fail WHERE are dropped."""
         if self._filtered and pairs:
             passes = self._outputs.passes(self.frame(pairs))
             pairs = [p for p, passed in zip(pairs, passes, strict=True) if passed]
         return self._emitted(pairs, [False] * len(pairs))
 
     def of_frame(self, frame: dict[str, pa.Array], causes: Sequence[int]) -> Emitted:
-        """A stream's records of what keys, outputs and WHERE may name."""
+        """A stream's records from the columns that keys, outputs and WHERE may name."""
         if not causes:
             return Emitted([], [], [], [])
         if self._filtered:
@@ -77,8 +77,7 @@ class Pairs:
     def of_table(self, pairs: Sequence[Pair]) -> Emitted:
         """A table's changes.
 
-        A pair that WHERE does not pass is gone; if what was there before did not pass either,
-        nothing has changed.
+        A pair that fails WHERE is a deletion; if the pair before it failed, too, nothing changes.
         """
         if not self._filtered or not pairs:
             return self._emitted(pairs, [p.gone for p in pairs])
@@ -87,7 +86,7 @@ class Pairs:
         return self._emitted([pairs[i] for i in kept], [gone[i] for i in kept])
 
     def gone(self, pairs: Sequence[Pair]) -> list[bool]:
-        """Which pairs are no row: nothing joined, or WHERE does not pass them."""
+        """Which pairs give no row: they did not join, or they fail WHERE."""
         if not self._filtered or not pairs:
             return [p.gone for p in pairs]
         passes = self._outputs.passes(self.frame(pairs))
@@ -102,7 +101,7 @@ class Pairs:
         return self._outputs.columns(frame)
 
     def frame(self, pairs: Sequence[Pair]) -> dict[str, pa.Array]:
-        """All that keys, outputs and WHERE may name."""
+        """All columns that keys, outputs and WHERE may name."""
         named = {
             **self.left.decode([p.left for p in pairs]),
             **self.right.decode([p.right for p in pairs]),
@@ -113,7 +112,7 @@ class Pairs:
         return named
 
     def _passed(self, pairs: Sequence[Pair]) -> list[bool]:
-        """Which pairs had a row before them that WHERE passes."""
+        """Which pairs replace a row that passed WHERE."""
         before = [
             Pair(p.key, *(p.was or (None, None)), p.time, p.cause, gone=p.was is None)
             for p in pairs

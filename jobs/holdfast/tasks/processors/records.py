@@ -1,7 +1,7 @@
-"""What the row processors share: a payload as plain lists in arrival order, and the batch's store.
+"""Shared parts of the row processors: a payload as lists in arrival order, and the batch's store.
 
-Rows travel as bytes (`tasks.pack.rows`): a loop over bytes and dicts is what a join of single
-records costs, and their columns are only opened again for what is emitted, all rows at once.
+Rows travel as bytes (`tasks.pack.rows`): a join of single records costs a loop over bytes and
+dicts.  Columns are only decoded for the emitted rows, all at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Emitted", "Overlay", "Records", "RowProcessor", "Side", "one_array",
 
 
 class RowProcessor(Processor):
-    """What processors of rows have in common where rows do not expire."""
+    """Base of the processors whose rows do not expire."""
 
     def __init__(self, query: Query) -> None:
         self._schema = row_schema(query.inputs)
@@ -49,23 +49,23 @@ class Side:
         self._codec = RowCodec([c.type.arrow() for c in self.columns])
 
     def encode(self, payload: pa.Table, at: npt.NDArray[np.int64]) -> list[bytes]:
-        """The rows of a payload at these places."""
+        """Encodes the payload's rows at these places."""
         arrays = [one_array(payload[c.name].take(at)) for c in self.columns]
         return list(self._codec.encode(payload[TIMESTAMP].to_numpy()[at], arrays))
 
     def decode(self, rows: Sequence[bytes | None]) -> dict[str, pa.Array]:
-        """The columns of rows by name; nulls where there is no row."""
+        """The columns of rows by name; nulls for a missing row."""
         _, _, arrays = self._codec.decode(rows)
         return {c.name: a for c, a in zip(self.columns, arrays, strict=True)}
 
 
 @dataclass(frozen=True)
 class Records:
-    """A payload's records in arrival order, one list per fact; `row` None: a tombstone.
+    """A payload's records in arrival order, one list per field; a `row` of None is a tombstone.
 
     Attributes:
-        causes: the records' `SEQUENCE`, 0 where the payload has none.
-        ordered: whether it has.
+        causes: the records' `SEQUENCE`, 0 if the payload has none.
+        ordered: whether the payload has a `SEQUENCE`.
     """
 
     sides: list[int]
@@ -77,7 +77,7 @@ class Records:
 
     @classmethod
     def read(cls, payload: pa.Table, sides: Sequence[Side]) -> Records:
-        """Of a payload of rows (`base.row_schema`) of these inputs."""
+        """Reads a payload of rows (`base.row_schema`) of these inputs."""
         order = arrival_order(payload)
         side_of = payload[SIDE].to_numpy()[order]
         alive = ~payload[TOMBSTONE].to_numpy()[order]
@@ -103,15 +103,15 @@ class Records:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[tuple[int, bytes | None, bytes | None, int, int]]:
-        """(side, key, row, time, cause) of each."""
+        """(side, key, row, time, cause) of each record."""
         return zip(self.sides, self.keys, self.rows, self.times, self.causes, strict=True)
 
 
 class Overlay:
-    """A store as a batch sees it: what the batch has written, over what was there."""
+    """A store as a batch sees it: the batch's own writes over the stored rows."""
 
     def __init__(self, store: StoreView, keys: Iterable[bytes] = ()) -> None:
-        """`keys` are read at once; others one by one when they are asked for."""
+        """Reads `keys` at once; other keys are read one by one on demand."""
         self._store = store
         wanted = list(dict.fromkeys(keys))
         self._before = dict(zip(wanted, store.get_many(wanted), strict=True))
@@ -128,11 +128,11 @@ class Overlay:
         self._now[key] = row
 
     def known(self, key: bytes, row: bytes | None) -> None:
-        """What is in the store under a key, found by a scan."""
+        """Adds a stored row that a scan has found."""
         self._before[key] = row
 
     def changes(self) -> tuple[list[bytes], list[bytes | None], list[bytes], int]:
-        """(keys, rows, keys that are new, how many rows leave): what differs from before."""
+        """(keys, rows, new keys, number of removed rows): the differences from the store."""
         self._read_missing()
         before = self._before
         net = sorted((k, r) for k, r in self._now.items() if r != before[k])
@@ -155,7 +155,7 @@ class Emitted:
     causes: list[int]
 
     def pick(self, places: Sequence[int]) -> Emitted:
-        """Those at these places."""
+        """The records at these places."""
         return Emitted(
             [self.keys[i] for i in places],
             [self.values[i] for i in places],
@@ -166,7 +166,7 @@ class Emitted:
     def changes(
         self, store: Overlay, records: Records, stream_time_ms: int, **dropped: int
     ) -> Changes:
-        """With what the batch has written, the whole of a batch's changes."""
+        """The changes of a whole batch: these records, and the rows that the batch has written."""
         keys, rows, created, removed = store.changes()
         return Changes(
             keys=keys,
@@ -190,13 +190,13 @@ def sink_rows(
     tombstones: Sequence[bool],
     facts: tuple[Sequence[int], Sequence[int]],
 ) -> Emitted:
-    """Sink records of rows in columns.
+    """Sink records from columns.
 
     Args:
-        keys: the key columns, then the window's start and end where the sink's keys have one.
+        keys: the key columns, then the window's start and end if the sink's keys have a window.
         values: the value columns.
-        tombstones: which rows are gone.
-        facts: times in ms, and causes.
+        tombstones: which rows are deleted.
+        facts: the rows' times in ms, and their causes.
     """
     times, causes = facts
     width = sink.key_width

@@ -1,4 +1,4 @@
-"""A batch with the watermark that it may have."""
+"""Processes a batch with or without a watermark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def processed(
     store: StoreView,
     watermark: Watermark | None,
 ) -> Changes:
-    """What a batch changes; stream time is that after it, as far as the watermark lets it go."""
+    """Processes a batch; the result's stream time is limited by the watermark."""
     if watermark is None:
         return processor.process(payload, stream_time_ms, store)
     if isinstance(processor, TimedProcessor):

@@ -1,4 +1,4 @@
-"""Topics, offsets and groups: what the cluster holds, and the few changes Holdfast makes to it."""
+"""Topics, offsets and groups of a cluster: reads them, and makes the few changes needed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = ["Admin", "TopicBounds", "TopicInfo"]
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]  # has no annotations
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no annotations
 _TIMEOUT_S = 30.0
-_SHOW_S = 5.0  # for what only lag tools look at
+_SHOW_S = 5.0  # for group offsets, which only lag tools read
 _RETRY_S = 0.2
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
 _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
@@ -49,7 +49,7 @@ _EXISTS = frozenset({KafkaError.TOPIC_ALREADY_EXISTS})
 
 @dataclass(frozen=True)
 class TopicInfo:
-    """A topic as the cluster describes it; `topic_id` changes when it is deleted and remade."""
+    """A topic as the cluster describes it; `topic_id` changes when it is recreated."""
 
     name: str
     topic_id: str
@@ -59,17 +59,17 @@ class TopicInfo:
 
 @dataclass(frozen=True)
 class TopicBounds:
-    """What is in the topic with that id: log start and read-committed end by topic partition."""
+    """The bounds of the topic with that id: log start and read-committed end by partition."""
 
     topic_id: str
     bounds: dict[int, tuple[int, int]]
 
 
 class Admin:
-    """Asks and changes the cluster.  Safe to share between threads."""
+    """Reads and changes the cluster.  Safe to share between threads."""
 
     def __init__(self, client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
-        """Nothing is sent before the first call; `timeout_s` bounds each one.
+        """Sends nothing before the first call; `timeout_s` bounds each call.
 
         Raises:
             InvalidConfig: the client refuses a property.
@@ -78,17 +78,17 @@ class Admin:
         self._timeout_s = timeout_s
         self._patient = PatientClient(client, timeout_s)
         self._groups = GroupOffsets(client)
-        self._looked: dict[str, TopicInfo] = {}  # what the last look at a topic has found
+        self._looked: dict[str, TopicInfo] = {}  # the last result of `look` by topic
 
     @property
     def _client(self) -> AdminClient:
         return self._patient.client
 
     def wait_ready(self, timeout_s: float) -> int:
-        """Wait for a broker to answer; returns how many brokers there are.
+        """Waits for a broker to answer; returns how many brokers there are.
 
         Raises:
-            KafkaUnavailable: none answered in time.
+            KafkaUnavailable: no broker answered in time.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -101,7 +101,7 @@ class Admin:
                 brokers = {}
             if brokers:
                 return len(brokers)
-            self._client.poll(0)  # which hears why a connection was closed
+            self._client.poll(0)  # receives the event why a connection was closed
             if time.monotonic() >= deadline:
                 raise silent("listing brokers", self._properties, timeout_s)
             time.sleep(_RETRY_S)
@@ -113,13 +113,13 @@ class Admin:
         replicas: int = -1,
         config: Mapping[str, str] | None = None,
     ) -> TopicInfo:
-        """Create the topic when it is missing; an existing one is returned as it is.
+        """Creates the topic if it is missing; returns an existing one unchanged.
 
         Args:
             replicas: -1 for the broker's default.
 
         Raises:
-            KafkaUnavailable, Refused: it could not be created.
+            KafkaUnavailable, Refused: the topic could not be created.
         """
         existing = self.describe(name)
         if existing is not None:
@@ -137,10 +137,10 @@ class Admin:
         return self._await_topic(name)
 
     def describe(self, name: str) -> TopicInfo | None:
-        """The topic, or None when there is none.
+        """The topic, or None if it does not exist.
 
         Raises:
-            KafkaUnavailable, Refused: the cluster did not say.
+            KafkaUnavailable, Refused: the cluster did not answer.
         """
         found = self._description(name)
         if found is None:
@@ -149,10 +149,10 @@ class Admin:
         return TopicInfo(name, str(found.topic_id), len(found.partitions), replicas)
 
     def allowed(self, name: str) -> frozenset[str] | None:
-        """What this client's principal may do to a topic, in the words of ACLs.
+        """The ACL operations that this client's principal may do on a topic.
 
-        Without an authorizer that is everything.  None: brokers do not tell, or there is no such
-        topic.
+        Without an authorizer these are all.  None: the brokers do not say, or the topic does not
+        exist.
         """
 
         def ask() -> frozenset[str] | None:
@@ -183,7 +183,7 @@ class Admin:
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     def raised(self, name: str, setting: str) -> int | None:
-        """A topic's own number, where it is above what the brokers give to other topics.
+        """A topic's own value of a numeric setting, if it is above the brokers' default.
 
         Raises:
             TopicMissing: there is no such topic.
@@ -218,11 +218,11 @@ class Admin:
         return self._bounds(topic, self._described(topic).partitions)
 
     def look(self, topic: str) -> TopicBounds:
-        """`bounds`, and the id of the very topic that they are of.
+        """The result of `bounds`, with the id of the topic to which it belongs.
 
-        Brokers tell a topic's id and its offsets in two answers.  It is the same topic when it had
-        that id before and after: the last look says what it was before, so that a look costs no
-        more requests than `bounds`.
+        Brokers return a topic's id and its offsets in two answers.  They belong together if the
+        topic had the same id before and after; the last call provides the id before, so that this
+        costs no more requests than `bounds`.
 
         Raises:
             TopicMissing: there is no such topic.
@@ -232,7 +232,7 @@ class Admin:
             before = before or self._described(topic)
             try:
                 bounds = self._bounds(topic, before.partitions)
-            except HoldfastError:  # of a topic made again with fewer partitions, too
+            except HoldfastError:  # also for a topic recreated with fewer partitions
                 if self._described(topic) == before:
                     raise
                 before = None
@@ -257,7 +257,7 @@ class Admin:
         return self._offsets(topic, _LATEST)
 
     def first_at(self, topic: str, time_ms: int) -> dict[int, int]:
-        """The first offset at or after a record time; topic partitions without one are left out.
+        """The first offset at or after a record time; omits topic partitions without one.
 
         Raises:
             TopicMissing: there is no such topic.
@@ -266,7 +266,7 @@ class Admin:
         return {p: offset for p, offset in self._offsets(topic, spec).items() if offset >= 0}
 
     def high_watermarks(self, topic: str) -> dict[int, int]:
-        """The end of each topic partition, records of open transactions included.
+        """The end of each topic partition, including records of open transactions.
 
         Raises:
             TopicMissing: there is no such topic.
@@ -274,18 +274,18 @@ class Admin:
         return self._offsets(topic, _LATEST, IsolationLevel.READ_UNCOMMITTED)
 
     def await_ended(self, topic: str, partition: int, timeout_s: float) -> None:
-        """Wait until no transaction is open in a topic partition.
+        """Waits until no transaction is open in a topic partition.
 
-        Call it after `TransactionalProducer.init` of the only producer that writes there: then a
-        transaction that stays open is one whose marker Kafka has dropped (ADR 9), and the next
-        commit of the same producer would commit it, whatever had been decided.
+        Call it after `TransactionalProducer.init` of the only producer that writes there: a
+        transaction that then stays open is one whose marker Kafka has dropped (ADR 9), and the
+        producer's next commit would commit it, even if it had been aborted.
 
         Raises:
-            HangingTransaction: one is still open.
+            HangingTransaction: a transaction is still open.
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            # The end is asked first: the other one can only move on meanwhile.
+            # The end is read first, because the stable offset can only grow meanwhile.
             end = self._offset(topic, partition, IsolationLevel.READ_UNCOMMITTED)
             stable = self._offset(topic, partition, IsolationLevel.READ_COMMITTED)
             if stable >= end:
@@ -295,7 +295,7 @@ class Admin:
             time.sleep(_RETRY_S)
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """Committed offsets of a consumer group by topic partition; empty when it has none."""
+        """Committed offsets of a consumer group by topic partition; empty if it has none."""
         info = self.describe(topic)
         if info is None:
             return {}
@@ -309,13 +309,13 @@ class Admin:
         return {tp.partition: tp.offset for tp in found if tp.offset >= 0}
 
     def commit_group(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Set committed offsets of a group without members.
+        """Sets committed offsets of a group without members.
 
         Args:
             offsets: next offset to read by topic partition.
 
         Raises:
-            Refused: the group has members, or may not be written.
+            Refused: the group has members, or the principal may not write it.
         """
         places = [TopicPartition(topic, p, offset) for p, offset in offsets.items()]
         if not places:
@@ -328,10 +328,10 @@ class Admin:
         self._patient.ask(tell, doing, _SHOW_S, acl=f"READ on group {group}")
 
     def delete_records(self, before: Mapping[Place, int]) -> None:
-        """Delete all records before these offsets, by topic and topic partition.
+        """Deletes all records before these offsets, by topic and topic partition.
 
         Raises:
-            KafkaUnavailable, Refused: some or all are still there.
+            KafkaUnavailable, Refused: some or all records still exist.
         """
         places = [TopicPartition(topic, p, offset) for (topic, p), offset in before.items()]
 
@@ -344,10 +344,10 @@ class Admin:
         self._patient.ask(tell, f"deleting records of {topics}", acl=f"DELETE on topic {topics}")
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Give a topic so many partitions and wait until it has them; one with more stays as it is.
+        """Adds partitions up to that number and waits for them; never removes any.
 
         Raises:
-            KafkaUnavailable, Refused, TopicMissing: it does not have them.
+            KafkaUnavailable, Refused, TopicMissing: the topic does not have them.
         """
         if self._described(name).partitions >= partitions:
             return
@@ -362,10 +362,10 @@ class Admin:
         self._await_topic(name, partitions)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and wait until it is gone; a missing one is fine.
+        """Deletes a topic and waits until it is gone; does nothing if it is missing.
 
         Raises:
-            KafkaUnavailable, Refused: it is still there.
+            KafkaUnavailable, Refused: the topic still exists.
         """
         future = self._client.delete_topics([name], request_timeout=self._timeout_s)[name]
         try:
@@ -397,7 +397,7 @@ class Admin:
         return self._patient.ask(ask, f"describing topic {name}", acl=acl)
 
     def _await_topic(self, name: str, partitions: int = 1) -> TopicInfo:
-        """The topic, as soon as it has so many partitions and each of them has a leader."""
+        """Waits until the topic has so many partitions and each has a leader; returns it."""
         deadline = time.monotonic() + self._timeout_s
         while True:
             found = self._description(name)

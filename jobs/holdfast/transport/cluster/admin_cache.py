@@ -1,8 +1,8 @@
-"""One admin client of a cluster for each process.
+"""A cache of one admin client per cluster and process.
 
-A client that is new drops its first connection as soon as it knows the cluster's brokers, and with
-it what was asked on it meanwhile; that is asked again one to three seconds later (librdkafka 2.16,
-`rd_kafka_metadata_decommission_unavailable_brokers`).  One client in fifty waits so.
+A new client drops its first connection as soon as it knows the cluster's brokers, and with it any
+pending request, which it repeats one to three seconds later (librdkafka 2.16,
+`rd_kafka_metadata_decommission_unavailable_brokers`).  This delays one client in fifty.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def shared_admin(client: Mapping[str, str]) -> Admin:
     Raises:
         InvalidConfig: the client refuses a property.
     """
-    with _lock:  # state partitions are opened side by side
+    with _lock:  # state partitions are opened in parallel
         return _admin(tuple(sorted(client.items())))
 
 

@@ -1,9 +1,9 @@
 """Committed offsets of consumer groups without members: read and set, for lag tools.
 
-Not by the admin client: its requests to a group's coordinator end the whole process when the
-coordinator moves, or falls silent and answers late (librdkafka #4605, #5397).  A consumer that
-never subscribes is no member, and asks the coordinator in another way.  To a principal that may not
-see the group it only says that time is over; why lies among its events.
+The admin client cannot be used: its requests to a group's coordinator crash the process if the
+coordinator moves, or answers late (librdkafka #4605, #5397).  A consumer that never subscribes is
+no member, and uses other requests.  If the principal may not see the group, the call only times
+out; the reason is among the consumer's events.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _Answer = tuple[KafkaError | None, Sequence[TopicPartition]]
 
 @dataclass
 class _Client:
-    """A consumer, and what its coordinator has answered to a commit."""
+    """A consumer, and its coordinator's answers to commits."""
 
     consumer: Consumer
     answers: list[_Answer] = field(default_factory=list)
 
 
 class GroupOffsets:
-    """Owns a consumer for each group that was asked for.
+    """Owns a consumer for each group requested.
 
     Threads may share it, but only one at a time may commit offsets of the same group.
     """
@@ -49,10 +49,10 @@ class GroupOffsets:
     def committed(
         self, group: str, places: list[TopicPartition], timeout_s: float
     ) -> list[TopicPartition]:
-        """The places with their committed offsets; negative where there is none.
+        """The places with their committed offsets; negative if there is none.
 
         Raises:
-            KafkaException: the coordinator did not say.
+            KafkaException: the coordinator did not answer.
         """
         try:
             return _without_errors(
@@ -66,7 +66,7 @@ class GroupOffsets:
         """Sets committed offsets.
 
         Raises:
-            KafkaException: they may not be set.
+            KafkaException: the offsets were not committed.
         """
         client = self._client(group)
         try:
@@ -87,15 +87,15 @@ class GroupOffsets:
         fixed = {
             "group.id": group,
             "enable.auto.commit": False,
-            # So long the client keeps a commit for a coordinator that is away.  It cannot be
-            # closed before, and turns one core round meanwhile (librdkafka 2.16).
+            # The client keeps a commit for this long if the coordinator is unavailable.  It cannot
+            # be closed before, and keeps a CPU core busy meanwhile (librdkafka 2.16).
             "session.timeout.ms": _KEPT_MS,
             "on_commit": lambda error, places: answers.append((error, places)),
         }
         return _Client(Consumer(client_config(self._properties, {}, fixed)), answers)
 
     def _forget(self, group: str) -> None:
-        """The next question has a new client: this one may remember a coordinator that is gone."""
+        """Drops the client, because it may cache a coordinator that is gone."""
         with self._lock:
             self._clients.pop(group, None)
 
@@ -103,10 +103,10 @@ class GroupOffsets:
 def committed_offsets(
     consumer: Consumer, places: Sequence[TopicPartition], timeout_s: float
 ) -> list[TopicPartition]:
-    """What the consumer's group has committed; a negative offset where it has nothing.
+    """The committed offsets of the consumer's group; negative if there is none.
 
     Args:
-        consumer: without subscription and assignment.
+        consumer: a consumer without subscription and assignment.
 
     Raises:
         KafkaException: no answer in time, or the principal may not see the group.
@@ -125,9 +125,9 @@ def committed_offsets(
 
 
 def _refused(consumer: Consumer) -> KafkaError | None:
-    """Why the coordinator of the group is not told, if it is a matter of rights.
+    """The authorization error for which the group's coordinator is unknown, if there is one.
 
-    Answers to commits are called back meanwhile.
+    Polling also runs the callbacks of commits.
     """
     errors = (event.error() for event in consumer.consume(_EVENTS, _POLL_S))
     refused = KafkaError.GROUP_AUTHORIZATION_FAILED
@@ -135,14 +135,14 @@ def _refused(consumer: Consumer) -> KafkaError | None:
 
 
 def _awaited(client: _Client, timeout_s: float) -> Sequence[TopicPartition]:
-    """What the coordinator answers to the one commit that was sent."""
+    """Waits for the coordinator's answer to the single commit that was sent."""
     deadline = time.monotonic() + timeout_s
     while not client.answers:
         refused = _refused(client.consumer)
         if refused is not None:
             raise KafkaException(refused)
         if time.monotonic() > deadline:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the coordinator is silent"))
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer of the coordinator"))
     error, places = client.answers.pop()
     if error is not None:
         raise KafkaException(error)
@@ -150,7 +150,7 @@ def _awaited(client: _Client, timeout_s: float) -> Sequence[TopicPartition]:
 
 
 def _without_errors(places: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """The places of an answer; the first error among them is raised."""
+    """The places of an answer; raises the first error among them."""
     for place in places:
         if place.error is not None:
             raise KafkaException(place.error)

@@ -1,7 +1,7 @@
-"""How large the logs of topic partitions are on the disks of their brokers.
+"""The sizes of topic partitions' logs on the disks of their brokers.
 
-confluent-kafka cannot ask for that (DescribeLogDirs), kafka-python can: it is asked this one
-question, with the same client properties in its own words.
+confluent-kafka does not support DescribeLogDirs.  kafka-python does, and is used for this request
+only, with the client properties translated.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _TIMEOUT_S = 30.0
 _ATTEMPT_S = 10.0
 _RETRY_S = 0.5
 _ACL = "DESCRIBE on the cluster"
-_UNTOLD = -1  # by brokers before Kafka 3.3
-# Its own log lines are those of an unused library to our readers; what fails is raised.
+_UNTOLD = -1  # brokers before Kafka 3.3 do not return it
+# kafka-python's log lines would only confuse readers; failures are raised.
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
@@ -41,9 +41,9 @@ class LogDir:
     """One log folder of one broker.
 
     Attributes:
-        path: as the broker has it.
-        total_bytes, free_bytes: of its volume; -1 when the broker does not tell.
-        bytes: of each topic partition's log that was asked for, all segments.
+        path: the folder's path on the broker.
+        total_bytes, free_bytes: of the folder's volume; -1 if the broker does not return them.
+        bytes: the size of each requested topic partition's log, all segments.
     """
 
     broker: int
@@ -60,7 +60,7 @@ class LogSizes:
     dirs: tuple[LogDir, ...]
 
     def bytes_of(self, topic: str, partition: int, broker: int) -> int | None:
-        """Bytes of the replica on `broker`; None when it has none."""
+        """Bytes of the replica on `broker`; None if it has none."""
         found = self.dir_of(topic, partition, broker)
         return None if found is None else found.bytes[topic, partition]
 
@@ -70,7 +70,7 @@ class LogSizes:
         return next((d for d in self.dirs if d.broker == broker and place in d.bytes), None)
 
     def free_bytes(self, broker: int) -> int:
-        """Of the fullest volume of `broker`; -1 when unknown."""
+        """Free bytes on the fullest volume of `broker`; -1 if unknown."""
         return min((d.free_bytes for d in self.dirs if d.broker == broker), default=_UNTOLD)
 
 
@@ -81,17 +81,17 @@ def log_sizes(
 
     Args:
         client: librdkafka properties.
-        topics: names; those that do not exist are left out.
+        topics: names of topics; missing topics are omitted.
 
     Raises:
-        InvalidConfig: a security property cannot be said in kafka-python's words.
-        Refused: the principal lacks DESCRIBE on the cluster, or is not known.
-        KafkaUnavailable: a broker gave no answer in time.
+        InvalidConfig: kafka-python has no counterpart of a security property.
+        Refused: the principal lacks DESCRIBE on the cluster, or is unknown.
+        KafkaUnavailable: a broker did not answer in time.
     """
     if not topics:
         return LogSizes(())
     deadline = time.monotonic() + timeout_s
-    # kafka-python forgets sockets that could not connect: first it is made sure that they can.
+    # kafka-python leaks sockets that could not connect, so this first checks that they can.
     Admin(client, timeout_s).wait_ready(timeout_s)
     told = _translated(client) | {
         "request_timeout_ms": int(min(_ATTEMPT_S, timeout_s) * 1000),
@@ -109,7 +109,7 @@ def log_sizes(
 
 @contextmanager
 def _connected(told: Mapping[str, Any]) -> Iterator[KafkaAdminClient]:
-    """A client that leaves nothing behind, even when it could not connect: that it leaves open."""
+    """A client that is closed completely, even if it could not connect."""
     made: list[KafkaNetClient] = []
 
     def make(**config: Any) -> KafkaNetClient:
@@ -142,7 +142,7 @@ def _patiently(
 def _found(
     error: KafkaError, doing: str, client: Mapping[str, str], timeout_s: float
 ) -> HoldfastError:
-    """Both clients know the brokers' errors by the same numbers."""
+    """The Holdfast error; both clients use the brokers' error numbers."""
     code = getattr(error, "errno", None)
     if isinstance(code, int) and code > 0:
         return translate(ClientError(code), doing, client, _ACL)
@@ -156,11 +156,11 @@ def _found(
 
 
 def _dirs(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The folders a broker tells; one that tells none does not want to: it has at least one."""
+    """A broker's folders; none means that it refuses, because a broker has at least one."""
     dirs: list[dict[str, Any]] = [d for d in answer["log_dirs"] if not d["error_code"]]
     if not answer["log_dirs"]:
         raise Refused(
-            f"Broker {answer['broker']} does not tell the sizes of its logs.",
+            f"Broker {answer['broker']} does not return the sizes of its logs.",
             cause=f"the principal lacks the ACL {_ACL}.",
             action=f"grant it {_ACL}.",
         )
@@ -172,7 +172,7 @@ def _log_dir(broker: int, told: Mapping[str, Any]) -> LogDir:
         (topic["name"], partition["partition_index"]): partition["partition_size"]
         for topic in told["topics"]
         for partition in topic["partitions"]
-        if not partition["is_future_key"]  # a copy on its way to another folder
+        if not partition["is_future_key"]  # a copy that is being moved to another folder
     }
     return LogDir(
         broker,
@@ -183,7 +183,7 @@ def _log_dir(broker: int, told: Mapping[str, Any]) -> LogDir:
     )
 
 
-# librdkafka's properties that have a counterpart; the rest of sasl.* and ssl.* is refused.
+# librdkafka's properties with a counterpart; other sasl.* and ssl.* properties are refused.
 _SAME = {
     "bootstrap.servers": "bootstrap_servers",
     "metadata.broker.list": "bootstrap_servers",
@@ -211,10 +211,10 @@ _FALSE = frozenset({"false", "0", "f"})
 
 
 def _translated(client: Mapping[str, str]) -> dict[str, Any]:
-    """kafka-python's arguments for librdkafka's properties; those of speed and size are left out.
+    """kafka-python's arguments for librdkafka's properties, without tuning properties.
 
     Raises:
-        InvalidConfig: naming what has no counterpart.
+        InvalidConfig: names the properties without a counterpart.
         Refused, KafkaUnavailable: there is no token for the client.
     """
     known = _SAME.keys() | _TLS | TOKEN_PROPERTIES
@@ -229,8 +229,8 @@ def _translated(client: Mapping[str, str]) -> dict[str, Any]:
         strange.append(f"sasl.mechanism={mechanism}")
     if strange:
         raise InvalidConfig(
-            f"The sizes of logs cannot be asked for with {', '.join(sorted(strange))}.",
-            cause="they are asked for with another client, which does not know that.",
+            f"The sizes of logs cannot be requested with {', '.join(sorted(strange))}.",
+            cause="they are requested with another client, which does not support it.",
             action="use a listener with PLAINTEXT, TLS from PEM files, or SASL PLAIN, SCRAM or "
             "OAUTHBEARER (method oidc, client credentials).",
         )
@@ -261,7 +261,7 @@ def _tls(client: Mapping[str, str]) -> ssl.SSLContext:
         if "ssl.crl.location" in client:
             context.load_verify_locations(client["ssl.crl.location"])
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
-    except OSError as error:  # ssl.SSLError among them
+    except OSError as error:  # includes ssl.SSLError
         raise InvalidConfig(
             f"The files of the ssl.* properties cannot be used: {error}.",
             action="give PEM files that exist and fit together.",

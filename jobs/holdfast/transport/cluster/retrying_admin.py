@@ -1,4 +1,4 @@
-"""An admin client that goes on asking while brokers are still finding their roles."""
+"""An admin client that retries while leaders and coordinators are being elected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["PatientClient"]
 
 _T = TypeVar("_T")
 
-_ATTEMPT_S = 10.0  # a question on a dead connection is asked again on another
+_ATTEMPT_S = 10.0  # a request on a dead connection is repeated on another
 _RETRY_S = 0.2
 
 
@@ -32,7 +32,7 @@ class PatientClient:
     """Owns one admin client, and replaces it when it hangs.  Safe to share between threads."""
 
     def __init__(self, properties: Mapping[str, str], timeout_s: float) -> None:
-        """Nothing is sent before the first question; `timeout_s` bounds each one.
+        """Sends nothing before the first request; `timeout_s` bounds each one.
 
         Raises:
             InvalidConfig: the client refuses a property.
@@ -46,16 +46,16 @@ class PatientClient:
     def ask(
         self, attempt: Callable[[], _T], doing: str, timeout_s: float | None = None, acl: str = ""
     ) -> _T:
-        """What `attempt` returns, once brokers have found their roles.
+        """Calls `attempt` until it succeeds, fails for good, or times out; returns its result.
 
         Args:
-            attempt: asks `client` and raises what it raises; called again while that may help.
+            attempt: makes a request with `client` and lets its errors through; retried if useful.
             doing: for messages: "reading offsets of topic x".
-            timeout_s: another bound than that of all questions.
-            acl: what a principal needs for it, named when it is refused.
+            timeout_s: replaces the default bound.
+            acl: the required ACL, named in a refusal.
 
         Raises:
-            KafkaUnavailable, TopicMissing, Refused: the last answer.
+            KafkaUnavailable, TopicMissing, Refused: the last error.
         """
         deadline = time.monotonic() + (timeout_s or self.timeout_s)
         for failures in count(1):
@@ -72,7 +72,7 @@ class PatientClient:
         raise AssertionError("counting has no end")
 
     def _renew(self, old: AdminClient) -> None:
-        """Replace a client; one that another thread has replaced meanwhile stays."""
+        """Replaces a client, unless another thread has replaced it already."""
         with self._lock:
             if self.client is old:
                 self.client = self._connected()

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: what is in force, whose it is, and changes of a topic's own."""
+"""Settings of topics and brokers: effective values, their sources, and changes of topics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class SettingValue:
-    """A value in force, and whose it is.
+    """An effective value and its source.
 
     Attributes:
         source: `topic`, `broker` (dynamic), `cluster` (dynamic default), `file` (of the broker),
@@ -44,10 +44,10 @@ class SettingValue:
 
 
 class TopicSettings:
-    """Asks for settings and changes those of topics.  Safe to share between threads."""
+    """Reads settings, and changes those of topics.  Safe to share between threads."""
 
     def __init__(self, client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
-        """Nothing is sent before the first call; `timeout_s` bounds each one.
+        """Sends nothing before the first call; `timeout_s` bounds each call.
 
         Raises:
             InvalidConfig: the client refuses a property.
@@ -58,8 +58,8 @@ class TopicSettings:
         """Every setting of each topic that has a value, defaults included; one request.
 
         Raises:
-            TopicMissing: one of the topics is gone.
-            Refused: the principal lacks DESCRIBE_CONFIGS on one of them.
+            TopicMissing: a topic is gone.
+            Refused: the principal lacks DESCRIBE_CONFIGS on a topic.
             KafkaUnavailable: no broker answered in time.
         """
         if not topics:
@@ -79,28 +79,28 @@ class TopicSettings:
             lambda: self._patient.client.list_topics(timeout=self._patient.attempt_s),
             "listing brokers",
         )
-        return {  # each broker only knows its own, so each is asked
+        return {  # each broker only knows its own settings
             broker: self._describe(ResourceType.BROKER, [str(broker)], "the cluster")[str(broker)]
             for broker in sorted(cluster.brokers)
         }
 
     def alter(self, topic: str, settings: Mapping[str, str | None]) -> None:
-        """Change some of a topic's own settings, leave the others, and wait until it shows.
+        """Changes some of a topic's own settings and waits until the change is visible.
 
         Args:
-            settings: by name; None removes the topic's own value, so that the broker's holds.
+            settings: values by name; None removes the topic's own, so that the broker's holds.
 
         Raises:
             TopicMissing: the topic is gone.
             Refused: the principal lacks ALTER_CONFIGS on it, or the broker refuses a value.
-            KafkaUnavailable: no broker answered in time, or none shows the change.
+            KafkaUnavailable: no broker answered in time, or the change is not visible.
         """
         if not settings:
             return
         entries = [_entry(name, value) for name, value in settings.items()]
 
         def change() -> None:
-            # A resource remembers what was asked of it: each attempt has its own.
+            # A resource keeps the state of its request, so each attempt needs a new one.
             resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
             futures = self._patient.client.incremental_alter_configs(
                 [resource], request_timeout=self._patient.attempt_s
@@ -123,7 +123,7 @@ class TopicSettings:
                     f"{self._patient.timeout_s:g} s after {', '.join(missing)} of topic {topic} "
                     "changed, no broker shows it.",
                     cause="the brokers lag behind their controller",
-                    action="look at the brokers' log; it may be tried again",
+                    action="look at the brokers' log; it can be retried",
                 )
             time.sleep(_SHOWN_POLL_S)
 

@@ -1,6 +1,6 @@
-"""What a cluster says of many topics at once: replicas, offsets by time, and who reads them.
+"""Reads the facts of many topics at once: replicas, offsets by time, and consumer groups.
 
-`Admin` asks about one topic of a job; here one request serves all topics of a survey.
+`Admin` reads one topic of a job; here one request serves all topics of a survey.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Place: TypeAlias = tuple[str, int]  # topic, topic partition
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Where a topic partition lies; broker ids, `leader` is -1 without one."""
+    """The brokers of a topic partition, by id; `leader` is -1 without one."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -42,7 +42,7 @@ class PartitionState:
 
 @dataclass(frozen=True)
 class TopicState:
-    """A topic as the cluster describes it; `topic_id` changes when it is deleted and remade."""
+    """A topic as the cluster describes it; `topic_id` changes when it is recreated."""
 
     topic_id: str
     partitions: tuple[PartitionState, ...]
@@ -50,17 +50,17 @@ class TopicState:
 
 @dataclass(frozen=True)
 class OffsetAt:
-    """An offset and the wall time of its record in ms; -1 where there is none."""
+    """An offset and the wall time of its record in ms; -1 if there is none."""
 
     offset: int
     timestamp_ms: int
 
 
 class ClusterView:
-    """Asks only.  Safe to share between threads."""
+    """Reads facts of the cluster and changes nothing.  Safe to share between threads."""
 
     def __init__(self, client: Mapping[str, str], timeout_s: float = _TIMEOUT_S) -> None:
-        """Nothing is sent before the first call; `timeout_s` bounds each one.
+        """Sends nothing before the first call; `timeout_s` bounds each call.
 
         Raises:
             InvalidConfig: the client refuses a property.
@@ -68,7 +68,7 @@ class ClusterView:
         self._patient = PatientClient(client, timeout_s)
 
     def cluster(self) -> tuple[str, tuple[str, ...]]:
-        """The cluster's id, and the names of all topics that may be seen.
+        """The cluster's id, and the names of all topics visible to the principal.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -77,7 +77,7 @@ class ClusterView:
         return str(found.cluster_id), tuple(sorted(found.topics))
 
     def brokers(self) -> list[str]:
-        """Host and port of each broker, by its own words.
+        """Host and port of each broker, as it advertises them.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -95,8 +95,8 @@ class ClusterView:
         """Ids and replicas.
 
         Raises:
-            TopicMissing: one of them is gone.
-            Refused: the principal lacks DESCRIBE on one of them.
+            TopicMissing: a topic is gone.
+            Refused: the principal lacks DESCRIBE on a topic.
             KafkaUnavailable: no broker answered in time.
         """
         if not names:
@@ -122,7 +122,7 @@ class ClusterView:
         return {place: at.offset for place, at in found.items()}
 
     def ends(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Ends as read_committed readers see them (last stable offset).
+        """Read-committed ends (last stable offsets).
 
         Raises:
             TopicMissing, KafkaUnavailable: a topic is gone, or no broker answered in time.
@@ -131,7 +131,7 @@ class ClusterView:
         return {place: at.offset for place, at in found.items()}
 
     def high_watermarks(self, places: Iterable[Place]) -> dict[Place, int]:
-        """Ends with the records of open transactions.
+        """Ends including the records of open transactions.
 
         Raises:
             TopicMissing, KafkaUnavailable: a topic is gone, or no broker answered in time.
@@ -140,7 +140,7 @@ class ClusterView:
         return {place: at.offset for place, at in found.items()}
 
     def newest(self, places: Iterable[Place]) -> dict[Place, OffsetAt]:
-        """The record with the highest time of each topic partition.
+        """For each topic partition, the record with the highest time.
 
         Raises:
             TopicMissing, KafkaUnavailable: a topic is gone, or no broker answered in time.
@@ -148,7 +148,7 @@ class ClusterView:
         return self._offsets(dict.fromkeys(places, _NEWEST))
 
     def since(self, times_ms: Mapping[Place, int]) -> dict[Place, OffsetAt]:
-        """The first record of each topic partition whose time is not before the one given.
+        """For each topic partition, the first record at or after the given time.
 
         Raises:
             TopicMissing, KafkaUnavailable: a topic is gone, or no broker answered in time.
@@ -158,7 +158,7 @@ class ClusterView:
         )
 
     def groups(self) -> tuple[str, ...]:
-        """Ids of all consumer groups that may be seen.
+        """Ids of all consumer groups visible to the principal.
 
         Raises:
             Refused: the principal lacks DESCRIBE on groups.
@@ -174,7 +174,7 @@ class ClusterView:
         return self._patient.ask(ask, "listing consumer groups", acl="DESCRIBE on the cluster")
 
     def topics_read_by(self, group: str, places: Sequence[Place]) -> set[str]:
-        """Those topics of `places` on which a consumer group has committed offsets.
+        """The topics of `places` for which a consumer group has committed offsets.
 
         Raises:
             Refused: the principal lacks DESCRIBE on the group.

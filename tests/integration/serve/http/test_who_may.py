@@ -95,7 +95,7 @@ def test_who_may_not_read_a_table_is_told_nothing_of_it(server: Served) -> None:
 
 
 def _said(http: httpx.Client, text: str) -> str:
-    """What is answered, without the statement that comes back with it."""
+    """The answer without the statement text that it repeats."""
     body = http.post("/ksql", json={"ksql": text}).json()
     entities = body if isinstance(body, list) else [body]
     return json.dumps([{**one, "statementText": ""} for one in entities]).upper()

@@ -206,7 +206,7 @@ def of_id(m: CommitMarker, topic_id: str) -> CommitMarker:
 
 def test_offsets_of_a_topic_that_was_made_again_are_refused() -> None:
     markers = [of_id(both(p, 0, 100), "id-1") for p in range(2)]
-    told = "t had the id id-1, it has id-2 now, and t-0: 100, t-1: 100 of the old one"
+    told = "t had the id id-1, it has id-2 now, and t-0: 100, t-1: 100 of the former topic"
     with pytest.raises(DataLoss, match=told):
         start_point("q", markers, ANEW, {P0: 100}, rebuild=False)
 
@@ -241,7 +241,7 @@ def test_an_id_that_nobody_wrote_down_is_taken_over() -> None:
 
 def test_a_query_without_state_notices_that_its_topic_was_made_again() -> None:
     known = dict([done(0, 100, "id-1"), done(1, 50, "id-1")])
-    with pytest.raises(DataLoss, match="t-0: 100, t-1: 50 of the old one"):
+    with pytest.raises(DataLoss, match="t-0: 100, t-1: 50 of the former topic"):
         stream_start("q", known, ANEW, {}, rebuild=False)
     now = replace(ANEW, initial={P0: 7, P1: 7}, fail_on_data_loss=False)
     start = stream_start("q", known, now, {P0: 100, P1: 50}, rebuild=False)

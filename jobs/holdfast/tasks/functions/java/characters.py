@@ -41,7 +41,7 @@ _LAST = 0x10FFFF
 
 
 class Characters:
-    """The text of a pattern, and the place that has been reached in it."""
+    """A cursor over the text of a pattern."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -49,7 +49,7 @@ class Characters:
         self._quoted = False  # between \\Q and \\E
 
     def skip(self, *, comments: bool) -> bool:
-        r"""Goes past comments and \Q; whether anything is left."""
+        r"""Skips comments and \Q; returns whether any text is left."""
         while True:
             found = _COMMENT.match(self._text, self._at)
             if found is not None and comments and not self._quoted:
@@ -58,7 +58,7 @@ class Characters:
                 return self._at < len(self._text)
 
     def _quote(self) -> bool:
-        r"""Goes past a \Q or the \E of one."""
+        r"""Skips a \Q, or the \E that ends it."""
         mark = "\\E" if self._quoted else "\\Q"
         if not self._text.startswith(mark, self._at):
             return False
@@ -67,24 +67,24 @@ class Characters:
         return True
 
     def starts(self, *marks: str) -> bool:
-        """Whether one of the marks is next, and means something."""
+        """Whether one of the marks is next, and not quoted."""
         return not self._quoted and self._text.startswith(marks, self._at)
 
     def take(self, mark: str) -> bool:
-        """Goes past a mark, if it is next."""
+        """Skips a mark if it is next; returns whether it was."""
         found = self.starts(mark)
         self._at += len(mark) if found else 0
         return found
 
     def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Goes past what matches, if it is next."""
+        """Skips and returns a match of `pattern`, if there is one here."""
         found = None if self._quoted else pattern.match(self._text, self._at)
         if found is not None:
             self._at = found.end()
         return found
 
     def one(self, flags: str) -> str:
-        """The next character, class or place, for RE2."""
+        """The next character, class or anchor, in RE2's syntax."""
         if self.take("["):
             return self._class(flags)
         if self.take("\\"):
@@ -102,7 +102,7 @@ class Characters:
     # -- escapes -------------------------------------------------------------------------------
 
     def _escaped(self, flags: str) -> int | str:
-        r"""What follows a \: a character, or the inside of a class."""
+        r"""The escape after a \: a character, or the inside of a class."""
         if found := self.match(_NAMED):
             name = found.group(2) if found.group(3) is None else found.group(3)
             negated, any_case = found.group(1) == "P", "i" in flags
@@ -120,7 +120,7 @@ class Characters:
         return self._other(here)
 
     def _coded(self) -> int | None:
-        """A character by its number."""
+        """A character given by its code point; None if there is none here."""
         if found := self.match(_HEX):
             code = int(next(filter(None, found.groups())), 16)
             low = self.match(_LOW) if 0xD800 <= code < 0xDC00 else None

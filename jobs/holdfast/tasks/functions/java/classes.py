@@ -23,11 +23,11 @@ Ranges = Sequence[tuple[int, int]]
 
 
 class PatternError(ValueError):
-    """The regular expression is wrong, or too much for this text."""
+    """The regular expression is invalid, or too expensive for this text."""
 
 
 class UnsupportedPatternError(PatternError):
-    """Java evaluates it, RE2 cannot."""
+    """The regular expression is valid in Java, but RE2 cannot evaluate it."""
 
 
 LINE_ENDS = ("\r", "\x85", "\u2028", "\u2029")  # of Java, beside \n
@@ -60,7 +60,7 @@ _CASED = ("Lu", "Ll", "Lt")
 
 
 def body(ranges: Ranges) -> str:
-    """The ranges, as they stand between [ and ]."""
+    """The ranges as written between [ and ]."""
     return "".join(
         _hex(low) if low == high else f"{_hex(low)}-{_hex(high)}" for low, high in ranges
     )
@@ -71,7 +71,7 @@ def _hex(code: int) -> str:
 
 
 def complement(ranges: Ranges) -> Ranges:
-    """Every other character."""
+    """The ranges of all other characters."""
     ends = [-1, *(high for _, high in ranges)]
     starts = [*(low for low, _ in ranges), _LAST + 1]
     return [(end + 1, start - 1) for end, start in zip(ends, starts, strict=True)
@@ -79,7 +79,7 @@ def complement(ranges: Ranges) -> Ranges:
 
 
 def with_other_case(low: int, high: int) -> Ranges:
-    """A range, and its ASCII letters in the other case."""
+    """A range plus its ASCII letters in the other case."""
     found = [(low, high)]
     for (first, last), shift in ((_UPPER, 32), (_LOWER, -32)):
         start, end = max(low, first), min(high, last)

@@ -1,9 +1,9 @@
-"""Text to dates and times by Java's patterns: for functions, and for event time in text columns.
+"""Parses dates and times by Java's patterns: for functions, and for event time in text columns.
 
 The rules are those of Java's DateTimeFormatter with its smart resolver (a 30th of February is the
 month's last day, 24:00 the next day's start, a weekday must be the date's), and of ksqlDB's
-StringToTimestampParser: case is ignored, and what the text leaves out is as in 1970-01-01T00:00.
-Years lie between 1 and 9999.  Golden values that Java made are in `tests/unit/tasks`.
+StringToTimestampParser: case is ignored, and missing fields are those of 1970-01-01T00:00.
+Years lie between 1 and 9999.  Golden values made by Java are in `tests/unit/tasks`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LIMITS = {
     "A": 86_399_999, "N": 86_399_999_999_999, "d": 31, "D": 366, "M": 12,
 }  # fmt: skip
 _LEAST = {"d": 1, "D": 1, "M": 1}
-# What Java reads as the zone of a place; an offset alone would miss its summer time.
+# Short names that Java reads as regions; a fixed offset would miss their summer time.
 _PLACES = {
     "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "MST": "America/Denver",
     "MDT": "America/Denver", "CST": "America/Chicago", "CDT": "America/Chicago",
@@ -55,12 +55,12 @@ _PLACES = {
 
 
 def timestamp_parser(pattern: str) -> Callable[[str], int]:
-    """A function from text to ms since the epoch, UTC where the text names no zone.
+    """A function from text to ms since the epoch, in UTC if the text names no zone.
 
-    The function raises `ValueError` for a text that is no moment by the pattern.
+    The function raises `ValueError` for a text that does not match the pattern.
 
     Raises:
-        Unsupported: the pattern is wrong, or uses a letter that is not understood.
+        Unsupported: the pattern is invalid, or uses an unsupported letter.
     """
     try:
         _matcher(pattern, lenient=False)
@@ -78,7 +78,7 @@ def timestamp_parser(pattern: str) -> Callable[[str], int]:
 
 
 def parse_fields(text: str, pattern: str) -> dict[str, str]:
-    """What the text says for each letter of the pattern (years as y, months as M).
+    """The text's field for each letter of the pattern (years as y, months as M).
 
     Raises:
         ValueError: the text does not match, or a number is out of its range.
@@ -117,7 +117,7 @@ def _matcher(pattern: str, *, lenient: bool) -> re2._Regexp:
             before = _numeric(parts, index - 1)
             beside = before or _numeric(parts, index + 1)
             out.append(_group(piece, index, lenient=lenient, beside=beside))
-    # Java ends optional parts that are still open where the pattern ends.
+    # Java closes optional parts that are still open at the end of the pattern.
     return compiled("".join(["(?i)", *out, ")?" * optional]))
 
 
@@ -174,9 +174,9 @@ def _other(letter: str, count: int, *, lenient: bool) -> str:
 
 
 def resolve(fields: Mapping[str, str], default: tzinfo) -> datetime:
-    """The moment that the fields say; what they leave out is 1970-01-01T00:00.
+    """The moment given by the fields; missing fields are those of 1970-01-01T00:00.
 
-    A day after the month's last is the last, as in Java.
+    A day after the month's last day becomes the last day, as in Java.
 
     Raises:
         ValueError: there is no such moment, or its year is not from 1 to 9999.
@@ -206,7 +206,7 @@ def _year(fields: Mapping[str, str]) -> int:
 
 
 def clock(fields: Mapping[str, str]) -> timedelta:
-    """The time of the day that the fields say; 24:00 is a whole day."""
+    """The time of day given by the fields; 24:00 is a whole day."""
     if "A" in fields or "N" in fields:
         return timedelta(
             microseconds=int(fields.get("N", 0)) // 1000 + 1000 * int(fields.get("A", 0))
@@ -247,11 +247,11 @@ def _place(fields: Mapping[str, str]) -> tzinfo | None:
 def parse_lenient_day(text: str, pattern: str, this_year: int) -> int:
     """Days since the epoch, as Java's older and more lenient date formats read them.
 
-    What follows the date is not looked at, numbers may have other lengths and may overflow into
-    the next month or year.
+    Text after the date is ignored; numbers may have other lengths and may overflow into the next
+    month or year.
 
     Raises:
-        ValueError: the text does not match, or says a time of the day.
+        ValueError: the text does not match, or contains a time of day.
     """
     found = _matcher(pattern, lenient=True).match(text)
     if found is None:
@@ -272,7 +272,7 @@ def parse_lenient_day(text: str, pattern: str, this_year: int) -> int:
 
 
 def _century(value: int, digits: int, this_year: int) -> int:
-    """Two digits mean the year from 80 years ago to 20 years ahead."""
+    """The full year of two digits: from 80 years ago to 20 years ahead."""
     if digits != 2:
         return value
     start = this_year - 80
@@ -281,5 +281,5 @@ def _century(value: int, digits: int, this_year: int) -> int:
 
 
 def only_clock(fields: Mapping[str, str]) -> bool:
-    """Whether no field says a date."""
+    """Whether no field belongs to a date."""
     return not any(letter[0] in DATE for letter in fields) and any(f[0] in CLOCK for f in fields)

@@ -1,6 +1,6 @@
-"""Patterns of Java's DateTimeFormatter, taken apart, and what they print.
+"""Parses patterns of Java's DateTimeFormatter, and formats moments by them.
 
-Understood: `y u` years, `M L` months, `d` day, `D` day of the year, `Q q` quarter, `E` weekday,
+Supported: `y u` years, `M L` months, `d` day, `D` day of the year, `Q q` quarter, `E` weekday,
 `G` era, `a` half of the day, `H k K h` hours, `m s` minutes and seconds, `S` fraction of a second,
 `n` nanoseconds of the second, `A N` milli- and nanoseconds of the day, `X x Z O` offsets, `z V`
 zones, `'text'`, `[optional parts]`.
@@ -56,7 +56,7 @@ def pieces(pattern: str) -> tuple[Piece, ...]:
     """The parts of a pattern.
 
     Raises:
-        ValueError: it has a letter that means nothing, or a quote that does not end.
+        ValueError: the pattern has an unknown letter, or an unclosed quote.
     """
     found: list[Piece] = []
     for match in _PIECE.finditer(pattern):
@@ -81,7 +81,7 @@ def zone(name: str) -> tzinfo:
     """A time zone by Java's `ZoneId.of`: a region, UTC, GMT, Z or an offset.
 
     Raises:
-        ValueError: there is none of this name.
+        ValueError: no time zone has this name.
     """
     if name in _NAMED_OFFSETS:
         return UTC
@@ -100,12 +100,12 @@ def zone(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1)
 def regions() -> dict[str, str]:
-    """Names of time zones by their names in small letters."""
+    """Names of time zones by their lower-case names."""
     return {name.lower(): name for name in available_timezones()}
 
 
 def format_moment(moment: datetime, pattern: str, letters: str, zone_name: str = "") -> str:
-    """A moment by a pattern that may use `letters` only.
+    """Formats a moment by a pattern that may only use `letters`.
 
     Raises:
         ValueError: the pattern has another letter.

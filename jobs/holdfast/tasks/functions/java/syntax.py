@@ -1,4 +1,4 @@
-"""The text of a Java regular expression → RE2's."""
+"""Translates a Java regular expression to RE2's syntax."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Translated:
 
     Attributes:
         groups: RE2's number of each of Java's groups, from the first on.
-        tails: RE2's numbers of groups that hold the end of line which a `$` has looked at.
+        tails: RE2's numbers of the groups that hold the line end before which a `$` matched.
         names: Java's number of each named group.
-        only_newlines: whether it is right only for text whose lines end with a newline.
+        only_newlines: whether it is only correct for text whose lines end with a newline.
     """
 
     text: str
@@ -40,10 +40,10 @@ class Translated:
 
 @dataclass(frozen=True)
 class _Level:
-    """A group that is open.
+    """An open group.
 
-    `ended`: a `$` has been in this alternative, so that no more text may follow; `before`: in
-    an earlier one.
+    `ended`: this alternative has a `$`, so that no more text may follow; `before`: an earlier
+    alternative has one.
     """
 
     flags: str
@@ -53,7 +53,7 @@ class _Level:
 
 @dataclass
 class _Made:
-    """What has been translated."""
+    """The translation so far."""
 
     out: list[str] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
@@ -67,11 +67,11 @@ class _Made:
 
 
 def translated(pattern: str) -> Translated:
-    """The pattern as RE2 wants it.
+    """The pattern in RE2's syntax.
 
     Raises:
-        UnsupportedPatternError: Java knows it, RE2 does not.
-        PatternError: Java does not know it either.
+        UnsupportedPatternError: the pattern is valid in Java, but not supported by RE2.
+        PatternError: the pattern is invalid in Java, too.
     """
     made = _Translation(pattern).run()
     return Translated(
@@ -80,7 +80,7 @@ def translated(pattern: str) -> Translated:
 
 
 class _Translation:
-    """Goes through one pattern."""
+    """The translation of one pattern."""
 
     def __init__(self, text: str) -> None:
         self._text = Characters(text)
@@ -170,7 +170,7 @@ class _Translation:
         self._made.out.append(found.group() if found is not None else "")
 
     def _end(self) -> None:
-        """The end, or before a last end of line: that is a group, which is taken off again."""
+        """The end of the text, or before a final line end; a group marks that line end."""
         if self._level.ended:
             self._made.out.append(r"\z")
             return

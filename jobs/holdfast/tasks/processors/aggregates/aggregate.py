@@ -1,6 +1,6 @@
 """The processor of GROUP BY: merges one batch's partials into the stored rows, in columns.
 
-Pure: it is given old rows and returns what to write.  `StateTask` does the reading and writing.
+Pure: it takes old rows and returns what to write.  `StateTask` does the reading and writing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class AggregateProcessor(TimedProcessor):
         newest = pc.max(keyed[ROWTIME]).as_py()
         live = self._by_key(self._drop_late(keyed, stream_time_ms))
         keys = state_keys_of(self._step, live)
-        # Windows beyond stream time may have rows where a watermark has held it back.
+        # With a watermark, windows beyond stream time may already have rows.
         seen = stream_time_ms if watermark is None else max(stream_time_ms, watermark.newest_ms)
         old_rows = self._old_rows(keys, live, seen, store)
         old_time, present, old = self._state.codec.decode(old_rows)
@@ -91,7 +91,7 @@ class AggregateProcessor(TimedProcessor):
         )
 
     def _drop_late(self, payload: pa.Table, stream_time_ms: int) -> pa.Table:
-        """Records of windows that closed: end + grace <= stream time (Kafka Streams' rule)."""
+        """Drops records of closed windows: end + grace <= stream time (Kafka Streams' rule)."""
         window = self._step.window
         if window is None:
             return payload
@@ -99,9 +99,9 @@ class AggregateProcessor(TimedProcessor):
         return payload.filter(pc.greater(payload[WINDOW], closed_before))
 
     def _by_key(self, payload: pa.Table) -> pa.Table:
-        """One row per key and window, in their order.
+        """One row per key and window, ordered by both.
 
-        Several topic partitions may have had records of one.
+        Records of one key and window may come from several topic partitions.
         """
         windows = None if self._step.window is None else payload[WINDOW].to_numpy()
         order, starts = key_order(chunk(payload[KEY]), windows)
@@ -115,7 +115,7 @@ class AggregateProcessor(TimedProcessor):
     def _old_rows(
         self, keys: StateKeys, payload: pa.Table, newest_ms: int, store: StoreView
     ) -> list[bytes | None]:
-        """A window that starts after all records so far has no row, and is not asked for."""
+        """Reads the stored rows, except for windows that start after all records so far."""
         if self._step.window is None or newest_ms == NO_TIME:
             return store.get_many(keys)
         asked = np.flatnonzero(payload[WINDOW].to_numpy() <= newest_ms)
@@ -135,7 +135,7 @@ class AggregateProcessor(TimedProcessor):
         new: Columns,
         rowtime: npt.NDArray[np.int64],
     ) -> SinkRows:
-        """Of each row its record; a tombstone, or none, where HAVING does not pass it."""
+        """One sink record per row; a row that fails HAVING gives a tombstone or no record."""
         finished = self._state.finish(new)
         if self._step.having is None:
             return self._results.write(frame, finished, Lazy(pa.array(rowtime)))

@@ -1,4 +1,4 @@
-"""GROUP BY record by record: every change, the changes of a table, or a window's last word."""
+"""GROUP BY record by record: every change, the changes of a table, or final results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["RecordAggregateProcessor"]
 
 @dataclass(frozen=True)
 class _Arrived:
-    """The records of a batch that count, what they found, and what they left."""
+    """The records of a batch that were not dropped, and the state before and after each."""
 
     records: pa.Table
     groups: Groups
@@ -66,9 +66,9 @@ class RecordAggregateProcessor(TimedProcessor):
         store: StoreView,
         watermark: Watermark | None = None,
     ) -> Changes:
-        """Applies records in arrival order; each sees the stream time that it finds or makes.
+        """Applies records in arrival order; each sees stream time including its own event time.
 
-        With a watermark all of them see the stream time before the batch.
+        With a watermark all records see the stream time before the batch.
         """
         keyed = in_order(payload, None if self._window is None else WINDOW)
         running = running_time(keyed, stream_time_ms)
@@ -98,7 +98,7 @@ class RecordAggregateProcessor(TimedProcessor):
         )
 
     def _live(self, keyed: pa.Table, times: Rows) -> pa.Table:
-        """Without the records whose window has closed: end + grace <= stream time."""
+        """Drops the records whose window has closed: end + grace <= stream time."""
         if self._window is None:
             return keyed
         ends = keyed[WINDOW].to_numpy() + self._window.size_ms + self._window.grace_ms
@@ -142,12 +142,12 @@ class RecordAggregateProcessor(TimedProcessor):
         plain, starts = split_window(keys)
         return Frame(plain, starts, [s + self._window.size_ms for s in starts])
 
-    # -- a window's last word ------------------------------------------------------------------
+    # -- final results -------------------------------------------------------------------------
 
     def _final(
         self, closing: _Closing, keys: list[bytes], last: Steps, store: StoreView
     ) -> tuple[SinkRows, list[int]]:
-        """Results of the windows that closed in this batch, in the order of their closing."""
+        """Results of the windows that closed in this batch, in the order in which they closed."""
         touched = set(keys)
         stored = [k for k in store.in_time(*closing.starts) if k not in touched]
         time, _, columns = self._state.codec.decode(store.get_many(stored))
@@ -169,10 +169,10 @@ class RecordAggregateProcessor(TimedProcessor):
 
 @dataclass(frozen=True)
 class _Closing:
-    """Which windows the records of a batch close, and which record each.
+    """The windows that a batch closes, and the record that closes each.
 
-    Every window is told, however far stream time jumps over its end.  Where the statement asks for
-    Kafka Streams' rule, one that starts more than the retention before the newest has no result.
+    Every window is emitted, however far stream time jumps over its end.  If the statement asks for
+    Kafka Streams' rule, a window that starts more than the retention before the newest is not.
     """
 
     window: Window
@@ -183,7 +183,7 @@ class _Closing:
 
     @property
     def starts(self) -> tuple[int, int]:
-        """Windows that start at or after the first of these and before the second."""
+        """The range of window starts that the batch closes: from the first, before the second."""
         return self.stream_time_ms - self._open + 1, self.after_ms - self._open + 1
 
     @property
@@ -191,7 +191,7 @@ class _Closing:
         return self.window.size_ms + self.window.grace_ms
 
     def causes(self, by: Rows) -> list[int]:
-        """The sequence numbers of those records; none where the end of the batch closes windows."""
+        """The sequence numbers of those records; empty if the end of the batch closes windows."""
         return order_of(self.records, by) if len(by) and by.max() < len(self.times) else []
 
     def order(self, frame: Frame) -> tuple[Rows, Rows]:
@@ -201,7 +201,7 @@ class _Closing:
         rows = np.flatnonzero((starts >= first) & (starts < last))
         by = np.searchsorted(self.times, starts[rows] + self._open).astype(np.int64)
         if self.window.final_within_retention:
-            times = np.append(self.times, self.after_ms)  # the batch's end may close them, too
+            times = np.append(self.times, self.after_ms)  # the batch's end may close windows, too
             newest = times[by] // self.window.advance_ms * self.window.advance_ms
             kept = starts[rows] >= newest - self.window.retention_ms
             rows, by = rows[kept], by[kept]

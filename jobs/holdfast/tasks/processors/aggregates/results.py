@@ -27,7 +27,7 @@ __all__ = ["Frame", "Results", "SinkRows"]
 
 @dataclass
 class SinkRows:
-    """Records of the sink, in order; `rows` is the row of the frame that each was made of."""
+    """Records of the sink, in order; `rows` is the frame's row behind each record."""
 
     keys: Sequence[bytes] = ()
     values: Sequence[bytes | None] = ()
@@ -37,9 +37,9 @@ class SinkRows:
 
 @dataclass(frozen=True)
 class Frame:
-    """Which rows results are for: state keys without window, and the windows' bounds in ms.
+    """The rows that results are for: state keys without window, and the windows' bounds in ms.
 
-    `windowed`: state keys with their windows, where they are at hand.
+    `windowed`: state keys with their windows, if known already.
     """
 
     keys: Sequence[bytes]
@@ -60,7 +60,7 @@ class Frame:
 
 
 class Results:
-    """Knows how a query's finished aggregates are written."""
+    """Turns a query's finished aggregates into sink records."""
 
     def __init__(self, query: Query, step: AggregateStep) -> None:
         self._step = step
@@ -69,7 +69,7 @@ class Results:
         self._expressions = Expressions(step.outputs, step.having)
         self._keeps_keys = keeps_state_keys(query.sink.key_columns, query.sink.key_format)
         aggregates = {call.name for call in step.aggregates}
-        # Most results are aggregates and nothing else: key columns need not be made for them.
+        # Most results consist of aggregates only and need no key columns.
         self._of_aggregates = (
             self._keeps_keys
             and query.sink.timestamp is None
@@ -77,7 +77,7 @@ class Results:
         )
 
     def passes(self, frame: Frame, finished: dict[str, pa.Array]) -> npt.NDArray[np.bool_]:
-        """Which rows HAVING lets through; all, without one."""
+        """Which rows pass HAVING; all rows without a HAVING."""
         if self._step.having is None or not len(frame):
             return np.ones(len(frame), np.bool_)
         columns = {**self._columns(frame), **finished}
@@ -90,9 +90,9 @@ class Results:
         timestamps: Sequence[int],
         alive: npt.NDArray[np.bool_] | None = None,
     ) -> SinkRows:
-        """One record per row: a tombstone where it is not `alive` (by default all are).
+        """One record per row: a tombstone if the row is not `alive` (by default all are).
 
-        A row whose TIMESTAMP column holds no time is not written.
+        A row whose TIMESTAMP column is null is not written.
         """
         if not len(frame):
             return SinkRows()

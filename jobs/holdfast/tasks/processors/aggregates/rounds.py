@@ -1,4 +1,4 @@
-"""Records of a batch applied one by one, yet in columns: round r takes the r-th of each group."""
+"""Applies records one by one, yet in columns: round r takes each group's r-th record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 
 def in_order(payload: pa.Table, window: str | None) -> pa.Table:
-    """Records with a key, in arrival order; the windows of one record by their start."""
+    """Records with a key, in arrival order; the windows of one record ordered by start."""
     keyed = payload.filter(payload[KEY].is_valid())
     if window is not None and keyed.num_rows:
         keyed = keyed.sort_by(window)
@@ -36,7 +36,7 @@ def running_time(payload: pa.Table, stream_time_ms: int) -> Rows:
 
 
 def order_of(records: pa.Table, rows: Rows) -> list[int]:
-    """The sequence numbers of those records; none where the payload has none."""
+    """The sequence numbers of those records; empty if the payload has none."""
     sequence = records[SEQUENCE]
     if sequence.null_count:
         return []
@@ -46,14 +46,14 @@ def order_of(records: pa.Table, rows: Rows) -> list[int]:
 
 @dataclass(frozen=True)
 class Groups:
-    """Which records belong together: one group per state key, in the order of first arrival.
+    """The records grouped by state key; groups are in the order of first arrival.
 
     Attributes:
-        keys: of each group.
+        keys: the state key of each group.
         of: the group of each record.
-        order: records by group, in each by arrival.
+        order: records ordered by group, then by arrival.
         starts: where in `order` each group starts.
-        counts: how many records each group has; never none.
+        counts: how many records each group has; at least one.
     """
 
     keys: list[bytes]
@@ -64,14 +64,14 @@ class Groups:
 
     @staticmethod
     def by(keys: Sequence[bytes]) -> Groups:
-        """From the state key of each record."""
+        """The groups, given the state key of each record."""
         encoded = as_array(keys, pa.binary()).dictionary_encode()
         of = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         return Groups.of_numbers(of, encoded.dictionary.to_pylist())
 
     @staticmethod
     def of_numbers(of: Rows, keys: list[bytes]) -> Groups:
-        """From the number of each record's group among `keys`."""
+        """The groups, given each record's place in `keys`."""
         counts = np.bincount(of, minlength=len(keys)).astype(np.int64)
         starts = np.cumsum(counts) - counts
         order = np.argsort(of, kind="stable").astype(np.int64)
@@ -85,7 +85,7 @@ class Groups:
 
     @property
     def before(self) -> Rows:
-        """The record before each one in its group, -1 for the first."""
+        """The record before each record in its group, -1 for the first."""
         previous = np.full(len(self.of), -1, np.int64)
         follows = np.flatnonzero(self.of[self.order][1:] == self.of[self.order][:-1]) + 1
         previous[self.order[follows]] = self.order[follows - 1]
@@ -94,7 +94,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Steps:
-    """What the state of its group is after each record: columns, and its newest time in ms."""
+    """For each record, its group's state after it: columns, and the newest time in ms."""
 
     columns: Columns
     rowtime: Rows
@@ -106,12 +106,12 @@ class Steps:
 def run(
     state: StateColumns, groups: Groups, payload: pa.Table, old: Columns, rowtime: Rows
 ) -> Steps:
-    """Every record's step.
+    """Applies all records and returns the state after each.
 
     Args:
         payload: in arrival order, one row per record.
-        old: the state of each group before, and its newest time (any number below all times
-            where it has seen nothing).
+        old: the state of each group before the batch, and its newest time (for a group without
+            state any number below all times).
     """
     if not payload.num_rows:
         return Steps(old, rowtime)

@@ -55,7 +55,7 @@ WINDOW, COUNT, ROWTIME = "__window", "__n", "__ts"
 HAS_OLD, HAS_NEW = "HAS_OLD", "HAS_NEW"  # see `ChangesStep`
 Columns: TypeAlias = "list[pa.Array]"
 
-# What tells one record of a payload from another, where there is a row for each.
+# The columns that identify a record in a payload with one row per record.
 RECORD_COLUMNS = {
     PARTITION: INTEGER,
     OFFSET: BIGINT,
@@ -76,17 +76,17 @@ class PartialColumn:
 
 
 def by_record(step: AggregateStep) -> bool:
-    """Whether the payload has a row for each record (and window), not one for each key.
+    """Whether the payload has one row per record (and window) instead of one per key.
 
     Sessions need it to find their bounds, final results to know which record was too late, and
-    undoing because it has an order.
+    undoing because its order matters.
     """
     session = step.window is not None and step.window.kind is WindowKind.SESSION
     return session or bool(step.undo) or step.emit is not Emit.BATCH
 
 
 def partial_columns(step: AggregateStep) -> list[PartialColumn]:
-    """What Spark computes of each row of a payload, beside the columns that it groups by."""
+    """The columns that Spark computes for each payload row, beside those it groups by."""
     columns = _partials(step.aggregates, "p") + _partials(step.undo, "q")
     if by_record(step):
         return columns
@@ -96,7 +96,7 @@ def partial_columns(step: AggregateStep) -> list[PartialColumn]:
 
 
 def partial_folds(step: AggregateStep) -> list[Fold | None]:
-    """The folds of the same, without Arrow."""
+    """The folds of `partial_columns`, without Arrow."""
     calls = (*step.aggregates, *step.undo)
     folds = [fold for call in calls for fold in function_of(call).folds(call)]
     return folds if by_record(step) else [_COUNTS, _NEWEST, *folds]
@@ -113,7 +113,7 @@ def _partials(calls: Sequence[AggregateCall], letter: str) -> list[PartialColumn
 def folded(
     step: AggregateStep, payload: pa.Table | pa.RecordBatch, groups: Groups, firsts: pa.Array
 ) -> list[pa.Array]:
-    """A payload's columns with one row per group: partials as one, others of the first row."""
+    """One payload row per group: partials folded into one, other columns from the first row."""
     folds = {c.name: c.fold.folding for c in partial_columns(step) if c.fold is not None}
     columns = {
         name: chunk(payload[name]) if isinstance(payload, pa.Table) else payload[name]
@@ -126,7 +126,7 @@ def folded(
 
 
 def payload_schema(step: AggregateStep) -> pa.Schema:
-    """The columns of a payload: those Spark groups by, then the partial ones."""
+    """The columns of a payload: those Spark groups by, then the partials."""
     fields = [pa.field(KEY, pa.binary())]
     if step.window is not None and step.window.kind is not WindowKind.SESSION:
         fields.append(pa.field(WINDOW, pa.int64()))
@@ -138,7 +138,7 @@ def payload_schema(step: AggregateStep) -> pa.Schema:
 
 
 def state_keys_of(step: AggregateStep, payload: pa.Table) -> StateKeys:
-    """Row by row the state key, with its window where there are windows."""
+    """The state key of each row, including the window if the step has windows."""
     keys = chunk(payload[KEY])
     if step.window is None:
         return StateKeys(keys)
@@ -146,9 +146,9 @@ def state_keys_of(step: AggregateStep, payload: pa.Table) -> StateKeys:
 
 
 class StateColumns:
-    """The state of all aggregates, column by column; holds no data itself.
+    """Merges, undoes and finishes the state columns of all aggregates; holds no data itself.
 
-    Every method takes and gives arrays with one entry per row of state, in `codec`'s order.
+    Every method takes and returns arrays with one entry per row of state, in `codec`'s order.
     """
 
     def __init__(self, step: AggregateStep) -> None:
@@ -159,18 +159,18 @@ class StateColumns:
         self.codec = RowCodec(self._types)
 
     def empty(self, count: int) -> Columns:
-        """Rows of state that have seen nothing."""
+        """Rows of initial state."""
         return [pa.nulls(count, t) for t in self._types]
 
     def merge(self, old: Sequence[pa.Array], payload: pa.Table) -> Columns:
-        """With one payload row for each row of state, in the same order."""
+        """Merges one payload row into each row of state; both are in the same order."""
         new: Columns = []
         for i, (call, part) in enumerate(zip(self._calls, self._split(old), strict=True)):
             new += call.merge(part, _columns(payload, f"p{i}", call))
         return new
 
     def undo(self, old: Sequence[pa.Array], payload: pa.Table) -> Columns:
-        """Takes back what the payload's old rows once added."""
+        """Takes back what the payload's old rows added."""
         new: Columns = []
         parts = zip(self._calls, self._undo, self._split(old), strict=True)
         for i, (call, undone, part) in enumerate(parts):
@@ -178,7 +178,7 @@ class StateColumns:
         return new
 
     def combine(self, first: Sequence[pa.Array], second: Sequence[pa.Array]) -> Columns:
-        """State with state, row by row; `first` came first."""
+        """Merges two states row by row; `first` is the older."""
         new: Columns = []
         for call, a, b in zip(self._calls, self._split(first), self._split(second), strict=True):
             new += call.combine(a, b)
@@ -200,11 +200,11 @@ class StateColumns:
 def combined(
     state: StateColumns, parents: Sequence[pa.Array], counts: npt.NDArray[np.int64]
 ) -> Columns:
-    """Of each row its parents' states in one.
+    """For each row, its parents' states merged into one.
 
     Args:
-        parents: of all rows, one row's behind the other's.
-        counts: how many each row has; never ascending.
+        parents: the parents' states of all rows, row after row.
+        counts: the number of parents of each row; never ascending.
     """
     starts = np.cumsum(counts) - counts
     merged = state.empty(len(counts))
@@ -232,5 +232,5 @@ def chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def pick(old: Sequence[pa.Array], new: Sequence[pa.Array], where: pa.Array) -> Columns:
-    """Per row of state the new one where it says so, else the old one."""
+    """For each row, the new state if `where` is true, else the old one."""
     return [pc.if_else(where, b, a) for a, b in zip(old, new, strict=True)]

@@ -1,4 +1,4 @@
-"""SESSION windows where one change a batch is enough: all sessions at once, in columns."""
+"""SESSION windows that emit one change per batch: all sessions at once, in columns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Rows: TypeAlias = "npt.NDArray[np.int64]"
 
 @dataclass(frozen=True)
 class Merged:
-    """A batch's records with keys, in order, and the sessions that they are in.
+    """A batch's records with keys, in order, and their sessions.
 
     Attributes:
         before: the states of `clusters.stored`.
@@ -56,7 +56,7 @@ class SessionBatchProcessor(SessionProcessor):
         store: StoreView,
         watermark: Watermark | None = None,
     ) -> Changes:
-        """Applies a batch; stream time is what it was before it."""
+        """Applies a batch, given the stream time before it."""
         keyed = in_order(payload, None)
         clusters = Clusters.of_batch(keyed, self._window, stream_time_ms, store)
         live = keyed.filter(pa.array(clusters.of >= 0))
@@ -89,14 +89,14 @@ class SessionBatchProcessor(SessionProcessor):
         """Which sessions had no row under their state keys."""
         is_new = np.ones(len(keys), np.bool_)
         is_new[clusters.stored.owner[clusters.stays]] = False
-        # One that is out of retention is not found, but may not have left the store yet.
+        # A session out of retention is not found, but may still be in the store.
         hidden = np.flatnonzero(clusters.ends <= stream_time_ms - self._window.retention_ms)
         there = store.get_many([keys[n] for n in hidden.tolist()]) if len(hidden) else []
         is_new[hidden] = [row is None for row in there]
         return is_new
 
     def _after(self, clusters: Clusters, before: Columns, live: pa.Table) -> Columns:
-        """The state of each session: what is stored of it, then its records as they arrived."""
+        """The state of each session: its stored state merged with its records in arrival order."""
         count = len(clusters.key)
         owner = clusters.stored.owner
         parents = np.bincount(owner, minlength=count)
@@ -115,7 +115,7 @@ class SessionBatchProcessor(SessionProcessor):
         return run(self._state, groups, live, old, never).take(groups.last).columns
 
     def _folded(self, live: pa.Table, of: Rows, count: int) -> pa.Table:
-        """The partials of all records of a session as one row."""
+        """Folds the partials of each session's records into one row."""
         order = np.argsort(of, kind="stable")
         rows = live.take(pa.array(order))
         sessions = folds.Groups(of[order], count)
@@ -127,7 +127,7 @@ class SessionBatchProcessor(SessionProcessor):
         )
 
     def _told(self, merged: Merged, stream_time_ms: int, store: StoreView) -> tuple[SinkRows, Rows]:
-        """Tombstones of sessions that are in others now, and the rows of those; causes."""
+        """Tombstones of sessions that were merged, and rows of the merged sessions; causes."""
         clusters, stored = merged.clusters, merged.clusters.stored
         key = np.concatenate([stored.key, clusters.key])
         starts = np.concatenate([stored.starts, clusters.starts])
@@ -149,7 +149,7 @@ def _frame(keys: pa.Array, key: Rows, starts: Rows, ends: Rows) -> Frame:
 def _changes(
     clusters: Clusters, passes: npt.NDArray[np.bool_]
 ) -> tuple[Rows, npt.NDArray[np.bool_], Rows]:
-    """Which rows are told in which order, whether they are there, and the records that caused it.
+    """The rows to emit in order, whether each is a row or a tombstone, and its cause.
 
     Rows are numbered: the stored sessions, then the clusters.
     """

@@ -1,7 +1,7 @@
-"""The sessions of a whole batch at once: by key and time, cut where nothing came for the gap.
+"""The sessions of a whole batch at once: records by key and time, cut at gaps of inactivity.
 
-Within a batch nothing is late and no order of arrival changes a session's bounds, so a sort does
-what `session_plan` does record by record.
+Within a batch no record is late and arrival order does not change a session's bounds, so a sort
+does what `session_plan` does record by record.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Stored:
     """Stored sessions, by key and time.
 
     Attributes:
-        names: their state keys.
-        rows: their rows.
-        key: of each a place in `Clusters.keys`.
+        names: the sessions' state keys.
+        rows: the sessions' rows.
+        key: each session's place in `Clusters.keys`.
         starts, ends: ms.
-        owner: the session of `Clusters` that each is now in; -1: in none.
+        owner: the session of `Clusters` that each has merged into; -1 for none.
     """
 
     names: list[bytes]
@@ -44,7 +44,7 @@ class Stored:
     owner: Rows
 
     def taken(self, owner: Rows) -> Stored:
-        """Those that have an owner."""
+        """The stored sessions that have an owner."""
         at = np.flatnonzero(owner >= 0)
         places = at.tolist()
         return Stored(
@@ -62,11 +62,11 @@ class Clusters:
     """The sessions that a batch's records are in, by key and time.
 
     Attributes:
-        keys: BINARY, different ones in the order of the store.
-        key, starts, ends: of each session, with what was stored; `key` is a place in `keys`.
-        of: the session of each record, -1: it is late.
+        keys: the distinct keys (BINARY), in the order of the store.
+        key, starts, ends: of each session, including stored ones; `key` is a place in `keys`.
+        of: the session of each record, -1 for a late record.
         last: the last record of each session.
-        stored: the sessions of before the batch that are in these.
+        stored: the sessions from before the batch that have merged into these.
     """
 
     keys: pa.Array
@@ -79,12 +79,12 @@ class Clusters:
 
     @property
     def state_keys(self) -> list[bytes]:
-        """Ascending."""
+        """The state keys of the sessions, ascending."""
         return session_state_keys(self.keys.take(pa.array(self.key)), self.starts, self.ends)
 
     @property
     def stays(self) -> npt.NDArray[np.bool_]:
-        """Which of `stored` have the bounds of what they are in, and so its state key."""
+        """Which of `stored` keep their bounds, and so their state key."""
         owner, stored = self.stored.owner, self.stored
         same = (stored.starts == self.starts[owner]) & (stored.ends == self.ends[owner])
         found: npt.NDArray[np.bool_] = same
@@ -94,7 +94,7 @@ class Clusters:
     def of_batch(
         records: pa.Table, window: Window, stream_time_ms: int, store: StoreView
     ) -> Clusters:
-        """From records with keys, in order of arrival, and the stream time before them."""
+        """The sessions of records with keys in arrival order, given stream time before them."""
         keys, of_key = numbered(chunk(records[KEY]))
         raw = _cut(of_key, records[TIMESTAMP].to_numpy(), window.size_ms)
         oldest = stream_time_ms - window.retention_ms + 1
@@ -103,7 +103,7 @@ class Clusters:
         return whole.open(stream_time_ms - window.size_ms - window.grace_ms)
 
     def open(self, close_ms: int) -> Clusters:
-        """Without those that end before that: their records are late, what is stored stays."""
+        """Drops sessions that end before `close_ms`: their records are late, stored rows stay."""
         kept = np.flatnonzero(self.ends >= close_ms)
         number = np.full(len(self.ends) + 1, -1, np.int64)  # the last one for -1
         number[kept] = np.arange(len(kept))
@@ -118,7 +118,7 @@ class Clusters:
 
 @dataclass(frozen=True)
 class _Raw:
-    """Clusters of the batch alone, by key and time; `of` tells each record's."""
+    """Clusters of the batch alone, by key and time; `of` is each record's cluster."""
 
     key: Rows
     starts: Rows
@@ -141,7 +141,7 @@ def _cut(of_key: Rows, times: Rows, gap_ms: int) -> _Raw:
 def _read(keys: pa.Array, raw: _Raw, reach: tuple[int, int], store: StoreView) -> Stored:
     """Stored sessions that a batch may touch.
 
-    Those that a key had before are further from its records than the gap, and from each other.
+    A key's older sessions are further than the gap from its records, and from each other.
 
     Args:
         reach: the gap, and how old a session's end may be, ms.
@@ -156,7 +156,7 @@ def _read(keys: pa.Array, raw: _Raw, reach: tuple[int, int], store: StoreView) -
 
 
 def _merged(keys: pa.Array, raw: _Raw, stored: Stored, gap_ms: int) -> Clusters:
-    """The batch's clusters and what is stored: what is near to each other is one session."""
+    """Merges the batch's clusters and stored sessions that are within the gap of each other."""
     count = len(raw.key)
     key = np.concatenate([raw.key, stored.key])
     starts = np.concatenate([raw.starts, stored.starts])
@@ -179,9 +179,9 @@ def _merged(keys: pa.Array, raw: _Raw, stored: Stored, gap_ms: int) -> Clusters:
 
 
 def _near(keys: Rows, starts: Rows, ends: Rows, gap_ms: int) -> Rows:
-    """Numbers sessions, which come by key and start, so that those within the gap have the same."""
+    """Numbers sessions, given by key and start; sessions within the gap get the same number."""
     times, rank = np.unique(ends, return_inverse=True)
-    # The newest end so far of each key: later keys have greater numbers whatever their ends are.
+    # The newest end so far of each key: a later key has greater numbers, whatever its ends.
     latest = np.maximum.accumulate(keys * len(times) + rank.reshape(-1)) % max(len(times), 1)
     new = np.ones(len(keys), np.bool_)
     new[1:] = (keys[1:] != keys[:-1]) | (starts[1:] - times[latest[:-1]] > gap_ms)

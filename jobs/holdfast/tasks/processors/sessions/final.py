@@ -1,4 +1,4 @@
-"""SESSION windows with EMIT FINAL: in columns where no record finds a session closed before it."""
+"""SESSION windows with EMIT FINAL: in columns unless a record may be late within the batch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["SessionFinalProcessor"]
 class SessionFinalProcessor(SessionBatchProcessor):
     """Knows one query's columns; holds no data between calls.
 
-    A record that is no further behind stream time than the grace is beyond the gap of every
-    session that has closed, and in time for its own.  While all of a batch are, their order
-    changes nothing but when it is that a session closes.  Otherwise they are taken one by one,
-    and so they are for an aggregate that their order matters to.
+    A record that is behind stream time by at most the grace is out of reach of every closed
+    session, and in time for its own.  If this holds for a whole batch, the order of its records
+    only decides when a session closes.  Otherwise, and for aggregates that depend on order,
+    records are applied one by one.
     """
 
     def process(
@@ -32,10 +32,10 @@ class SessionFinalProcessor(SessionBatchProcessor):
         store: StoreView,
         watermark: Watermark | None = None,
     ) -> Changes:
-        """Applies a batch; stream time is what it was before it."""
+        """Applies a batch, given the stream time before it."""
         keyed = in_order(payload, None)
         window = self._window
-        # At the very end of its retention a session is not found although it is still open.
+        # In the last millisecond of its retention an open session is not found any more.
         edge = 1 if window.retention_ms <= window.size_ms + window.grace_ms else 0
         least = running_time(keyed, stream_time_ms) - window.grace_ms + edge
         late = not self._all_fold or (keyed[TIMESTAMP].to_numpy() < least).any()
@@ -44,7 +44,7 @@ class SessionFinalProcessor(SessionBatchProcessor):
         return super().process(payload, stream_time_ms, store)
 
     def _told(self, merged: Merged, stream_time_ms: int, store: StoreView) -> tuple[SinkRows, Rows]:
-        """The rows of sessions that have closed, and the records that showed it."""
+        """The rows of sessions that have closed, and the records that closed them."""
         now = running_time(merged.records, stream_time_ms)
         open_ms = self._window.size_ms + self._window.grace_ms
         close = int(now[-1]) - open_ms if len(now) else stream_time_ms - open_ms

@@ -1,8 +1,8 @@
-"""Which sessions records make, and which they merge; times only, no aggregates.
+"""Plans which sessions records create and which they merge; times only, no aggregates.
 
 A record lies in a session when it is no more than the gap away from it (inclusive, as in Kafka
-Streams).  Every session that ever was is a *node*: the stored ones first, then one for each
-record that counts.  What a node is made of is worked out later, for many at once.
+Streams).  Every version of a session is a *node*: the stored ones first, then one for each record
+that is not late.  The nodes' states are computed later, many at once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 Times: TypeAlias = "npt.NDArray[np.int64]"
 _BOUNDS = struct.Struct(">Qqq")  # end in the order of bytes, start, end
-_COLUMNS = [("place", ">u8"), ("start", ">i8"), ("end", ">i8")]  # the same
+_COLUMNS = [("place", ">u8"), ("start", ">i8"), ("end", ">i8")]  # the same in numpy
 _END = struct.Struct(">Q")
 _AFTER = b"\xff" * (_BOUNDS.size + 1)
 
@@ -44,8 +44,8 @@ _AFTER = b"\xff" * (_BOUNDS.size + 1)
 def session_state_keys(keys: pa.Array, starts: Times, ends: Times) -> list[bytes]:
     """The state keys of sessions: length of the key, key (BINARY), end, start, end (ms).
 
-    A store has a key's sessions by their ends, so that the old ones need not be read; the end
-    comes last once more, since a session expires by it.
+    A store orders a key's sessions by end, so that old ones need not be read.  The end is repeated
+    as the last eight bytes because a session expires by it.
     """
     bounds = np.empty(len(keys), _COLUMNS)
     bounds["place"] = ends.astype(np.uint64) ^ np.uint64(SIGN)
@@ -60,19 +60,19 @@ def split_session(state_key: bytes) -> tuple[bytes, int, int]:
 
 
 def bounds_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
-    """Starts and ends in ms, by the sessions' state keys."""
+    """Starts and ends in ms of sessions, from their state keys."""
     bounds = tails(pa.array(state_keys, pa.binary()), np.dtype(_COLUMNS))
     return bounds["start"].astype(np.int64), bounds["end"].astype(np.int64)
 
 
 def key_range(key: bytes, from_ms: int = -SIGN) -> tuple[bytes, bytes]:
-    """Where the sessions of a key that end at `from_ms` or later lie in a store."""
+    """The range of state keys of a key's sessions that end at `from_ms` or later."""
     prefix = measured(key)
     return prefix + _END.pack(max(from_ms + SIGN, 0)), prefix + _AFTER
 
 
 def key_ranges(keys: pa.Array, from_ms: Times) -> tuple[Parts, Parts]:
-    """`key_range` of each row: starts and ends."""
+    """`key_range` for each row: starts and ends."""
     heads = measured_all(keys)
     ends = fixed((from_ms.astype(np.uint64) ^ np.uint64(SIGN)).astype(">u8"))
     return (*heads, ends), (*heads, _AFTER)
@@ -80,7 +80,7 @@ def key_ranges(keys: pa.Array, from_ms: Times) -> tuple[Parts, Parts]:
 
 @dataclass(slots=True)
 class Session:
-    """A session as it is now; `node` tells what it holds."""
+    """The current version of a session; `node` is its node."""
 
     key: bytes
     start: int
@@ -91,18 +91,18 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a session is made of: earlier ones (by time), then the record in row `record`."""
+    """A version of a session: its parent nodes (by time), then the record in row `record`."""
 
     session: Session
     parents: tuple[int, ...] = ()
-    record: int = -1  # -1: it is stored
+    record: int = -1  # -1: a stored session
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change of the table because of the record in row `record`.
+    """A change of the table, caused by the record in row `record`.
 
-    `before` is the node that the session had, -1 for none; without `after` it left the table.
+    `before` is the session's node until then, -1 for none; without `after` it leaves the table.
     """
 
     record: int
@@ -116,12 +116,12 @@ class Sessions:
     """The sessions of one state partition while a batch is applied.
 
     Attributes:
-        gap_ms: of inactivity.
+        gap_ms: the gap of inactivity.
         open_ms: how long after its end a session takes records: gap and grace.
         kept_ms: how long before stream time a session may end and still be found.
         now_ms: stream time.
-        final: only what closes is an event.
-        held: stream time stays where it is until `close`.
+        final: only the closing of a session is an event.
+        held: stream time does not advance until `close`.
     """
 
     gap_ms: int
@@ -139,7 +139,7 @@ class Sessions:
     _closing: list[tuple[int, int, bytes, int]] = field(default_factory=list)
 
     def load(self, keys: Iterable[bytes], store: StoreView) -> None:
-        """All stored sessions of those keys that are not there yet."""
+        """Loads the stored sessions of those keys that are not loaded yet."""
         new = sorted(set(keys) - self._of.keys())
         scans = store.scan_many([key_range(key) for key in new])
         for key, found in zip(new, scans, strict=True):
@@ -152,7 +152,7 @@ class Sessions:
                 self.rows.append(row)
 
     def await_closing(self, from_ms: int, before_ms: int, store: StoreView) -> None:
-        """Stored sessions that end in `from_ms <= end < before_ms` are told when they close."""
+        """Loads stored sessions with `from_ms <= end < before_ms`, to emit when they close."""
         found = store.in_time(from_ms, before_ms)
         self.load((split_session(state_key)[0] for state_key in found), store)
         wanted = set(found)
@@ -161,7 +161,7 @@ class Sessions:
                 self._push(self.nodes[node].session)
 
     def add(self, record: int, key: bytes, time_ms: int) -> None:
-        """The record in row `record`, the next in order of arrival."""
+        """Adds the record in row `record`, the next in arrival order."""
         from_ms = max(time_ms - self.gap_ms, self.now_ms - self.kept_ms + 1)
         if not self.held:
             self.now_ms = max(self.now_ms, time_ms)
@@ -178,12 +178,12 @@ class Sessions:
         self._close(record, close)
 
     def close(self, now_ms: int) -> None:
-        """The batch ends, and moves stream time."""
+        """Ends the batch and advances stream time."""
         self.now_ms = now_ms
         self._close(-1, now_ms - self.open_ms)
 
     def left(self) -> list[Session]:
-        """The sessions of all keys that were looked at, as they are now."""
+        """The current sessions of all loaded keys."""
         return [s for sessions in self._of.values() for s in sessions]
 
     def _merge(self, record: int, merged: Session, near: list[Session]) -> None:
@@ -191,7 +191,7 @@ class Sessions:
         before = -1
         for session in near:
             session.there = False
-            if merged.start == merged.end:  # a point stays where it is, and is only changed
+            if merged.start == merged.end:  # a session of one instant keeps its bounds: an update
                 before = session.node
             elif not self.final:
                 self.events.append(Event(record, session, before=session.node))

@@ -53,9 +53,9 @@ class SessionProcessor(TimedProcessor):
         store: StoreView,
         watermark: Watermark | None = None,
     ) -> Changes:
-        """Applies records in arrival order; each sees the stream time that it finds or makes.
+        """Applies records in arrival order; each sees stream time including its own event time.
 
-        With a watermark all of them see the stream time before the batch.
+        With a watermark all records see the stream time before the batch.
         """
         keyed = in_order(payload, None)
         times = keyed[TIMESTAMP].to_pylist()
@@ -98,11 +98,11 @@ class SessionProcessor(TimedProcessor):
         return sessions
 
     def _made(self, sessions: Sessions, records: pa.Table) -> Columns:
-        """The state of every node: level by level, each from what it was made of."""
+        """The state of every node, level by level, each from its parents."""
         _, _, pool = self._state.codec.decode(sessions.rows)
         place = {node: node for node in range(len(sessions.rows))}
         for level in _levels(sessions.nodes):
-            # Those of many parents first, so that what has one more to take is a slice.
+            # Nodes with most parents first: those that have a j-th parent are then a slice.
             level.sort(key=lambda node: -len(sessions.nodes[node].parents))
             nodes = [sessions.nodes[node] for node in level]
             at = pa.array([place[p] for node in nodes for p in node.parents], pa.int64())
@@ -135,14 +135,14 @@ class SessionProcessor(TimedProcessor):
     def _stored(
         self, sessions: Sessions, state: Columns
     ) -> tuple[list[bytes], list[bytes | None], list[bytes], int]:
-        """(state keys, rows, those that are new, how many are gone)."""
+        """(state keys, rows, new state keys, number of removed rows)."""
         count, left = len(sessions.stored), sessions.left()
         changed = [s for s in left if s.node >= count]
         starts = np.array([s.start for s in changed], np.int64)
         ends = np.array([s.end for s in changed], np.int64)
         plain = pa.array([s.key for s in changed], pa.binary())
         names = pa.array(session_state_keys(plain, starts, ends), pa.binary())
-        order = pc.sort_indices(names)  # neighbours in the store are fastest to write
+        order = pc.sort_indices(names)  # writing in key order is fastest
         keys: list[bytes] = names.take(order).to_pylist()
         at = pa.array([s.node for s in changed], pa.int64()).take(order)
         columns = [column.take(at) for column in state]
@@ -156,12 +156,12 @@ class SessionProcessor(TimedProcessor):
 
 
 def _order(records: pa.Table, causes: list[int]) -> list[int]:
-    """The sequence numbers of records; none where the end of a batch was the cause."""
+    """The sequence numbers of records; empty if the end of a batch was the cause."""
     return [] if -1 in causes else order_of(records, np.array(causes, np.int64))
 
 
 def _levels(nodes: Sequence[Node]) -> list[list[int]]:
-    """The nodes that records made, so that what each is made of is in a level before."""
+    """The nodes that records made, in levels: a node's parents are in earlier levels."""
     depth: list[int] = []
     levels: list[list[int]] = []
     for at, node in enumerate(nodes):
@@ -175,7 +175,7 @@ def _levels(nodes: Sequence[Node]) -> list[list[int]]:
 
 
 def _passed(event: Event, passes: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bool:
-    """Whether the table's reader sees it: the row is there by HAVING, or was."""
+    """Whether a reader of the table sees the event: the row passes HAVING, or did before."""
     after = event.after >= 0 and bool(passes[event.after])
     return after or (event.before >= 0 and bool(passes[event.before]))
 

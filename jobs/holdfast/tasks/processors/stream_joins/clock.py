@@ -1,4 +1,4 @@
-"""The times of a stream-stream join, and the numbers that tell its rows apart."""
+"""The stream times of a stream-stream join, and the sequence numbers of its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAYOUT = struct.Struct("<qqqq")
 
 
 class Clock:
-    """Newest time of all records and of each side's kept ones, and the next row's number."""
+    """The newest time of all records and of each side's kept records; the next row's number."""
 
     def __init__(self, state: Overlay) -> None:
         self._state = state
@@ -30,23 +30,23 @@ class Clock:
         self._next: int = times[3]
 
     def side(self, side: int) -> int:
-        """The newest record that the side has kept, ms."""
+        """The time of the newest record that the side has kept, ms."""
         return self._sides[side]
 
     def advance(self, time: int) -> None:
-        """A record has come; also one without key or value."""
+        """Takes in a record's time, also of a record without key or value."""
         self.newest = max(self.newest, time)
 
     def advance_side(self, side: int, time: int) -> None:
-        """A record of the side is to be kept."""
+        """Takes in the time of a record that the side keeps."""
         self._sides[side] = max(self._sides[side], time)
 
     def numbers(self, count: int) -> npt.NDArray[np.int64]:
-        """As many numbers that no row has had, ascending."""
+        """`count` unused row numbers, ascending."""
         first = self._next + 1
         self._next += count
         return np.arange(first, first + count, dtype=np.int64)
 
     def store(self) -> None:
-        """For the next batch."""
+        """Stores the clock for the next batch."""
         self._state.put(_KEY, _LAYOUT.pack(self.newest, *self._sides, self._next))

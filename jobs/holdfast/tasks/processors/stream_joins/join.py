@@ -1,15 +1,15 @@
-"""Two streams joined within a time window, by the rules of Kafka Streams: a batch at once.
+"""Joins two streams within a time window by the rules of Kafka Streams, a batch at once.
 
-What one record after the other would find is found together: the rows of a side are sorted by key
-and time, and searched for each record of the other.  What a record finds depends on the times when
-it comes, which are worked out for all records first.
+Instead of record by record, the rows of a side are sorted by key and time and searched for all
+records of the other side together.  The matches of a record depend on the stream times at its
+arrival, which are computed for all records first.
 
-Rows of a side are seen, and kept, for as long as they are newer than that side's own newest record
-less before + after + grace, as Kafka Streams' window stores show them.  Stream time, which both
-sides move, says nothing of that; so the rows are removed here and not by the state task.
+A side's rows are visible, and kept, while they are newer than that side's own newest record minus
+(before + after + grace), as in Kafka Streams' window stores.  Stream time, which both sides
+advance, does not decide it; so the rows are removed here and not by the state task.
 
-With GRACE PERIOD a row without partner waits until its window has closed, and is emitted by the
-next record that is the newest so far.  Without it is emitted at once.
+With GRACE PERIOD a row without partner waits until its window has closed, and is emitted at the
+next record that is the newest so far.  Without GRACE PERIOD it is emitted at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from holdfast.types.topology import SEQUENCE, JoinKind, JoinStep, Query
 
 __all__ = ["StreamJoinProcessor"]
 
-# Rows of a side that may leave in a batch, if not as many as come: a batch is to stay short.
+# A batch removes at most this many rows of a side, or as many as it adds: batches stay short.
 _EXPIRE_MIN = 20_000
 
 
@@ -101,7 +101,7 @@ class StreamJoinProcessor(RowProcessor):
         )
 
     def _stored(self, arrived: Arrived, side: int, store: StoreView) -> Stored:
-        """The side's rows that records of the other side may meet."""
+        """The side's stored rows that records of the other side may match."""
         asking = np.flatnonzero(arrived.side != side)
         if not len(asking):
             return Stored.nothing()
@@ -119,7 +119,7 @@ class StreamJoinProcessor(RowProcessor):
         return Stored(wanted[np.array(found, np.int64)], times, numbers, rows)
 
     def _met(self, batch: _Batch, side: int, stored: Stored) -> Meetings:
-        """What the side's records meet on the other side; sources follow the payload's rows."""
+        """The matches of the side's records; stored sources are numbered after the payload."""
         arrived = batch.arrived
         causes = np.flatnonzero(arrived.side == side)
         others = np.flatnonzero((arrived.side != side) & batch.kept)
@@ -154,7 +154,7 @@ class StreamJoinProcessor(RowProcessor):
         lonely: _Lonely,
         store: StoreView,
     ) -> Settled:
-        """What becomes of the rows that wait, from before and of the batch."""
+        """Settles the waiting rows, both stored ones and the batch's own."""
         if self._waiting is None:
             return Settled.nothing()
         arrived, own = batch.arrived, lonely.waiting
@@ -174,7 +174,7 @@ class StreamJoinProcessor(RowProcessor):
         return self._waiting.settle(arrived, new_ones, partners, store)
 
     def _kept(self, batch: _Batch, settled: Settled) -> tuple[list[bytes], list[bytes]]:
-        """State keys and rows of the records that stay, in the order of the keys."""
+        """State keys and rows of the records to keep, in key order."""
         arrived = batch.arrived
         place = arrived.place
         waiting = settled.of.since[settled.added]
@@ -203,27 +203,27 @@ class StreamJoinProcessor(RowProcessor):
 
 @dataclass(frozen=True)
 class _Lonely:
-    """Records without partner: those told at once, and those that wait."""
+    """Records without partner: those emitted at once, and those that wait."""
 
     told: Rows
     waiting: Rows
 
 
 def _first_of(rows: Rows, causes: Rows) -> tuple[Rows, Rows]:
-    """Each different row, and the first of its causes."""
+    """Each distinct row, and the first of its causes."""
     order = np.lexsort((causes, rows))
     found, at = np.unique(rows[order], return_index=True)
     return found, causes[order][at]
 
 
 class _Batch:
-    """The records of a batch, and what each finds the times to be.
+    """The records of a batch, and the stream times at each.
 
     Attributes:
-        newest: by side, the newest time that it has kept, at each record.
+        newest: by side, the newest time that the side has kept, at each record.
         kept: which records are not late for their side.
-        number: of each record, as no row had it before.
-        rows: of the payload.
+        number: each record's new row number.
+        rows: the payload's rows.
         latest: the newest time of the payload, ms.
     """
 
@@ -237,7 +237,7 @@ class _Batch:
         self.number = clock.numbers(len(arrived.time))
 
     def advance(self, clock: Clock) -> None:
-        """Tells the clock what the batch has brought, and has it kept."""
+        """Advances the clock by the batch and stores it."""
         clock.advance(self.latest)
         for side in (0, 1):
             if len(self.newest[side]):

@@ -1,4 +1,4 @@
-"""Who meets whom when two streams are joined: whole columns, sorted by key and time."""
+"""The matches of a stream-stream join, found in whole columns sorted by key and time."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from holdfast.types.topology import TIMESTAMP, TOMBSTONE
 __all__ = ["Arrived", "Kept", "Meetings", "Rows", "Stored", "meetings"]
 
 Rows: TypeAlias = "npt.NDArray[np.int64]"
-_SPAN_MS = 1 << 38  # nine years: so many, for each of millions of keys, can be numbered
+_SPAN_MS = 1 << 38  # nine years: millions of keys times this many ms fit into 64 bits
 
 
 @dataclass(frozen=True)
 class Arrived:
-    """A payload's records, in order of arrival; all but `order`, `now` only with key and value.
+    """A payload's records in arrival order.
+
+    `order` and `now` include the records without key or value, all others do not.
 
     Attributes:
-        order: of each record of the payload its row there.
-        now: at each of those the newest time so far, ms.
-        at: of each record its place in `order`.
-        keys: the different keys (BINARY), the shorter before the longer and then bytewise.
+        order: the payload row of each record.
+        now: the newest time so far at each of `order`, ms.
+        at: each record's place in `order`.
+        keys: the distinct keys (BINARY), by length and then bytewise.
         side, key, time: of each record; `key` is a place in `keys`, `time` in ms.
-        keyless: places in `order` of those that have a value and no key.
+        keyless: places in `order` of the records with a value and no key.
     """
 
     order: Rows
@@ -44,7 +46,7 @@ class Arrived:
 
     @staticmethod
     def read(payload: pa.Table, newest_ms: int) -> Arrived:
-        """Of a payload of rows (`base.row_schema`) of two inputs, and the newest time before it."""
+        """Reads a payload of rows (`base.row_schema`), given the newest time before the batch."""
         order = arrival_order(payload)
         valued = ~payload[TOMBSTONE].to_numpy()[order]
         keyed = payload[KEY].is_valid().to_numpy()[order]
@@ -64,11 +66,11 @@ class Arrived:
 
     @property
     def place(self) -> Rows:
-        """Of each record its row in the payload."""
+        """The payload row of each record."""
         return self.order[self.at]
 
     def newest(self, side: int, before_ms: int) -> Rows:
-        """The newest time of a side when each record has come, given that of before the batch."""
+        """The newest time of a side at each record, given the newest one before the batch."""
         own = np.where(self.side == side, self.time, before_ms)
         return np.maximum.accumulate(np.maximum(own, before_ms)).astype(np.int64)
 
@@ -91,14 +93,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows of one side that may be met, in no order.
+    """Rows of one side that may match, in no order.
 
     Attributes:
         key: a place in `Arrived.keys`.
         time: ms.
-        number: tells rows of a time apart, in the order in which they came.
-        arrival: which record of the batch it is, -1 of one that was there before.
-        source: where its columns are.
+        number: orders rows of equal time by arrival.
+        arrival: the row's record in the batch, -1 for a stored row.
+        source: where the row's columns are.
     """
 
     key: Rows
@@ -115,7 +117,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Meetings:
-    """Of each its cause (a record of the batch), and of the row it meets what `Kept` says."""
+    """Matches: the cause (a record of the batch), and the matched row's fields (see `Kept`)."""
 
     cause: Rows
     source: Rows
@@ -124,21 +126,21 @@ class Meetings:
 
     @staticmethod
     def nothing() -> Meetings:
-        """Nobody meets."""
+        """No matches."""
         none = np.array([], np.int64)
         return Meetings(none, none, none, none)
 
 
 def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Meetings:
-    """Which rows records meet: of their key, `first <= time <= last` (ms), and there before them.
+    """The rows that records match: same key, `first <= time <= last` (ms), arrived before them.
 
-    By cause in the order given, then by time and number.
+    Ordered by cause as given, then by time and number.
     """
     if not len(cause) or not len(rows.key):
         return Meetings.nothing()
     rows = rows.sorted()
     low, counts = _of_key(key, rows)
-    if counts.sum() > 2 * (len(key) + len(rows.key)):  # to look at all of a key would take longer
+    if counts.sum() > 2 * (len(key) + len(rows.key)):  # scanning all rows of a key is slower
         low, counts = _in_time(key, first, last, rows)
     starts = np.cumsum(counts) - counts
     met = np.arange(counts.sum()) + np.repeat(low - starts, counts)
@@ -150,13 +152,13 @@ def meetings(key: Rows, cause: Rows, first: Rows, last: Rows, rows: Kept) -> Mee
 
 
 def _of_key(key: Rows, rows: Kept) -> tuple[Rows, Rows]:
-    """Where the rows of each key begin, and how many they are."""
+    """Where the rows of each key begin, and how many there are."""
     each = np.bincount(rows.key, minlength=int(key.max()) + 1)
     return (np.cumsum(each) - each)[key], each[key]
 
 
 def _in_time(key: Rows, first: Rows, last: Rows, rows: Kept) -> tuple[Rows, Rows]:
-    """Where rows of each key with `first <= time <= last` (ms) begin, and how many they are."""
+    """Where rows of each key with `first <= time <= last` (ms) begin, and how many there are."""
     (times, first, after), width = _ranked(rows.time, first, last + 1)
     # One number per key and time.
     ranked = rows.key * width + times
@@ -165,9 +167,9 @@ def _in_time(key: Rows, first: Rows, last: Rows, rows: Kept) -> tuple[Rows, Rows
 
 
 def _ranked(times: Rows, *asked: Rows) -> tuple[list[Rows], int]:
-    """Times as numbers from 0, those asked for likewise or as the next one there is; how many.
+    """Ranks of the times from 0, ranks of the times asked for (the next there is); how many ranks.
 
-    Of times there has to be one.
+    There must be at least one time.
     """
     least, most = int(times.min()), int(times.max())
     if most - least < _SPAN_MS:

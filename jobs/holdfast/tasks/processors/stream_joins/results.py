@@ -1,4 +1,4 @@
-"""The results of a stream-stream join's batch: who caused each, and what stands in it."""
+"""The results of a stream-stream join's batch: the cause and the content of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _NONE = -1  # no row, no key
 
 
 class Results:
-    """What is to be written, gathered kind by kind and put in order at the end.
+    """Collects the results kind by kind and puts them in order at the end.
 
-    A row's source is its place in the payload or, counted on from there, among the rows that were
-    stored of its side.
+    A row's source is its place in the payload or, counted on from the payload's end, among the
+    stored rows of its side.
     """
 
     def __init__(self, payload: pa.Table, arrived: Arrived, stored: tuple[Stored, Stored]) -> None:
@@ -34,7 +34,7 @@ class Results:
         self._parts: list[tuple[Rows, Rows, Rows, Rows, Rows]] = []
 
     def add_told(self, settled: Settled) -> None:
-        """Rows whose window has closed: of one cause they come before all else, in this order."""
+        """Adds rows whose window has closed; these come first among the results of one cause."""
         if not len(settled.told):
             return
         of = settled.of
@@ -54,7 +54,7 @@ class Results:
         self._add_single(settled.causes, key, side, source, of.time[settled.told])
 
     def add_met(self, met: tuple[Meetings, Meetings]) -> None:
-        """Pairs, by the side of the record that caused them."""
+        """Adds pairs, by the side of the record that caused them."""
         arrived, place = self._arrived, self._arrived.place
         for side, each in enumerate(met):
             own = place[each.cause]
@@ -63,7 +63,7 @@ class Results:
             self._parts.append((arrived.at[each.cause], arrived.key[each.cause], left, right, time))
 
     def add_alone(self, records: Rows, outer: npt.NDArray[np.bool_]) -> None:
-        """Records that are told at once: these, and those without key where a side is `outer`."""
+        """Adds records emitted at once: these, and keyless ones of a side that is `outer`."""
         arrived = self._arrived
         side, time = arrived.side[records], arrived.time[records]
         at, place = arrived.at[records], arrived.place[records]
@@ -75,7 +75,7 @@ class Results:
         self._add_single(at, np.full(len(at), _NONE), sides[outer[sides]], place, time)
 
     def emitted(self, pairs: Pairs) -> Emitted:
-        """The sink's records, by cause; of one cause in the order in which they were added."""
+        """The sink's records, ordered by cause, then as they were added."""
         cause, key, left, right, time = (
             np.concatenate(columns) for columns in zip(*self._parts, strict=True)
         )
@@ -105,6 +105,6 @@ class Results:
 
 
 def _places(numbers: Rows) -> pa.Array:
-    """To take by: null where there is none."""
+    """Indices for `take`, null for none."""
     missing = numbers == _NONE
     return pa.array(numbers, mask=missing) if missing.any() else pa.array(numbers)

@@ -3,10 +3,10 @@
 State, all under state keys that end in eight bytes by which they can be found in time:
 
     L or R, length and bytes of the key, time, number, time of its side    a record's row
-    O, time, side, key, number, no time                                    one without partner yet
-    T, no time                                                             what `Clock` holds
+    O, time, side, key, number, no time                                    a row without partner yet
+    T, no time                                                             the `Clock`
 
-`stream_waiting` has those under `O`.
+`stream_waiting` handles the rows under `O`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _SIDES = (b"L", b"R")
-_APART = (0, 1 << 61)  # the times of the sides' rows, so that each side's can be found alone
+_APART = (0, 1 << 61)  # added to the times of the sides' rows, to find each side's alone
 _EARLIEST = -(1 << 60)
 Times: TypeAlias = "npt.NDArray[np.int64]"
 Reach = tuple[tuple[int, int], tuple[int, int]]
@@ -46,10 +46,10 @@ _DAY_MS = 86_400_000  # how late a record may be without GRACE PERIOD, as in ksq
 
 
 def reach_of(step: JoinStep) -> Reach:
-    """By side: how far back and on from a record its partners may be, ms.
+    """By side: how far before and after a record its partners may be, ms.
 
-    ksqlDB turns a right join round and keeps the window: BEFORE is then before the right
-    record's time.
+    ksqlDB swaps the sides of a right join but keeps the window: BEFORE then counts from the right
+    record.
     """
     if step.window is None:
         raise TypeError(f"a {step.form} join has no window")
@@ -59,25 +59,25 @@ def reach_of(step: JoinStep) -> Reach:
 
 
 def retention_of(window: JoinWindow) -> int:
-    """How far behind the newest record of its side a row is kept, ms."""
+    """How long a row is kept behind the newest record of its side, ms."""
     grace = _DAY_MS if window.grace_ms is None else window.grace_ms
     return window.before_ms + window.after_ms + grace
 
 
 def ordered(times: Times) -> npt.NDArray[np.uint64]:
-    """Numbers whose eight bytes, big-endian, are in the order of signed times (ms)."""
+    """Numbers whose eight bytes, big-endian, sort like the signed times (ms)."""
     return times.astype(np.uint64) ^ np.uint64(SIGN)
 
 
 def ranges_of(side: int, keys: pa.Array, first: Times, last: Times) -> tuple[Parts, Parts]:
-    """Where a store has the side's rows of keys with `first <= time <= last` (ms, from 0)."""
+    """The state key ranges of a side's rows with `first <= time <= last` (ms, from 0)."""
     heads = _SIDES[side], *measured_all(keys)
     start, end = (fixed(ordered(times).astype(">u8")) for times in (first, last + 1))
     return (*heads, start), (*heads, end)
 
 
 def row_keys(side: int, keys: pa.Array, times: Times, numbers: Times) -> list[bytes]:
-    """The state keys of a side's rows of these keys, times (ms) and numbers."""
+    """The state keys of a side's rows with these keys, times (ms) and numbers."""
     tails = np.empty(len(keys), _TAIL)
     tails["time"], tails["number"] = ordered(times), numbers
     tails["expires"] = times + _APART[side]
@@ -85,13 +85,13 @@ def row_keys(side: int, keys: pa.Array, times: Times, numbers: Times) -> list[by
 
 
 def places_of(state_keys: Sequence[bytes]) -> tuple[Times, Times]:
-    """Times in ms and numbers of rows, by their state keys."""
+    """Times in ms and numbers of rows, from their state keys."""
     tails = np.frombuffer(b"".join([key[-_TAIL_BYTES:] for key in state_keys]), _TAIL)
     times = (tails["time"].astype(np.uint64) ^ np.uint64(SIGN)).astype(np.int64)
     return times, tails["number"].astype(np.int64)
 
 
 def expired_rows(store: StoreView, side: int, last: int, limit: int) -> list[bytes]:
-    """The state keys of about `limit` of the side's rows up to this time (ms), in their order."""
+    """The state keys of about `limit` of the side's rows up to this time (ms), in order."""
     apart = _APART[side]
     return sorted(store.in_segments(_EARLIEST + apart, last + 1 + apart, limit))

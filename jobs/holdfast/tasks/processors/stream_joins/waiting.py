@@ -29,12 +29,12 @@ class Alone:
     """Rows that have no partner, in one order for all attributes.
 
     Attributes:
-        names: the state keys that they wait under.
-        keys: BINARY, of each.
-        side, time: of each, ms.
-        since: which record of the batch each is, -1: it was there before.
-        until: at which record each finds a partner, `NEVER` where none does.
-        rows: of those that were there before, which come first.
+        names: the state keys under which the rows wait.
+        keys: each row's key, BINARY.
+        side, time: each row's side, and its time in ms.
+        since: each row's record in the batch, -1 for a stored row.
+        until: the record at which each finds a partner, or `NEVER`.
+        rows: the stored rows, which come first.
     """
 
     names: list[bytes]
@@ -46,7 +46,7 @@ class Alone:
     rows: list[bytes]
 
     def with_new(self, other: Alone) -> Alone:
-        """These, and those of the batch."""
+        """These rows, followed by the batch's."""
         parts = ("side", "time", "since", "until")
         side, time, since, until = (
             np.concatenate([getattr(self, name), getattr(other, name)]) for name in parts
@@ -57,13 +57,13 @@ class Alone:
 
 @dataclass(frozen=True)
 class Settled:
-    """What a batch has made of the rows that wait; numbers are places in `of`.
+    """The waiting rows after a batch; numbers are places in `of`.
 
     Attributes:
-        told: those whose window has closed, in the order in which that is told.
-        causes: the places in `Arrived.order` of the records that told so.
-        added: those that wait from now on.
-        removed: state keys of those that were there before and wait no longer.
+        told: the rows to emit because their window has closed, in order.
+        causes: the places in `Arrived.order` of the records that closed them.
+        added: the rows that start to wait.
+        removed: state keys of the stored rows that no longer wait.
     """
 
     of: Alone
@@ -74,7 +74,7 @@ class Settled:
 
     @staticmethod
     def nothing() -> Settled:
-        """Of a join in which no row waits."""
+        """The result for a join in which no row waits."""
         none = np.array([], np.int64)
         alone = Alone([], pa.array([], pa.binary()), none, none, none, none, [])
         return Settled(alone, none, none, none, [])
@@ -86,14 +86,14 @@ class Waiting:
     def __init__(self, step: JoinStep) -> None:
         """Raises `TypeError`: the step has no window with GRACE PERIOD."""
         if step.window is None or step.window.grace_ms is None:
-            raise TypeError(f"in a {step.form} join without grace no row waits")
+            raise TypeError(f"no row waits in a {step.form} join without grace")
         grace_ms = step.window.grace_ms
         self._waits = np.array([after + grace_ms for _, after in reach_of(step)])
-        # Of equal times these rows come second, as in Kafka Streams' store.
+        # Among equal times this side's rows come second, as in Kafka Streams' store.
         self._second = 1 if step.kind is JoinKind.RIGHT else 0
 
     def names(self, side: Rows, keys: pa.Array, time: Rows, number: Rows) -> list[bytes]:
-        """The state keys under which rows of these sides, keys, times (ms) and numbers wait."""
+        """The state keys under which rows with these sides, keys, times (ms) and numbers wait."""
         heads = np.empty(len(keys), _HEAD)
         heads["time"], heads["rank"] = ordered(time), side == self._second
         return joined(_ORPHAN, fixed(heads), keys, fixed(number.astype(">u8")), FOREVER)
@@ -106,11 +106,11 @@ class Waiting:
         met: tuple[Rows, Rows],
         store: StoreView,
     ) -> dict[bytes, int]:
-        """Of the side's rows that were met those that waited: names, and the records they met.
+        """Rows that were waiting and have now found a partner: state keys, and the partner records.
 
         Args:
-            keys: what `rows.key` counts in.
-            met: places in `rows`, and the record that each met first.
+            keys: the keys that `rows.key` refers to.
+            met: places in `rows`, and the record that each matched first.
         """
         at, first = met
         owner = keys.take(pa.array(rows.key[at]))
@@ -121,11 +121,11 @@ class Waiting:
     def settle(
         self, arrived: Arrived, new: Alone, partners: dict[bytes, int], store: StoreView
     ) -> Settled:
-        """Goes through a batch.
+        """Settles the waiting rows of a batch.
 
         Args:
-            new: the records that have no partner when they come.
-            partners: of rows from before that found one, the names, and the records they met.
+            new: the records that find no partner on arrival.
+            partners: stored rows that found a partner: state keys, and the partner records.
         """
         waiting = self._stored(arrived, partners, store).with_new(new)
         closed = self._closed(arrived, waiting)
@@ -146,7 +146,7 @@ class Waiting:
         )
 
     def _stored(self, arrived: Arrived, partners: dict[bytes, int], store: StoreView) -> Alone:
-        """Those that were there before and whose window may close."""
+        """The stored rows whose window may close."""
         newest = int(arrived.time.max(initial=0))
         end = max(newest - int(self._waits.min()) + SIGN, 0).to_bytes(8, "big")
         found = list(store.scan(_ORPHAN, _ORPHAN + end))
@@ -164,7 +164,7 @@ class Waiting:
         )
 
     def _closed(self, arrived: Arrived, waiting: Alone) -> Rows:
-        """The record that finds each window closed: later ones that are the newest so far do."""
+        """The record that closes each window: the first later one that is the newest so far."""
         newest = arrived.now[arrived.at]
         asking = np.flatnonzero(arrived.time == newest)
         ends = waiting.time + self._waits[waiting.side]

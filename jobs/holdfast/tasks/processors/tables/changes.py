@@ -1,4 +1,4 @@
-"""A table's changes for an aggregate over it: what a row was, and what it is.
+"""A table's changes for an aggregate over it: each row's old and new value.
 
 State: the table's rows, by primary key.
 """
@@ -28,7 +28,7 @@ __all__ = ["ChangesProcessor"]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a row was and is, when it changed, and the record that changed it."""
+    """A row's old and new value, the time of the change, and the record that caused it."""
 
     old: bytes | None
     new: bytes | None
@@ -64,7 +64,7 @@ class ChangesProcessor(RowProcessor):
         )
 
     def _emitted(self, changes: list[_Change]) -> Emitted:
-        """Groups are compared as record keys; then each change is one record, or one per group."""
+        """Writes a change as one record, or as one per group if it moves to another group."""
         old, new = (
             self._groups_of([c.old for c in changes]),
             self._groups_of([c.new for c in changes]),
@@ -91,10 +91,10 @@ class ChangesProcessor(RowProcessor):
         )
 
     def _groups_of(self, rows: list[bytes | None]) -> list[bytes | None]:
-        """Each row's group, as the sink's key; None where there is no row, or a part is null.
+        """Each row's group, as the sink's key; None if there is no row or a key column is null.
 
-        The aggregate keeps groups by these bytes, so nothing else may say whether two are one:
-        to `==` a NaN is not itself, and 0.0 is -0.0.
+        The aggregate stores groups under these bytes, so only the bytes decide whether two groups
+        are equal: for `==` a NaN differs from itself, and 0.0 equals -0.0.
         """
         named = self._side.decode(rows)
         arrays = [named[c.name] for c in self._groups]
@@ -104,7 +104,7 @@ class ChangesProcessor(RowProcessor):
 
 
 def _parts(change: _Change, before: bytes | None, after: bytes | None) -> Iterator[_Change]:
-    """One record where the group stays, else the old one is taken back first."""
+    """One record if the group stays; otherwise the old value is taken back first."""
     if before is not None and before == after:
         yield change
         return

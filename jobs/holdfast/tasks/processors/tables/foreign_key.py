@@ -1,8 +1,8 @@
 """The second query of a foreign-key join: left rows meet the right row they point to.
 
 State: the right table's rows under `R` and the key; under `S`, length and bytes of the key and the
-left primary key, the left rows that point to it.  What a left row without foreign key asks is
-answered at once and not kept.
+left primary key, the left rows that point to it.  A left row without a foreign key is answered
+at once and not kept.
 """
 
 from __future__ import annotations
@@ -121,12 +121,12 @@ class _Pointing:
                 state.known(state_key, row)
 
     def rows(self, key: bytes) -> list[bytes]:
-        """In the order of their primary keys."""
+        """The left rows that point to the key, ordered by primary key."""
         found = self._rows[key]
         return [found[left_key] for left_key in sorted(found)]
 
     def put(self, key: bytes, left_key: bytes, row: bytes | None) -> None:
-        """A left row points to the key; None: no longer."""
+        """Sets the left row that points to the key; None removes it."""
         if row is None:
             self._rows[key].pop(left_key, None)
         else:
@@ -139,6 +139,6 @@ def _prefix(key: bytes) -> bytes:
 
 
 def _after(prefix: bytes) -> bytes:
-    """The first bytes behind all that start with the prefix, whose first byte is a letter."""
+    """The smallest key after all keys with that prefix, which starts with a letter."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,))

@@ -1,8 +1,8 @@
-"""The last query of a foreign-key join: a result that a newer left row has overtaken is dropped.
+"""The last query of a foreign-key join: drops results that a newer left row has overtaken.
 
-Results of one left row come from the state partitions of the foreign keys it pointed to, which
-know nothing of each other.  State: the newest version seen of each left row, and whether its
-result is there.  It stays when the row is gone: an overtaken result may still be on its way.
+The results of one left row come from the state partitions of all foreign keys it has pointed to,
+independently of each other.  State: the newest version seen of each left row, and whether it has
+a result.  The state outlives the row: an overtaken result may still be on its way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.types.topology import GONE, VERSION, Query, ResolveStep
 
 __all__ = ["ResolveProcessor"]
 
-_STATE = struct.Struct(">q?")  # version, whether the result is there
+_STATE = struct.Struct(">q?")  # version, whether there is a result
 
 
 class ResolveProcessor(RowProcessor):
@@ -56,7 +56,7 @@ class ResolveProcessor(RowProcessor):
         )
 
     def _resolved(self, state: Overlay, key: bytes, version: int, gone: bool) -> bool:
-        """Whether a result is written."""
+        """Whether to write the result."""
         stored = state.get(key)
         newest, there = (version, False) if stored is None else _STATE.unpack(stored)
         if version < newest:

@@ -1,6 +1,6 @@
 """A stream joined with a table: each record of the stream looks up the row of its key.
 
-The table's changes are silent.  State: the table's rows by join key.
+Changes of the table emit nothing.  State: the table's rows by join key.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The first query of a foreign-key join: left rows, told to the foreign key they point to.
+"""The first query of a foreign-key join: sends left rows to the foreign key they point to.
 
-State: the left rows with the version each was given, by primary key, and the last version given.
-Versions grow within a state partition, so that a row that comes back after it was deleted is
-newer than anything said of it before.
+State: the left rows with their versions, by primary key, and the last version assigned.  Versions
+grow within a state partition, so a row that is inserted again after a delete is newer than all
+of its earlier records.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _VERSION = struct.Struct(">q")
 
 
 class Instruction(IntEnum):
-    """What the foreign key is to do, by the names of Kafka Streams' foreign-key join."""
+    """The instruction to the foreign key's side, named as in Kafka Streams' foreign-key join."""
 
     PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE = 0
     PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE = 1
@@ -51,7 +51,7 @@ class Instruction(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A left row before and after, its primary key, version, time and cause."""
+    """A left row before and after a change, its primary key, version, time and cause."""
 
     key: bytes
     old: bytes | None
@@ -63,7 +63,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A record of the sink: the row whose columns it carries, and the foreign key it goes to."""
+    """A sink record: the row whose columns it carries, and the foreign key it goes to."""
 
     change: _Change
     row: bytes | None
@@ -93,7 +93,7 @@ class SubscribeProcessor(RowProcessor):
         )
 
     def _emitted(self, changes: list[_Change]) -> Emitted:
-        """Foreign keys are compared as the sink's keys, as Kafka Streams compares them."""
+        """Compares foreign keys as the sink's serialized keys, as Kafka Streams does."""
         old = self._foreign_keys([c.old for c in changes])
         new = self._foreign_keys([c.new for c in changes])
         told = [
@@ -136,9 +136,9 @@ def _changes(records: Records, table: Overlay) -> Iterator[_Change]:
 
 
 def _left(change: _Change, old: bytes | None, new: bytes | None) -> Iterator[_Told]:
-    """Every change is answered: a left row always has a result.
+    """LEFT join: every change gets an answer because a left row always has a result.
 
-    A deleted row is told to no foreign key at all; its answer is the tombstone.
+    A deleted row is sent to no foreign key; its answer is the tombstone.
     """
     if old is not None and old != new:
         yield _Told(change, change.old, True, Instruction.DELETE_KEY_NO_PROPAGATE)
@@ -150,7 +150,7 @@ def _left(change: _Change, old: bytes | None, new: bytes | None) -> Iterator[_To
 
 
 def _inner(change: _Change, old: bytes | None, new: bytes | None) -> Iterator[_Told]:
-    """A change is answered where a result may have been, or may now be."""
+    """INNER join: a change gets an answer if there may have been, or may now be, a result."""
     if new is None:
         if old is not None:
             yield _Told(change, change.old, True, Instruction.DELETE_KEY_AND_PROPAGATE)

@@ -1,9 +1,9 @@
 """Two tables joined by their primary keys.
 
 State: both tables' rows, under `L` or `R` and the key.  A change is emitted by the rules of Kafka
-Streams: whenever the other side has a row, and for a side whose rows stay without a partner also
-when a row of its own was or is there.  With a WHERE both the old and the new result are known,
-and what never passed leaves no tombstone.
+Streams: if the other side has a row, and for an outer side also if it has or had a row itself.
+With a WHERE both the old and the new result are known, and a row that never passed leaves no
+tombstone.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TableTableProcessor(RowProcessor):
 
 
 def _last(pairs: Iterable[Pair]) -> list[Pair]:
-    """The last pair of each key, over what was there before the first."""
+    """The last pair of each key, with the row before the key's first pair as its old row."""
     last: dict[bytes | None, Pair] = {}
     for pair in pairs:
         before = last.get(pair.key)

@@ -1,6 +1,6 @@
-"""WHERE over a table: what never passed it leaves no tombstone.
+"""WHERE over a table: a row that never passed leaves no tombstone.
 
-State: nothing but the keys of the rows that pass.
+State: only the keys of the rows that pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows of a versioned table: what a key was at a time, for as long as its history is kept.
+"""Rows of a versioned table: the row of a key at a point in time, within the history kept.
 
 One row of state per key: its versions from old to new, each with the time it is valid from.  The
-last one before the history's start stays: it is what the key was when the history begins.
+last version before the history's start is kept: it is valid when the history begins.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Versions:
     """Reads and writes versions through a batch's overlay.
 
     Args:
-        history_ms: how far behind its key's newest version a version may be asked for or changed.
-            By key, not by stream time: what is kept must not depend on how batches are cut.
+        history_ms: how far behind its key's newest version a version may be read or changed.
+            By key, not by stream time: the history must not depend on how batches are cut.
     """
 
     def __init__(self, table: Overlay, history_ms: int) -> None:
@@ -31,7 +31,7 @@ class Versions:
         self._history_ms = history_ms
 
     def put(self, key: bytes, row: bytes | None, time: int) -> None:
-        """The key is `row` from `time` on, until a later version; None: it is not there."""
+        """Sets the key's row from `time` until a later version; None: deleted."""
         versions = self._versions(key)
         oldest = max([time, *(v[0] for v in versions[-1:])]) - self._history_ms
         if time < oldest:
@@ -41,7 +41,7 @@ class Versions:
         self._table.put(key, msgpack.packb(versions[max(_count(versions, oldest) - 1, 0) :]))
 
     def at(self, key: bytes, time: int) -> bytes | None:
-        """The row that was valid at `time`; None also where the history does not reach so far."""
+        """The row that was valid at `time`; None also if the history does not reach that far."""
         versions = self._versions(key)
         found = _count(versions, time)
         if not found or time < versions[-1][0] - self._history_ms:
@@ -56,5 +56,5 @@ class Versions:
 
 
 def _count(versions: list[_Version], time: int) -> int:
-    """How many of them begin at `time` or before."""
+    """How many of the versions begin at `time` or before."""
     return bisect_right(versions, time, key=lambda v: v[0])
