@@ -24,7 +24,7 @@ JOB = environment.chaos_job()
 
 with DAG(
     "chaos_daily",
-    description="A small chaos run every night; fails when the verdict is not valid.",
+    description="A small chaos run every night; fails if the verdict is not valid.",
     doc_md=DOC,
     schedule="0 3 * * *" if JOB else None,
     catchup=False,

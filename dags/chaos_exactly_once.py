@@ -23,7 +23,7 @@ with DAG(
     doc_md=DOC,
     schedule=None,
     catchup=False,
-    # Two runs could break one job, and neither could tell what it did.
+    # Two runs could break the same job, and neither could tell its own faults from the other's.
     max_active_runs=1,
     dagrun_timeout=timedelta(hours=12),
     tags=["holdfast", "chaos"],

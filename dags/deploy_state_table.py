@@ -1,4 +1,4 @@
-"""Deploys a state table, or another set of statements, and waits until it is right."""
+"""Deploys a state table, or another set of statements, and verifies it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ upgrade the job: a change that its stored rows do not fit is refused before anyt
 A run whose `left_out` failed has deployed a table that is exact over a part of its input only:
 more records were dropped as late or for a NULL in their key, or set aside as dead letters, than
 `late.warn.share`, `null.key.warn.share` and `dead.letter.warn.share` allow (**Properties**).
-The pull queries are asked of query servers (**Query servers** of target `local`, `serve.enabled` in
-**Chart values**) where there are any: each table's newest result is read back by its key.
+The pull queries go to the query servers, if there are any (**Query servers** of target `local`,
+`serve.enabled` in **Chart values**): each table's newest result is read back by its key.
 The reason of a failure is the last line of the task's log, and its XCom `reason`.
 With target `local` the same commands run as processes beside Airflow instead of as pods.
 """
@@ -43,7 +43,7 @@ with DAG(
     doc_md=DOC,
     schedule=None,
     catchup=False,
-    # Two runs could be about one table, and Helm would refuse the second in the middle.
+    # Two runs could deploy the same table, and Helm would refuse the second in the middle.
     max_active_runs=1,
     dagrun_timeout=timedelta(days=3),
     tags=["holdfast", "deploy"],

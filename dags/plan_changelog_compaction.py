@@ -1,4 +1,4 @@
-"""Surveys changelogs, plans what to change, asks, does it, and says what it won."""
+"""Surveys changelogs, plans changes, asks for approval, applies them, and measures the gain."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ with DAG(
     doc_md=DOC,
     schedule=environment.compaction_schedule(),
     catchup=False,
-    # Two runs would wait for one cleaner, and each would find the other's settings.
+    # Two runs would wait for the same cleaner, and each would find the other's settings.
     max_active_runs=1,
-    # A week to answer, at most, and the time the cleaner takes.
+    # At most a week to answer, and the time that the cleaner takes.
     dagrun_timeout=timedelta(days=8),
     tags=["holdfast", "compaction"],
     params=compaction_params(),

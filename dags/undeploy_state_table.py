@@ -1,4 +1,4 @@
-"""Takes a deployed job away; its results and changelogs stay in Kafka."""
+"""Undeploys a job; its results and changelogs stay in Kafka."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Holdfast's DAGs share.  They run the command line `holdfast`, in pods or processes, and
-import nothing of it: Airflow and Spark never share an environment.
+"""Shared code of Holdfast's DAGs.  They run the command line `holdfast` in pods or processes and
+never import it: Airflow and Spark need separate environments.
 
-Environment of Airflow that they look at:
+Airflow's environment variables for the DAGs:
 
     HOLDFAST_IMAGE              image of task pods and jobs
     HOLDFAST_NAMESPACE          namespace of task pods and jobs

@@ -1,4 +1,4 @@
-"""Whether a compaction plan is carried out: a person says so, or limits that a run was given."""
+"""Approval of a compaction plan, by a person or by the limits of the run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _HASH = "hash"
 
 
 def beyond_limits(plan: Mapping[str, Any], params: Mapping[str, Any]) -> Iterator[str]:
-    """Why a plan needs a person, one sentence each; nothing when it may be done unasked.
+    """The reasons why a plan needs a person's approval, one sentence each; empty if it does not.
 
     Args:
         plan: as JSON, see `holdfast.compaction.plan.plan`.
-        params: of the run.
+        params: the run's params.
     """
     if not params["auto_approve"]:
         yield "This run asks a person about every plan (`auto_approve` is off)."
@@ -43,13 +43,13 @@ def beyond_limits(plan: Mapping[str, Any], params: Mapping[str, Any]) -> Iterato
 
 
 class DecideOnPlan(BaseBranchOperator):
-    """Sends a plan the way it has to go.
+    """Chooses the next task for a plan.
 
     Args:
         plan: task with the plan as its XCom.
-        nothing: task that follows when there is nothing to do.
+        nothing: task for an empty plan.
         ask: task that asks a person.
-        approved: task that follows when nobody has to be asked.
+        approved: task for a plan that needs no person's approval.
     """
 
     ui_color = "#e8f4ea"
@@ -91,7 +91,7 @@ class ApprovePlan(ApprovalOperator):
 
     def execute(self, context: Context) -> None:
         plan, params = context["ti"].xcom_pull(task_ids=self.plan), context["params"]
-        # What is approved is what is shown here, whatever becomes of the plan meanwhile.
+        # The approval is for the plan shown here, even if the file changes meanwhile.
         context["ti"].xcom_push(key=_HASH, value=plan[_HASH])
         self.subject = _subject(plan)
         reasons = "\n".join(f"* {reason}" for reason in beyond_limits(plan, params))
@@ -108,10 +108,10 @@ class ApprovePlan(ApprovalOperator):
 
 
 class ApprovedPlan(BaseOperator):
-    """Says which plan is approved, and by whom; that is its XCom.
+    """Gives the approved plan and its approver as XCom.
 
     Args:
-        decide: task that found it within the limits, or had a person asked.
+        decide: task that found the plan within the limits, or had a person asked.
         ask: task that has asked a person, or was skipped.
     """
 

@@ -1,4 +1,4 @@
-"""The tasks of a chaos run, which two DAGs share."""
+"""The tasks of a chaos run, shared by two DAGs."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class ChaosOperator(RunFolderOperator):
 
 
 def chaos_tasks() -> None:
-    """Makes the tasks of a run in the DAG that is being made."""
+    """Create the tasks of a run in the current DAG."""
     # A second try would find the first one's folder.
     precheck = ChaosOperator(task_id="precheck", step=steps.PRECHECK, retries=0)
     baseline = ChaosOperator(task_id="baseline", step=steps.BASELINE)
-    # The scheduler may be among the victims; then both go on in their pods and are found again.
+    # The scheduler may be a victim; then both continue in their pods and are found again.
     workload = ChaosOperator(task_id="workload", step=steps.WORKLOAD, execution_timeout=_LONG)
     nemesis = ChaosOperator(task_id="nemesis", step=steps.NEMESIS, execution_timeout=_LONG)
     heal = ChaosOperator(task_id="heal", step=steps.HEAL)
@@ -70,7 +70,7 @@ def chaos_tasks() -> None:
     # A leaf of its own: without it, a run with a bad verdict would end with its report, in success.
     proved = EmptyOperator(task_id="proved")
 
-    # With nothing but a teardown after them, workload and nemesis are leaves, too: a run that
-    # somebody stops, whose later tasks are all skipped, has failed.
+    # With only a teardown after them, workload and nemesis are leaves, too: a stopped run, whose
+    # later tasks are all skipped, has failed.
     precheck >> baseline >> [workload, nemesis] >> heal >> quiesce >> verify >> [report, proved]
     heal.as_teardown(setups=precheck)

@@ -1,4 +1,4 @@
-"""The params of the chaos DAGs: what is broken, when, and under which load."""
+"""The params of the chaos DAGs: job, faults, moments, and load."""
 
 from __future__ import annotations
 

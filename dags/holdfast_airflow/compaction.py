@@ -1,4 +1,4 @@
-"""The tasks of a run that plans the compaction of changelogs, and does what was approved."""
+"""The tasks of a run that plans the compaction of changelogs, and applies an approved plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CompactionOperator(RunFolderOperator):
     """A step of a run.
 
     Args:
-        approved: the task that says which plan was approved, for the step that carries it out.
+        approved: the task that gives the approved plan, for the step that applies it.
     """
 
     def __init__(self, *, approved: str = "", **kwargs: Any) -> None:
@@ -55,14 +55,14 @@ class CompactionOperator(RunFolderOperator):
 
     def prepare_pod(self, request: Request) -> None:
         super().prepare_pod(request)
-        # Without Strimzi nothing is asked of Kubernetes.
+        # Without Strimzi there is no access to Kubernetes.
         strimzi = bool(request.params["strimzi_namespace"]) and self.step is not steps.PLAN
         self.service_account_name = _ACCOUNT
         self.automount_service_account_token = strimzi
 
 
 def in_short(outcome: Mapping[str, Any]) -> Iterator[str]:
-    """What an apply, a repair or a verify has done, from its JSON; nothing for other steps."""
+    """The results of an apply, a repair or a verify, from its JSON; empty for other steps."""
     yield from outcome.get("repaired", [])
     if "verdict" in outcome:
         yield f"{outcome['verdict']}; report: {outcome['report']}"
@@ -88,7 +88,7 @@ def _fell(parts: Sequence[Mapping[str, Any]], what: str) -> str:
 
 
 def compaction_tasks() -> None:
-    """Makes the tasks of a run in the DAG that is being made."""
+    """Create the tasks of a run in the current DAG."""
     repair = CompactionOperator(task_id="repair", step=steps.REPAIR)
     survey = CompactionOperator(task_id="survey", step=steps.SURVEY)
     plan = CompactionOperator(task_id="plan", step=steps.PLAN)
@@ -101,7 +101,7 @@ def compaction_tasks() -> None:
     )
     nothing = EmptyOperator(task_id="nothing_to_do")
     approval = ApprovePlan(task_id="approval", plan=plan.task_id)
-    # Whoever approved it, here both ways are one again.
+    # Both ways of approval join here.
     approved = ApprovedPlan(
         task_id="approved",
         decide=decide.task_id,
@@ -119,9 +119,9 @@ def compaction_tasks() -> None:
         execution_timeout=_LONG,
     )
 
-    # With nothing but a teardown after it, apply is a leaf: a run that somebody stops in the middle
-    # of it, whose later tasks are all skipped, has failed.
+    # With only a teardown after it, apply is a leaf: a run stopped during it, whose later tasks are
+    # all skipped, has failed.
     repair >> survey >> plan >> decide >> [nothing, approval, approved]
     approval >> approved >> apply >> put_back >> verify
-    # Also of a run that is stopped while settings are temporary; not of one that changed none.
+    # Runs also if the run is stopped while settings are temporary, but not if none was changed.
     put_back.as_teardown(setups=approved)

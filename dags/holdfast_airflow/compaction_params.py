@@ -15,7 +15,7 @@ _WHAT, _WHERE, _POLICY, _APPROVAL = "Changelogs", "Where it runs", "Policy", "Ap
 
 
 def compaction_params() -> dict[str, Any]:
-    """All of them; Airflow's environment may say other defaults."""
+    """All params; Airflow's environment may set other defaults."""
     params = {**_jobs(), **_policy(), **_approval(), **where_it_runs(), **_kafka()}
     defaults = environment.compaction_defaults()
     return with_defaults(params, defaults, "HOLDFAST_COMPACTION_PARAMS")

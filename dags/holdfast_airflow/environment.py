@@ -1,4 +1,4 @@
-"""What Airflow's own environment says about where Holdfast is; read anew each time."""
+"""Settings of Holdfast in Airflow's environment variables; read anew each time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAMESPACE = "HOLDFAST_NAMESPACE"
 _SQL_FOLDER = "HOLDFAST_SQL_FOLDER"
 _STATUS_URL = "HOLDFAST_STATUS_URL"
 _STRIMZI_NAMESPACE = "HOLDFAST_STRIMZI_NAMESPACE"
-# The command line takes what starts with HOLDFAST_ for a property and refuses unknown ones.
+# The command line takes HOLDFAST_* variables for properties and refuses unknown ones.
 _OURS = {
     *(_CHAOS_CONFIRM, _CHAOS_JOB, _CHAOS_PARAMS, _COMMAND, _COMPACTION_PARAMS),
     *(_COMPACTION_SCHEDULE, _IMAGE, _NAMESPACE, _SQL_FOLDER, _STATUS_URL, _STRIMZI_NAMESPACE),
@@ -60,12 +60,12 @@ def bootstrap_servers() -> str:
 
 
 def status_url(name: str, in_namespace: str) -> str:
-    """Where the driver of a job on Kubernetes tells its status."""
+    """The URL of the status of a job's driver on Kubernetes."""
     return status_pattern(in_namespace).replace("{name}", name)
 
 
 def status_pattern(in_namespace: str) -> str:
-    """The same for any job: with `{name}` in the place of its name."""
+    """The URL of any job's status, with `{name}` in the place of its name."""
     pattern = os.environ.get(_STATUS_URL, "http://{name}-driver.{namespace}.svc:8090/status")
     return pattern.replace("{namespace}", in_namespace)
 
@@ -76,42 +76,42 @@ def command() -> str:
 
 
 def chaos_job() -> str | None:
-    """The job that is broken every night; None without one."""
+    """The job that the nightly run breaks, or None."""
     return os.environ.get(_CHAOS_JOB) or None
 
 
 def chaos_confirm() -> str | None:
-    """Its name once more, where its namespace is not one for development."""
+    """The job's name again, as a confirmation outside of a development namespace."""
     return os.environ.get(_CHAOS_CONFIRM) or None
 
 
 def chaos_defaults() -> dict[str, Any]:
-    """Defaults of the other params of `chaos_daily`, which its scheduled runs have."""
+    """Defaults of the other params of `chaos_daily`, for its scheduled runs."""
     found: dict[str, Any] = json.loads(os.environ.get(_CHAOS_PARAMS) or "{}")
     return found
 
 
 def compaction_schedule() -> str | None:
-    """When changelogs are surveyed: a cron expression, weekly unless said; None for never."""
+    """The schedule of surveys: a cron expression, weekly by default; None for never."""
     return os.environ.get(_COMPACTION_SCHEDULE, _WEEKLY) or None
 
 
 def compaction_defaults() -> dict[str, Any]:
-    """Defaults of the params of `plan_changelog_compaction`, which its scheduled runs have."""
+    """Defaults of the params of `plan_changelog_compaction`, for its scheduled runs."""
     found: dict[str, Any] = json.loads(os.environ.get(_COMPACTION_PARAMS) or "{}")
     return found
 
 
 def strimzi_namespace() -> str | None:
-    """Where KafkaTopic resources of Strimzi lie; None without Strimzi."""
+    """The namespace of Strimzi's KafkaTopic resources; None without Strimzi."""
     return os.environ.get(_STRIMZI_NAMESPACE) or None
 
 
 def sql_folder() -> Path:
-    """The only folder that `sql_file` may be in: a worker has files that are nobody's business."""
+    """The only folder that `sql_file` may be in: a worker also has confidential files."""
     return Path(os.environ.get(_SQL_FOLDER, Path(__file__).parents[1])).resolve()
 
 
 def child_environment() -> dict[str, str]:
-    """Environment for `holdfast` as a process of this machine."""
+    """Environment for `holdfast` as a process on this machine."""
     return {name: value for name, value in os.environ.items() if name not in _OURS}

@@ -1,4 +1,4 @@
-"""The operator of every step: `holdfast` in a pod, or as a process of this machine."""
+"""The operator of every step: `holdfast` in a pod, or as a process on this machine."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ __all__ = [
 ]
 
 REASON = "reason"
-"""XCom key under which a failed task says why."""
+"""XCom key for the reason of a failed task."""
 
 _INTERRUPTED = 130
 
 
 def request_of(context: Context) -> Request:
-    """What this run was asked for.
+    """The request in a run's params.
 
     Raises:
-        AirflowFailException: it makes no sense.
+        AirflowFailException: the params make no sense.
     """
     try:
         return Request.of(context["params"], context.get("run_id") or "")
@@ -51,10 +51,10 @@ def request_of(context: Context) -> Request:
 
 
 class HoldfastOperator(KubernetesPodOperator):
-    """Runs a step where the run's params say: `target` kubernetes or local.
+    """Runs a step on the target of the run's params: `target` kubernetes or local.
 
-    The step's JSON is the task's XCom.  A refusal (exit status 2) fails the task at once, any
-    other failure may be retried; both leave their reason as XCom `reason`.
+    The step's JSON is the task's XCom.  A refusal (exit status 2) fails the task at once, any other
+    failure may be retried; both leave the reason as XCom `reason`.
 
     Args:
         step: what to run.
@@ -76,7 +76,7 @@ class HoldfastOperator(KubernetesPodOperator):
             volume_mounts=[mount],
             image_pull_policy="IfNotPresent",
             termination_grace_period=step.grace_s,
-            # The end of the log says why a command failed.
+            # The end of the log has the reason of a command's failure.
             termination_message_policy="FallbackToLogsOnError",
             log_pod_spec_on_failure=False,
             container_name_log_prefix_enabled=False,
@@ -94,10 +94,10 @@ class HoldfastOperator(KubernetesPodOperator):
         return self._run_pod(context)
 
     def asked(self, context: Context) -> Request:
-        """What this task is about.
+        """The request for this task.
 
         Raises:
-            AirflowFailException: it makes no sense.
+            AirflowFailException: the params make no sense.
         """
         return request_of(context)
 
@@ -108,7 +108,7 @@ class HoldfastOperator(KubernetesPodOperator):
             super().on_kill()
 
     def prepare_pod(self, request: Request) -> None:
-        """Makes the pod's description that of `request`."""
+        """Set the pod's template for `request`."""
         variables, volumes, mounts = pods.kafka_access(request.kafka_values())
         plain = {
             "HOME": pods.SCRATCH,
@@ -117,7 +117,7 @@ class HoldfastOperator(KubernetesPodOperator):
                 "holdfast", request, f"{PodDefaults.XCOM_MOUNT_PATH}/return.json"
             ),
         }
-        # The name may be a table's, which a pod cannot have.
+        # The name may be a table's, which is not valid for a pod.
         self.name = f"{request.name.lower().replace('_', '-')}-{self.step.name}"
         self.namespace = request.namespace
         self.image = request.image
@@ -146,11 +146,11 @@ class HoldfastOperator(KubernetesPodOperator):
         return pod
 
     def _adapt_sidecar(self, sidecar: k8s.V1Container) -> None:
-        # The provider's own default is one more image to have, from one more registry.
+        # The provider's default would be one more image from one more registry.
         if sidecar.image == PodDefaults.SIDECAR_CONTAINER.image:
             sidecar.image = self.image
             sidecar.image_pull_policy = self.image_pull_policy
-        # It ignores the end of its pod, which then takes the whole grace period.
+        # It ignores SIGTERM, so the pod's end would take the whole grace period.
         sidecar.command = ["sh", "-c", PodDefaults.XCOM_CMD.replace(" INT;", " INT TERM;")]
         if sidecar.resources == PodDefaults.SIDECAR_CONTAINER.resources:
             sidecar.resources = pods.resources("1m", "10Mi", "32Mi")
@@ -162,7 +162,7 @@ class HoldfastOperator(KubernetesPodOperator):
             raise
         except AirflowException as error:
             status = self._exit_status()
-            if status is None:  # the pod is lost, or never ran
+            if status is None:  # the pod was lost, or never ran
                 raise _failure(context, str(error), final=False) from error
             message = get_container_termination_message(self.remote_pod, self.base_container_name)
             raise self._refusal(context, status, str(message or "")) from None
@@ -184,7 +184,7 @@ class HoldfastOperator(KubernetesPodOperator):
                 status = self._process.follow(self.log.info)
             except KeyboardInterrupt:
                 status = _INTERRUPTED
-            # Whoever stops a run of his own machine (Ctrl-C) does not want it tried again.
+            # A user who stops a local run (Ctrl-C) does not want a retry.
             if status == _INTERRUPTED or self._process.stopped:
                 raise _failure(context, f"{self.step.name} was stopped.", final=True)
             if status != 0:
@@ -197,12 +197,12 @@ class HoldfastOperator(KubernetesPodOperator):
 
 
 class RunFolderOperator(HoldfastOperator):
-    """A step of a run whose files the next steps read: all its pods share a volume.
+    """A step whose files the next steps of the run read: all pods of the run share a volume.
 
     Args:
         claim: the volume claim.
-        folder: where a pod has it.
-        begun_by: the task without whose success there is nothing to do, if there is such a task.
+        folder: its mount path in a pod.
+        begun_by: the task whose success this step requires, if any.
     """
 
     def __init__(self, *, claim: str, folder: str, begun_by: str = "", **kwargs: Any) -> None:
@@ -225,11 +225,11 @@ class RunFolderOperator(HoldfastOperator):
 
 
 class RollBackOperator(HoldfastOperator):
-    """Takes a deployment back when a step after it failed, and says which and why.
+    """Rolls a deployment back after a later step has failed, and reports which and why.
 
     Args:
-        deploy: task that deployed; if it failed it has already undone its work.
-        checks: tasks whose failure calls for this one.
+        deploy: task that deployed; if it failed, it has already undone its work.
+        checks: tasks whose failure triggers the rollback.
     """
 
     def __init__(self, *, deploy: str, checks: list[str], **kwargs: Any) -> None:
@@ -249,7 +249,7 @@ class RollBackOperator(HoldfastOperator):
 
 
 class LeftOutOperator(BaseOperator):
-    """Fails when the smoke check warned that a table leaves too much of its input out.
+    """Fails if the smoke check warned that a table leaves out too much of its input.
 
     Args:
         smoke: task of the smoke check.
@@ -277,6 +277,6 @@ def _failure(context: Context, why: str, *, final: bool) -> AirflowException:
 
 
 def _reason(output: str) -> str:
-    """What the command line says at its end (see `holdfast.errors`), or else the last lines."""
+    """The error at the end of the output (see `holdfast.errors`), or else the last lines."""
     start = output.rfind("Error: ")
     return output[start:].strip() if start >= 0 else "\n".join(output.splitlines()[-5:])

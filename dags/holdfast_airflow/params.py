@@ -1,4 +1,4 @@
-"""The params of the DAGs: what Airflow's trigger form shows and its API accepts."""
+"""The params of the DAGs, for Airflow's trigger form and API."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def exactly(pattern: str) -> str:
     return rf"^(?:{pattern})$(?!\n)"
 
 
-# As holdfast.config.secrets has it, which cannot be imported here; a test compares.
+# A copy from holdfast.config.secrets, which cannot be imported here; a test compares them.
 _HIDDEN_NAMES = r"passw|passphrase|secret|jaas|oauthbearer\.config|key\.pem|user\.info"
 PROPERTY_NAME = exactly(rf"(?!.*(?:{_HIDDEN_NAMES})(?!.*\.(?:file|location)$))[A-Za-z0-9._-]+")
-"""Names of properties but secret ones: params are kept, and shown to all who may see the DAG."""
+"""Names of properties except secrets: params are stored, and shown to all who may see the DAG."""
 
 _HOST = "[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]+)?/"
 _WORDS = "[a-z0-9]+([._-]+[a-z0-9]+)*"
@@ -66,7 +66,7 @@ def _name() -> Param:
 
 
 def where_it_runs() -> dict[str, Any]:
-    """Params that say where commands run and which Kafka they talk to."""
+    """Params for the target of commands and their Kafka."""
     return {
         "target": Param(
             "kubernetes",
@@ -252,10 +252,10 @@ def undeploy_params() -> dict[str, Any]:
 def with_defaults(
     params: dict[str, Param], defaults: Mapping[str, Any], variable: str
 ) -> dict[str, Param]:
-    """The params with other defaults, which the scheduled runs of a DAG have.
+    """The params with other defaults, for the scheduled runs of a DAG.
 
     Args:
-        variable: of Airflow's environment, where they come from.
+        variable: the environment variable with the defaults.
 
     Raises:
         ValueError: the DAG has no such param.

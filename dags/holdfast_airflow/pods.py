@@ -1,4 +1,4 @@
-"""What the pods of tasks have in common: no rights they do not need, and Kafka's credentials."""
+"""Common parts of task pods: least privileges, and Kafka's credentials."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = [
     "shared_volume",
 ]
 
-SCRATCH = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
-"""The only folder of a pod that can be written to."""
+SCRATCH = "/tmp"  # noqa: S108 - an emptyDir of the pod
+"""The only writable folder of a pod."""
 
 VOLUME_LABEL = "holdfast/volume"
-"""Label of the pods that share a claim: its name."""
+"""Label of the pods that share a claim; its value is the claim's name."""
 
-# Where the chart mounts them, too.
+# The chart's mount path, too.
 _TLS_FOLDER = "/etc/holdfast/tls"
 _SECRETS_FOLDER = "/etc/holdfast/secrets"
 
 
 def pod_security(fs_group: int | None = None) -> k8s.V1PodSecurityContext:
-    """Of every pod: what the pod security standard `restricted` asks for."""
+    """Security context of every pod, as required by the pod security standard `restricted`."""
     return k8s.V1PodSecurityContext(
         run_as_non_root=True,
         run_as_user=10001,
@@ -45,7 +45,7 @@ def pod_security(fs_group: int | None = None) -> k8s.V1PodSecurityContext:
 
 
 def container_security() -> k8s.V1SecurityContext:
-    """Of every container: the same, and it cannot write into its image."""
+    """Security context of every container: `restricted`, with a read-only root file system."""
     return k8s.V1SecurityContext(
         allow_privilege_escalation=False,
         read_only_root_filesystem=True,
@@ -55,27 +55,27 @@ def container_security() -> k8s.V1SecurityContext:
 
 
 def resources(cpu: str, memory: str, most: str) -> k8s.V1ResourceRequirements:
-    """Requests, and the limit of memory; processor time is shared by request only."""
+    """Requests, and a memory limit; there is no CPU limit."""
     return k8s.V1ResourceRequirements(
         requests={"cpu": cpu, "memory": memory}, limits={"memory": most}
     )
 
 
 def scratch() -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
-    """A folder to write to, gone with the pod."""
+    """A writable folder, deleted with the pod."""
     volume = k8s.V1Volume(name="tmp", empty_dir=k8s.V1EmptyDirVolumeSource(size_limit="256Mi"))
     return volume, k8s.V1VolumeMount(name="tmp", mount_path=SCRATCH)
 
 
 def shared_volume(claim: str, folder: str) -> tuple[k8s.V1Volume, k8s.V1VolumeMount]:
-    """The claim that all pods of a run share, as `folder`."""
+    """The claim that all pods of a run share, mounted at `folder`."""
     source = k8s.V1PersistentVolumeClaimVolumeSource(claim_name=claim)
     volume = k8s.V1Volume(name="runs", persistent_volume_claim=source)
     return volume, k8s.V1VolumeMount(name="runs", mount_path=folder)
 
 
 def beside_others(claim: str) -> k8s.V1Affinity:
-    """On one node with the others that share a claim: it may be one that a single node mounts."""
+    """Affinity to the node of other pods with the claim, which may be ReadWriteOnce."""
     term = k8s.V1PodAffinityTerm(
         label_selector=k8s.V1LabelSelector(match_labels={VOLUME_LABEL: claim}),
         topology_key="kubernetes.io/hostname",
@@ -88,9 +88,9 @@ def beside_others(claim: str) -> k8s.V1Affinity:
 def kafka_access(
     kafka: dict[str, Any],
 ) -> tuple[list[k8s.V1EnvVar], list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
-    """Environment and volumes that connect a task pod to Kafka the way the job's pods are.
+    """Environment and volumes that connect a task pod to Kafka like the job's pods.
 
-    Secrets are files, as in those: variables would be seen by everything that the pod starts.
+    Secrets are files, as there: every child process would see environment variables.
 
     Args:
         kafka: the chart's values under `kafka`.
@@ -117,10 +117,10 @@ def kafka_access(
 def serve_access(
     serve: dict[str, Any],
 ) -> tuple[list[k8s.V1EnvVar], list[k8s.V1Volume], list[k8s.V1VolumeMount]]:
-    """The token that a task pod shows query servers, and what it knows their certificates by.
+    """A task pod's token for query servers, and the CA of their certificates.
 
     Args:
-        serve: the chart's values under `serve`; empty: nobody is asked.
+        serve: the chart's values under `serve`; empty: no server is queried.
     """
     auth, tls = serve.get("auth", {}), serve.get("tls", {}).get("existingSecret")
     variables = []

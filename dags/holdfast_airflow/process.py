@@ -1,4 +1,4 @@
-"""One command as a process of this machine, its output in a log."""
+"""One command as a process on this machine, with its output in a log."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Process"]
 
 _LINES_KEPT = 80  # as many as Kubernetes keeps of a failed container
 _GRACE_S, _LOOK_EVERY_S = 30.0, 0.1
-# What a shell without job control starts in the background ignores interrupts, all that it starts
-# does so as well, and a shell among that cannot take it back.
+# A background process of a shell without job control ignores interrupts, its children do as well,
+# and a shell among these cannot undo it.
 _INTERRUPTIBLE = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
     " os.execvp(sys.argv[1], sys.argv[1:])"
@@ -26,14 +26,14 @@ _INTERRUPTIBLE = (
 
 
 class Process:
-    """Owns a process and those it starts, from its start to its end.
+    """Owns a process and its children, from its start to its end.
 
     Args:
         command: the program and its arguments.
         environment: all of its environment.
 
     Attributes:
-        stopped: it was told to end.
+        stopped: whether it was asked to end.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -52,11 +52,11 @@ class Process:
         self._last_lines: deque[str] = deque(maxlen=_LINES_KEPT)
 
     def follow(self, tell: Callable[[str], object]) -> int:
-        """Gives every line of output to `tell` until the process ends; returns its exit status.
+        """Pass every line of output to `tell` until the process ends; returns its exit status.
 
-        The process does not outlive this call, whatever ends it.
+        The process does not outlive this call, however it ends.
         """
-        # What the process leaves running on purpose may keep its end of the pipe open.
+        # Processes that it leaves running on purpose may keep their end of the pipe open.
         reader = threading.Thread(target=self._read, args=(tell,), daemon=True)
         reader.start()
         try:
@@ -73,13 +73,13 @@ class Process:
         return "\n".join(self._last_lines)
 
     def stop(self) -> None:
-        """Asks the process to end, which `follow` gives 30 s.  Fit for a signal handler."""
+        """Ask the process to end; `follow` waits 30 s for it.  Safe in a signal handler."""
         if self._process.poll() is None:
             self.stopped = True
             self._process.terminate()
 
     def _await(self) -> None:
-        # Popen.wait holds a lock that a signal handler, which runs in this thread, would wait for.
+        # Popen.wait holds a lock, for which a signal handler in this thread would deadlock.
         deadline = None
         while self._process.poll() is None:
             if self.stopped and deadline is None:
@@ -104,7 +104,7 @@ class Process:
 
 
 def _prefix() -> list[str]:
-    """Lets a command be interrupted where Airflow itself is not to be."""
+    """A prefix that makes a command interruptible where Airflow ignores interrupts."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         return []
     return [sys.executable, "-c", _INTERRUPTIBLE]

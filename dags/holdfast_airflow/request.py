@@ -1,4 +1,4 @@
-"""What one run of a DAG was asked for, and the arguments of `holdfast` that say it."""
+"""The request of one run of a DAG, and its arguments for `holdfast`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from holdfast_airflow import environment
 __all__ = ["CHAOS_FOLDER", "COMPACTION_FOLDER", "SERVE_CA", "InvalidRequest", "Request"]
 
 CHAOS_FOLDER = "/var/lib/holdfast-chaos"
-"""Where task pods of chaos runs have their volume."""
+"""Mount path of the volume in task pods of chaos runs."""
 
 COMPACTION_FOLDER = "/var/lib/holdfast-compaction"
-"""Where task pods that survey and plan have theirs."""
+"""Mount path of the volume in task pods of compaction runs."""
 
 SERVE_CA = "/etc/holdfast/serve-tls/ca.crt"
-"""Where pods that ask query servers have what those are checked by."""
+"""Path of the CA of query servers' certificates in task pods."""
 
 _NO_JOB = "compaction"
 
@@ -32,16 +32,15 @@ _POLICY = ("target_restore_s", "disk_budget_bytes", "min_gain", "max_store_absen
 
 
 class InvalidRequest(ValueError):
-    """What was asked for makes no sense, and would make no more sense at another try."""
+    """The request makes no sense, and a retry would not help."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The params of a run, checked as far as their schema cannot.
+    """The params of a run, with checks beyond their schema.
 
-    `sql` is empty for a run that has no statements (undeploy, chaos).  `run` names the run in
-    Airflow, in characters that are fit for a folder.  `plan_hash` is that of the plan which was
-    approved.
+    `sql` is empty for a run that has no statements (undeploy, chaos).  `run` is the name of
+    Airflow's run, in characters that a folder may have.  `plan_hash`: hash of the approved plan.
     """
 
     name: str
@@ -65,7 +64,7 @@ class Request:
 
     @property
     def local(self) -> bool:
-        """Whether `holdfast` runs as a process of this machine, rather than as a pod."""
+        """Whether `holdfast` runs as a process on this machine rather than in a pod."""
         return self.target == "local"
 
     @property
@@ -77,7 +76,7 @@ class Request:
         return str(self.params["image"])
 
     def statement_arguments(self) -> list[str]:
-        """For commands that read statements: `explain`, `check`, `topics`."""
+        """Arguments of commands that read statements: `explain`, `check`, `topics`."""
         return [
             f"--sql={self.sql}",
             *_settings({"application.id": self.name, **self._properties()}),
@@ -85,9 +84,7 @@ class Request:
         ]
 
     def smoke_arguments(self) -> list[str]:
-        """For `smoke`: with the query servers of a release, which it can ask; those of a local
-        deployment it finds by itself.
-        """
+        """Arguments of `smoke`, with a release's query servers; it finds local ones by itself."""
         return [*self.statement_arguments(), *self._query_servers()]
 
     def _query_servers(self) -> list[str]:
@@ -103,7 +100,7 @@ class Request:
         return [f"--server-ca={SERVE_CA}"] if tls else []
 
     def deploy_arguments(self) -> list[str]:
-        """For `deploy`."""
+        """Arguments of `deploy`."""
         return [
             *self.release_arguments(),
             *([] if self.local else [f"--image={self.image}"]),
@@ -119,17 +116,17 @@ class Request:
         ]
 
     def release_arguments(self) -> list[str]:
-        """For commands about a deployment: `status`, `rollback`, and the start of others."""
+        """Arguments of `status` and `rollback`, and the first ones of other commands."""
         where = self._home() if self.local else [f"--namespace={self.namespace}"]
         return [self.name, f"--target={self.target}", *where]
 
     def undeploy_arguments(self) -> list[str]:
-        """For `undeploy`."""
+        """Arguments of `undeploy`."""
         more = ["--delete-state"] if self.params["delete_state"] else []
         return [*self.release_arguments(), *more]
 
     def precheck_arguments(self) -> list[str]:
-        """For `chaos precheck`; what is empty is left out and means all there is."""
+        """Arguments of `chaos precheck`; empty params are left out and mean everything."""
         where = [] if self.local else [f"--namespace={self.namespace}"]
         return [
             *(self.name, f"--target={self.target}", *where),
@@ -140,19 +137,19 @@ class Request:
         ]  # fmt: skip
 
     def workload_arguments(self) -> list[str]:
-        """For `chaos workload`, which reads from query servers, too."""
+        """Arguments of `chaos workload`, which also reads from query servers."""
         return [*self.chaos_arguments(), *self._server_ca()]
 
     def chaos_arguments(self) -> list[str]:
-        """For the other commands of `chaos`, which find the rest in the run's folder."""
+        """Arguments of the other commands of `chaos`, which find the rest in the run's folder."""
         return [f"--run={self.run}", *self._home(CHAOS_FOLDER)]
 
     def repair_arguments(self) -> list[str]:
-        """For `compaction repair`."""
+        """Arguments of `compaction repair`."""
         return [*self.params["jobs"], *self._compaction_home(), *self._kafka()]
 
     def survey_arguments(self) -> list[str]:
-        """For `compaction survey`."""
+        """Arguments of `compaction survey`."""
         topics = None if self.local else self.params["strimzi_namespace"]
         owners = ["--target=kubernetes", f"--namespace={topics}"] if topics else []
         return [
@@ -160,18 +157,18 @@ class Request:
         ]  # fmt: skip
 
     def plan_arguments(self) -> list[str]:
-        """For `compaction plan`; a policy that is not given has its default."""
+        """Arguments of `compaction plan`; policies that are not given have their defaults."""
         given = {key.replace("_", "."): self.params[key] for key in _POLICY}
         named = {key: value for key, value in given.items() if value is not None}
         policy = {**named, **(self.params["policy"] or {})}
         return [*self._of_run(), *(f"--policy={key}={_plain(policy[key])}" for key in policy)]
 
     def apply_arguments(self) -> list[str]:
-        """For `compaction apply`, of the plan that was approved and no other."""
+        """Arguments of `compaction apply`, with the approved plan's hash."""
         return [*self._of_run(), f"--hash={self.plan_hash}", "--yes", *self._kafka()]
 
     def verify_arguments(self) -> list[str]:
-        """For `compaction verify`."""
+        """Arguments of `compaction verify`."""
         return [*self._of_run(), *self._statuses(), *self._kafka()]
 
     def chart_values(self) -> str:
@@ -185,8 +182,8 @@ class Request:
         return kafka
 
     def serve_values(self) -> dict[str, Any]:
-        """The chart values under `serve`; empty where a task pod has nobody to ask: there are no
-        query servers, or they want a certificate, or a token that is not named.
+        """The chart values under `serve`; empty if a task pod cannot query: there are no query
+        servers, they require client certificates, or their token is not named.
         """
         found: dict[str, Any] = (self.params.get("values") or {}).get("serve", {})
         auth, tls = found.get("auth", {}), found.get("tls", {})
@@ -203,7 +200,9 @@ class Request:
         return self._home(COMPACTION_FOLDER)
 
     def _statuses(self) -> list[str]:
-        """Where drivers are asked; on one machine with them, their files say where."""
+        """Arguments for drivers' status URLs; none on the drivers' machine, where files have
+        them.
+        """
         return [] if self.local else [f"--status={environment.status_pattern(self.namespace)}"]
 
     def _of_run(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Waiting until a job is ready and level with its sources."""
+"""Waits until a job is ready and has caught up with its sources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CaughtUpSensor"]
 
-# Of a deployment that nothing will start again.  A pod always is.
+# States of a deployment that nothing will restart.  A pod is always restarted.
 _ENDED = {"absent", "refused", "stopped"}
 _ANSWER_S, _PAUSE_S = 10.0, 1.0
 
@@ -28,12 +28,12 @@ _ANSWER_S, _PAUSE_S = 10.0, 1.0
 class CaughtUpSensor(BaseSensorOperator):
     """Waits until the job has read its sources, mostly without a worker slot.
 
-    Fails early, with the reason, when the job has failed or its driver is silent.
+    Fails early, with the reason, if the job has failed or its driver is silent.
 
     Args:
-        patience_s: how long it keeps looking before it gives its slot back; a look costs less than
-            the start of a task.
-        silence_s: how long a driver may not answer; one that is started again does in a minute.
+        patience_s: how long it polls before it releases its slot; a poll costs less than the start
+            of a task.
+        silence_s: how long a driver may be silent; a restarted one answers within a minute.
     """
 
     ui_color = "#e8f4ea"
@@ -85,7 +85,7 @@ class CaughtUpSensor(BaseSensorOperator):
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 if time.monotonic() > deadline:
                     raise AirflowFailException(
-                        f"The job {request.name} has not told its status for "
+                        f"The job {request.name} has not reported its status for "
                         f"{self.silence_s:.0f} s: {error}. Its driver's log says why."
                     ) from error
                 self.log.info("No answer from %s: %s", request.name, error)

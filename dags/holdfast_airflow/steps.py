@@ -1,9 +1,9 @@
-"""The steps of the DAGs: which commands of `holdfast` each runs, and with which arguments.
+"""The steps of the DAGs: the commands of `holdfast` that each runs, and their arguments.
 
-A step is a bash script that takes the arguments as "$@", so nothing a user types is ever part of
-a script.  It finds the executable in $COMMAND, the chart's values in $CHART_VALUES, and writes
-what the next steps shall know as JSON to $OUTCOME.  Exit status 2 means refused, 4 that what was
-planned no longer fits; of a smoke check, that the table works and leaves too much of its input out.
+A step is a bash script that takes the arguments as "$@", so user input is never part of a script.
+It finds the executable in $COMMAND, the chart's values in $CHART_VALUES, and writes the data for
+the next steps as JSON to $OUTCOME.  Exit status 2 means refused, 4 that the plan no longer fits;
+for a smoke check, that the table works but leaves out too much of its input.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _REFUSED, _CHANGED, _NO_PROGRAM, _STOPPED = 2, 4, (126, 127), 143
-# Helm needs time to take back what it began, and so do temporary settings of topics.
+# Helm needs time to undo what it began, and so do temporary settings of topics.
 _LONG_GRACE_S = 120
 _DEPLOYER, _BREAKER, _PLAIN = "holdfast-deployer", "holdfast-chaos", "holdfast-task"
 
@@ -49,12 +49,12 @@ class Step:
     Args:
         name: for people and pods.
         script: bash; see the module.
-        arguments: of the script.
+        arguments: the script's arguments.
         deployer: whether it runs helm, and so needs the right to change the cluster.
         breaker: whether it looks at, breaks or heals the pods of a job.
         asker: whether it asks query servers.
-        once: whether any failure of the script is final, not only a refusal.
-        grace_s: how long its pod may take to end once it is told to.
+        once: whether every failure of the script is final, not only a refusal.
+        grace_s: termination grace period of its pod.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Step:
 
     @property
     def service_account(self) -> str:
-        """The account that its pod runs as."""
+        """The service account of its pod."""
         if self.breaker:
             return _BREAKER
         return _DEPLOYER if self.deployer else _PLAIN
@@ -79,14 +79,14 @@ class Step:
         return self.deployer or self.breaker
 
     def final(self, exit_status: int) -> bool:
-        """Whether it is of no use to run the script again."""
-        if exit_status == _STOPPED:  # with its worker, and it has undone what it began
+        """Whether a retry would be useless."""
+        if exit_status == _STOPPED:  # it ended with its worker, and has undone what it began
             return False
         return self.once or exit_status in {_REFUSED, _CHANGED, *_NO_PROGRAM}
 
 
-# Told to end, helm takes back what it began if it is given the time: `holdfast` does so at an
-# interrupt, which a background process gets only in a process group of its own (set -m).
+# On an interrupt `holdfast` has helm undo what it began, if it is given the time; a background
+# process gets interrupts only in its own process group (set -m).
 _PRELUDE = """set -euo pipefail
 child=
 trap '[ -z "$child" ] || { kill -INT "$child"; wait "$child"; } || true; exit 143' TERM
@@ -103,7 +103,7 @@ TOPICS = Step(
     _PRELUDE + 'run topics "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
     Request.statement_arguments,
 )
-# It takes the old revision back by itself when the new one does not get ready.
+# It restores the old revision by itself if the new one does not become ready.
 DEPLOY = Step(
     "deploy",
     _PRELUDE
@@ -118,7 +118,7 @@ DEPLOY = Step(
     grace_s=_LONG_GRACE_S,
     once=True,
 )
-# A table that works is not rolled back for what it leaves out: `left_out` tells of that.
+# A working table is not rolled back for leaving out input: the task `left_out` fails instead.
 SMOKE = Step(
     "smoke",
     _PRELUDE
@@ -127,7 +127,7 @@ SMOKE = Step(
     Request.smoke_arguments,
     asker=True,
 )
-# Twice would be two revisions back.
+# A retry would go back two revisions.
 ROLL_BACK = Step(
     "rollback",
     _PRELUDE + 'run rollback "$@" --json > "$OUTCOME"\ncat "$OUTCOME"\n',
@@ -150,7 +150,7 @@ def _chaos(command: str, *, breaker: bool = False, once: bool = False) -> Step:
     return Step(command, _PRELUDE + script, Request.chaos_arguments, breaker=breaker, once=once)
 
 
-# Seed and schedule are for people, so they are in the log and no JSON.
+# Seed and schedule are for people, so they are in the log and not in the JSON.
 PRECHECK = Step(
     "precheck",
     _PRELUDE + 'run chaos precheck "$@"\necho \'{"ok": true}\' > "$OUTCOME"\n',
@@ -161,7 +161,7 @@ PRECHECK = Step(
 )
 BASELINE = _chaos("baseline", breaker=True)
 WORKLOAD = replace(_chaos("workload"), arguments=Request.workload_arguments, asker=True)
-# A second time would be a second run.
+# A retry would be a second run.
 NEMESIS = _chaos("nemesis", breaker=True, once=True)
 HEAL = _chaos("heal", breaker=True)
 QUIESCE = _chaos("quiesce")
@@ -173,7 +173,7 @@ VERIFY = Step(
     breaker=True,
     once=True,
 )
-# It ends as `verify` did; what it wrote is its outcome all the same.
+# It exits with the status of `verify`; its outcome is valid all the same.
 REPORT = Step(
     "report",
     _PRELUDE
@@ -186,25 +186,27 @@ REPORT = Step(
 def _compaction(
     command: str, arguments: Callable[[Request], list[str]], *, grace_s: int = 15
 ) -> Step:
-    """Its progress is in the log; its JSON, which may be long, is the outcome."""
+    """A step of compaction: progress goes to the log, the JSON, which may be long, is the
+    outcome.
+    """
     script = f'run compaction {command} "$@" --json > "$OUTCOME"\n'
     return Step(command, _PRELUDE + script, arguments, grace_s=grace_s)
 
 
 REPAIR = _compaction("repair", Request.repair_arguments, grace_s=_LONG_GRACE_S)
-# A survey is too large for an XCom; the next steps read its file.
+# A survey is too large for an XCom; the next steps read the file.
 SURVEY = Step(
     "survey",
     _PRELUDE + 'run compaction survey "$@"\necho \'{"ok": true}\' > "$OUTCOME"\n',
     Request.survey_arguments,
 )
-# Once for the log; the second time it is the same plan.
+# The first call is for the log; the second one makes the same plan.
 PLAN = Step(
     "plan",
     _PRELUDE
     + 'run compaction plan "$@"\nrun compaction plan "$@" --json --markdown > "$OUTCOME"\n',
     Request.plan_arguments,
 )
-# Twice is the same as once.
+# It is idempotent.
 APPLY = _compaction("apply", Request.apply_arguments, grace_s=_LONG_GRACE_S)
 VERIFY_COMPACTION = _compaction("verify", Request.verify_arguments)

@@ -209,5 +209,5 @@ def test_waiting_for_a_driver_on_kubernetes(
         found = _poke({**params, "target": "kubernetes"}, task)
         assert (found.is_done, found.xcom_value) == (True, {"state": "running", "lag": 3})
         server.shutdown()
-    with pytest.raises(AirflowFailException, match="has not told its status for 0 s"):
+    with pytest.raises(AirflowFailException, match="has not reported its status for 0 s"):
         _poke({**params, "target": "kubernetes"}, task)

@@ -1,4 +1,4 @@
-"""The pages of documentation: their names, and the folder of this installation that has them."""
+"""The pages of documentation: their names, and their folder in this installation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGES = {
     "compaction.md": "survey, plan, apply, verify",
     "kubernetes.md": "the charts, a kind cluster, chaos in the cluster",
     "airflow.md": "DAGs that deploy, break and compact",
-    "security.md": "query servers: who may ask what, and what is not protected",
+    "security.md": "query servers: access control, and what is not protected",
     "security-deployment.md": "secrets, the chart, DAGs, Spark's ports",
     "kafka-acls.md": "TLS, SASL, and the rights that a job and each command need",
     "tuning.md": "every property",
@@ -29,11 +29,11 @@ PAGES = {
 """Name -> what it is about, in the order of README's index, which says the same."""
 
 SOURCE = "jobs/docs of Holdfast's source"
-"""Where the pages are when this installation has none."""
+"""Where the pages are if this installation has none."""
 
 
 def folder() -> Path | None:
-    """The folder with the pages, beside the package or where pip put them; None without one."""
+    """The folder with the pages, beside the package or where pip installed them, or None."""
     beside = Path(holdfast.__file__).absolute().parents[1] / "docs"
     return next((path for path in (beside, _of_distribution()) if path and _has_all(path)), None)
 

@@ -1,8 +1,8 @@
 """`holdfast`: the command line.
 
 Each command is a file of this folder that exposes a click command or group named `command`;
-`_COMMANDS` names the file.  A command is imported when it is used, so that `--help` of one does
-not wait for the libraries of another.  Errors of the engine are printed as fact, cause and
+`_COMMANDS` names the file.  A command is imported when it is used, so that its `--help` does not
+wait for the libraries of other commands.  Errors of the engine are printed as fact, cause and
 action and end with status 2 (a person has to decide) or 1; Ctrl-C ends with status 130.
 """
 
@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, PreconditionsChanged, Refused
 
 __all__ = ["cli", "main"]
 
-# In the order a newcomer meets them.
+# In the order in which a newcomer needs them.
 _COMMANDS = {
     "demo": "holdfast.cli.demo",
     "kafka": "holdfast.cli.cluster.kafka",
@@ -57,7 +57,7 @@ _COMMANDS = {
     "version": "holdfast.cli.version",
 }
 _INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-_CHANGED = 4  # what was approved does not fit any more: a program may survey and plan again
+_CHANGED = 4  # the approved plan no longer fits: a program may survey and plan again
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -122,7 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo("Stopped.", err=True)
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader (`| head`) has enough; Python must not complain about it at its end either.
+        # The reader (`| head`) has closed the pipe; Python must not complain about it at exit,
+        # either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except HoldfastError as error:
@@ -141,7 +142,7 @@ def _show(error: HoldfastError) -> int:
         click.echo(f"What to do: {error.action}", err=True)
     if isinstance(error, PreconditionsChanged):
         return _CHANGED
-    # A usage error of click's own has status 2 as well: both mean "correct what you asked for".
+    # click's usage errors have status 2 as well: both mean "correct your input".
     return 2 if isinstance(error, Refused) else 1
 
 

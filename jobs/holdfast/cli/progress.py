@@ -1,4 +1,4 @@
-"""How commands show that they work: a line that moves on a terminal, plain lines elsewhere."""
+"""Progress of commands: a status line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["progress_bars", "record_bar", "reporter"]
 
 @contextmanager
 def reporter() -> Iterator[Callable[[str], None]]:
-    """A function that shows what is being done now, on standard error."""
+    """A function that shows the current activity on standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _lines()
@@ -24,7 +24,7 @@ def reporter() -> Iterator[Callable[[str], None]]:
 
 
 def _lines() -> Callable[[str], None]:
-    """Prints what is told, the same thing only once in a row."""
+    """A function that prints its text, but not the same text twice in a row."""
     last = ""
 
     def tell(text: str) -> None:
@@ -38,14 +38,14 @@ def _lines() -> Callable[[str], None]:
 
 @contextmanager
 def record_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A progress bar of records, on standard error; silent where that is no terminal.
+    """A progress bar of records on standard error; silent if it is not a terminal.
 
     Args:
         what: its label.
         total: records to come, None when unknown.
 
     Yields:
-        A function that is told how many more records are done.
+        A function that takes the number of further records done.
     """
     with progress_bars() as progress:
         task = progress.add_task(what, total=total)
@@ -53,7 +53,7 @@ def record_bar(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
 
 
 def progress_bars() -> Progress:
-    """Bars of things counted, on standard error; silent where that is no terminal."""
+    """Bars with counts on standard error; silent if it is not a terminal."""
     console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}"),

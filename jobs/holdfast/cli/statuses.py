@@ -1,4 +1,4 @@
-"""Exit statuses that several commands have in common."""
+"""Exit statuses shared by several commands."""
 
 from __future__ import annotations
 

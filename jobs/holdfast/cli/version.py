@@ -1,4 +1,4 @@
-"""`holdfast version`: what runs here, for bug reports."""
+"""`holdfast version`: prints versions, for bug reports."""
 
 from __future__ import annotations
 

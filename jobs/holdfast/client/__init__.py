@@ -1,4 +1,4 @@
-"""A client of query servers: pull queries as rows or Arrow, push queries that resume by themselves.
+"""A client of query servers: pull queries as rows or Arrow, and push queries that auto-resume.
 
     from holdfast.client import Client
 
@@ -8,8 +8,8 @@
         for change in client.changes("SELECT * FROM movie_tickets_sold EMIT CHANGES;"):
             print(change)
 
-`AsyncClient` is the same with `await` and `async for`.  Several servers may be named: a query that
-one does not answer is asked of the next.  Errors are those of `holdfast.errors`.
+`AsyncClient` is the same with `await` and `async for`.  If several servers are given, a query goes
+to the next one when a server does not answer.  Errors are those of `holdfast.errors`.
 """
 
 from __future__ import annotations

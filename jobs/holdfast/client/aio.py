@@ -35,9 +35,9 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """Asks query servers; for one event loop.
+    """A client of query servers for one event loop.
 
-    Its arguments and methods are those of `Client`.
+    It has the arguments and methods of `Client`.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class AsyncClient:
             timeout=timeout_s,
             headers=self._options.headers(),
             limits=UNLIMITED,
-            trust_env=False,  # query servers are no web sites
+            trust_env=False,  # query servers do not redirect
         )
 
     async def __aenter__(self) -> Self:

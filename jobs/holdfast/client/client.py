@@ -1,4 +1,4 @@
-"""The client that blocks."""
+"""The blocking client."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ T = TypeVar("T")
 
 
 class Client:
-    """Asks query servers; may be used by several threads.
+    """A client of query servers; thread-safe.
 
     Args:
-        servers: their addresses, `http(s)://host:port`; any of them answers for every key.
+        servers: addresses, `http(s)://host:port`; any server answers for every key.
         token: bearer token.
-        verify: whom to trust: True, or a context with authorities and a client certificate.
-        timeout_s: for a server to begin to answer, and between parts of an answer.
+        verify: True, or a TLS context with CA certificates and a client certificate.
+        timeout_s: limit until a server begins to answer, and between parts of an answer.
         retry_s: how long other servers are tried before a query fails.
     """
 
@@ -60,7 +60,7 @@ class Client:
             timeout=timeout_s,
             headers=self._options.headers(),
             limits=UNLIMITED,
-            trust_env=False,  # query servers are no web sites
+            trust_env=False,  # query servers do not redirect
         )
 
     def __enter__(self) -> Self:
@@ -80,7 +80,7 @@ class Client:
 
         Args:
             sql: one SELECT.
-            after: an earlier result; this one sees at least as much of each state partition.
+            after: an earlier result; this query sees at least as much of each state partition.
             properties: ksqlDB's, such as `ksql.query.pull.table.scan.enabled`.
 
         Raises:
@@ -93,7 +93,7 @@ class Client:
     def arrow(
         self, sql: str, *, after: Result | None = None, properties: Mapping[str, Any] | None = None
     ) -> pa.Table:
-        """The same in columns.  Raises as `query`."""
+        """A pull query's result as an Arrow table.  Raises as `query`."""
         return self._asked(body_of(sql, after=after, properties=properties), ARROW, arrow_of)
 
     def changes(
@@ -104,18 +104,18 @@ class Client:
         properties: Mapping[str, Any] | None = None,
         state: Changes | None = None,
     ) -> Iterator[Row]:
-        """A push query's rows, until its LIMIT, or for ever; connections may be lost meanwhile.
+        """A push query's rows, until its LIMIT or without end; resumes after lost connections.
 
         Args:
             sql: one SELECT with EMIT CHANGES.
-            resume: go on after this token of an earlier iteration.
-            properties: such as `auto.offset.reset`: `earliest` gives the table's contents first, a
-                state partition at a time (one is held in memory until it is whole).
+            resume: resume after this token of an earlier iteration.
+            properties: such as `auto.offset.reset`: `earliest` gives the table's contents first,
+                one state partition at a time (buffered in memory until it is complete).
             state: its `token` resumes after the rows given so far; within a batch of rows that
-                changed together, after the batch before.
+                changed together, after the previous batch.
 
         Raises:
-            PositionLost: what came after the token is not known any more.
+            PositionLost: the changes after the token are no longer available.
             HoldfastError: as `query`.
         """
         found = Changes() if state is None else state

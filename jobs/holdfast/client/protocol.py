@@ -1,4 +1,4 @@
-"""What is said to a server and what its answers mean; no sockets here, so both clients share it."""
+"""The clients' protocol without I/O, shared by both clients: requests, answers and retries."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ __all__ = [
 
 JSON, NDJSON = "application/json", "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
-# Every push query holds a connection for as long as it goes on.
+# Every push query holds a connection as long as it runs.
 UNLIMITED = httpx.Limits(max_connections=None, max_keepalive_connections=32)
 _PAUSE_S, _PAUSE_S_MAX = 0.05, 2.0
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a client asks.
+    """The settings of a client.
 
     Attributes:
         servers: addresses, `http(s)://host:port`.
-        token: bearer token, if the servers ask for one.
-        timeout_s: for a server to begin to answer, and between parts of an answer.
+        token: bearer token, if the servers need one.
+        timeout_s: limit until a server begins to answer, and between parts of an answer.
         retry_s: how long other servers are tried before a query fails.
     """
 
@@ -62,10 +62,10 @@ class Options:
 def options_of(
     servers: str | Sequence[str], token: str, timeout_s: float, retry_s: float
 ) -> Options:
-    """Addresses without their last slash.
+    """The settings, with addresses without trailing slashes.
 
     Raises:
-        InvalidConfig: there is no server, or its address is none.
+        InvalidConfig: there is no server, or an address is invalid.
     """
     given = [servers] if isinstance(servers, str) else list(servers)
     found = tuple(server.rstrip("/") for server in given)
@@ -95,7 +95,7 @@ def body_of(
 
 
 def error_of(status: int, data: bytes) -> HoldfastError:
-    """The error that an answer stands for, of the class that the server raised."""
+    """The error in an answer, of the class that the server raised."""
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError:

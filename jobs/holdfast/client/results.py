@@ -1,4 +1,4 @@
-"""What queries give: rows by name or place, and how far the servers were that gave them."""
+"""Results of queries: rows by name or place, and the positions of the stores that answered."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Partition", "Result", "Row"]
 
 
 class Row(Mapping[str, Any]):
-    """One row, by column name; `in_order` are its values as the columns stand.
+    """One row, by column name; `in_order`: its values in the order of the columns.
 
-    `gone`: of a push query, the row has left the result; it has its key and nothing else.
+    `gone`: the row has left the result of a push query; only its key is set.
     """
 
     __slots__ = ("_names", "gone", "in_order")
@@ -40,12 +40,12 @@ class Row(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Partition:
-    """How far a state partition was when it answered.
+    """The position of a state partition when it answered.
 
     Attributes:
-        position: changelog offset up to which everything was in.
-        lag: offsets that were committed and not in yet.
-        server: whose copy it was.
+        position: changelog offset; all transactions before it were applied.
+        lag: committed offsets that were not applied yet.
+        server: the server that answered.
     """
 
     position: int
@@ -57,7 +57,7 @@ class Partition:
 class Result:
     """A pull query's rows, in order.
 
-    `partitions` may be given as `after` to a later query, which then sees at least as much.
+    Pass the result as `after` to a later query, which then sees at least as much.
     """
 
     columns: tuple[str, ...]

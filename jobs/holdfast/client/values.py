@@ -1,4 +1,4 @@
-"""Values out of a server's JSON, as Python's own types, by the columns' SQL types.
+"""Converts values in a server's JSON to Python's types, by the columns' SQL types.
 
 DATE, TIME and TIMESTAMP become `datetime`'s (times in UTC), BYTES bytes, DECIMAL Decimal.
 """
@@ -20,7 +20,7 @@ __all__ = ["decoder", "loads"]
 Decode = Callable[[Any], Any]
 
 _SCALARS: dict[str, Decode] = {
-    "DOUBLE": float,  # also of "NaN" and "Infinity"
+    "DOUBLE": float,  # also parses "NaN" and "Infinity"
     "BYTES": base64.b64decode,
     "DATE": dt.date.fromisoformat,
     "TIME": dt.time.fromisoformat,
@@ -30,14 +30,14 @@ _SCALARS: dict[str, Decode] = {
 
 
 def loads(data: bytes | str, types: Sequence[str]) -> Any:
-    """JSON; numbers keep every digit where a column is a DECIMAL."""
+    """Parse JSON; numbers keep every digit if a column is a DECIMAL."""
     if any("DECIMAL" in kind for kind in types):
         return json.loads(data, parse_float=Decimal)
     return orjson.loads(data)
 
 
 def decoder(types: Sequence[str]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """What makes a row of Python values out of a row of JSON."""
+    """The function that converts a row of JSON to a row of Python values."""
     decodes = [_decode(kind) for kind in types]
     if not any(decodes):
         return tuple
@@ -49,7 +49,7 @@ def decoder(types: Sequence[str]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
 
 @lru_cache(maxsize=256)
 def _decode(kind: str) -> Decode | None:
-    """Of one SQL type, such as `MAP<STRING, ARRAY<DATE>>`; None where JSON's value is the value."""
+    """The conversion for an SQL type, such as `MAP<STRING, ARRAY<DATE>>`; None if it needs none."""
     base, _, rest = kind.partition("<")
     inner = rest[:-1]
     if base == "ARRAY":
@@ -63,7 +63,7 @@ def _decode(kind: str) -> Decode | None:
 
 
 def _parts(text: str) -> list[str]:
-    """What commas part at the top level."""
+    """The parts between commas at the top level."""
     parts, depth = [""], 0
     for character in text:
         depth += (character in "<(") - (character in ">)")

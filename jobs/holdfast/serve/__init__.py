@@ -1,1 +1,3 @@
-"""Query servers: standbys that follow changelogs, and what answers from them over HTTP."""
+"""Query servers: standbys that follow changelogs, and the HTTP server that answers queries from
+them.
+"""

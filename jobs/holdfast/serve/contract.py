@@ -1,11 +1,11 @@
-"""What the parts of a query server know of each other.
+"""The interfaces between the parts of a query server.
 
-`follow` and `cluster` provide it (stores that follow changelogs, members and forwarding), `query`
-asks through it (pull and push queries), `http` and `console` put it before clients.
+`follow` and `cluster` implement them (stores that follow changelogs, members and forwarding),
+`query` uses them (pull and push queries), `http` and `console` expose them to clients.
 
-All of it lives in one asyncio loop.  Followers run in threads of their own; what is async here is
-called on the loop and never blocks it for long.  Rows travel as the bytes that are stored;
-`ServedTable.decode` makes columns of them.
+Everything runs in one asyncio loop, except followers, which have their own threads; async methods
+are called on the loop and never block it for long.  Rows travel as the bytes that are stored;
+`ServedTable.decode` turns them into columns.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Unserved:
-    """A relation of the script that cannot be read, and why, in one sentence."""
+    """A stream or table of the script that cannot be read, and the reason in one sentence."""
 
     name: str
     kind: str  # STREAM or TABLE
@@ -66,23 +66,23 @@ class Unserved:
 
 
 class Catalog(Protocol):
-    """Which tables are served; follows the script files, so ask it anew for each request."""
+    """The served tables; it follows the script files, so query it anew for each request."""
 
     def tables(self) -> Mapping[str, ServedTable]:
-        """By resolved name."""
+        """Served tables by resolved name."""
 
     def unserved(self) -> Mapping[str, Unserved]:
-        """Everything else the statements name, streams included, by resolved name."""
+        """All other relations of the statements, streams included, by resolved name."""
 
     def topology(self) -> Topology:
         """All statements as planned: sources, queries, sinks."""
 
     def script(self) -> str:
-        """Their text."""
+        """The text of all statements."""
 
     @property
     def version(self) -> int:
-        """Grows with every change of the script."""
+        """A number that grows with every change of the script."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +90,17 @@ class PartitionState:
     """How far one partition of a table is, on the server that answered.
 
     Attributes:
-        position: changelog offset to apply next; every transaction before it is in, none in part.
+        position: next changelog offset to apply; all transactions before it are applied in full.
         end: the changelog's end as last seen.
-        stream_time_ms: highest event time in it, None before the first record or if not known.
-        restoring: its first restore (or one after a loss) is not finished.
-        server: id of the member that holds it.
-        rows: in the store, and `bytes` on disk: as last measured, that of large stores a
-            minute ago or more; -1 while restoring and before that.
+        stream_time_ms: highest event time in the store, None if it is empty or this is unknown.
+        restoring: the first restore, or one after a loss, is not finished.
+        server: id of the member that holds the partition.
+        rows: rows in the store, and `bytes` on disk, as last measured (large stores are measured
+            less than once a minute); -1 until the restore is finished.
         checked_ms: when `end` was last confirmed, wall clock.
-        error: why it is not followed any more; what it has is still served.
-        undecodable: records of a table's own topic that this server has passed over since it
-            started, because they cannot be decoded; their keys keep the rows that they had.
+        error: why the changelog is no longer followed; the rows so far are still served.
+        undecodable: records of a table's own topic that this server has skipped since it started,
+            because they cannot be decoded; their keys keep their previous rows.
     """
 
     partition: int
@@ -123,7 +123,7 @@ class PartitionState:
 
 @dataclass(frozen=True)
 class Rows:
-    """Stored rows that were found; keys include their windows.  `states` by partition asked."""
+    """Stored rows that were found; keys include windows.  `states`: by requested partition."""
 
     keys: list[bytes]
     rows: list[bytes]
@@ -135,14 +135,15 @@ class Change:
     """Committed changes of one partition, whole transactions, in order.
 
     Attributes:
-        keys: each at most once, in bytewise order (but those of a stream); with windows.
-        rows: None: removed.
-        old: the rows before, see `Reader.changes`; None as a whole when not known (after a resume
-            from the changelog).
-        position: resume from here to get what comes after.
+        keys: with windows, each at most once, in bytewise order (except a stream's, which are in
+            log order).
+        rows: by key; None: removed.
+        old: the previous rows, see `Reader.changes`; None altogether when they are unknown (after a
+            resume from the changelog).
+        position: resume from here to receive the next changes.
         snapshot: the rows are the table's contents at `position`, in several parts; the part
             with `last` ends them.
-        committed_ms: when the broker had the last of it, wall clock; 0 of a snapshot.
+        committed_ms: broker time of the last record, wall clock; 0 for a snapshot.
     """
 
     partition: int
@@ -156,15 +157,16 @@ class Change:
 
 
 class Reader(Protocol):
-    """Rows of served tables, wherever they are: from this server's stores or another's.
+    """Reads rows of served tables from this server's stores or another's.
 
-    `max_lag`: in offsets.  With None any finished store answers; with a number every store
-    answers that is no further behind, also one that is still restoring.
+    `max_lag`: in offsets.  With None, any restored store answers; with a number, every store within
+        that lag answers, even one that is still restoring.
     `at_least`: partition -> position; only a store that has reached it answers.  After
-    `await_positions` at least one has: give both the same, and what was written is read.
+        `await_positions` with the same positions at least one store has: this gives
+        read-your-writes.
 
-    All raise `Refused` (its subclass tells more) when no holder can answer within the limits, and
-    `Retriable` when trying again soon may help (`StoreBehind`, `NoHolder`).
+    All methods raise `Refused` (or a subclass) when no holder can answer within the limits, and
+    `Retriable` when a retry may help (`StoreBehind`, `NoHolder`).
     """
 
     async def get(
@@ -176,7 +178,7 @@ class Reader(Protocol):
         max_lag: int | None = None,
         at_least: Mapping[int, int] | None = None,
     ) -> Rows:
-        """Rows of these keys (without window), windows in order; what is not there is left out."""
+        """Rows of these keys (without window), windows in order; missing keys are left out."""
 
     def scan(
         self,
@@ -189,21 +191,22 @@ class Reader(Protocol):
         max_lag: int | None = None,
         at_least: Mapping[int, int] | None = None,
     ) -> AsyncIterator[Rows]:
-        """Rows with start <= key < end in key order, in parts, all of one moment of the partition.
+        """Rows with start <= key < end in key order, in parts, all from one snapshot of the
+        partition.
 
-        The first part comes even when it is empty: it has the state.
+        There is always a first part, even if it is empty: it carries the state.
         """
 
     async def positions(self, table: ServedTable) -> Mapping[int, PartitionState]:
-        """The best holder's state of each partition; partitions nobody holds are left out."""
+        """The best holder's state of each partition; partitions without a holder are left out."""
 
     async def await_positions(
         self, table: ServedTable, positions: Mapping[int, int], timeout_s: float
     ) -> None:
-        """Waits until the stores that answer are at these positions (partition -> offset).
+        """Wait until the stores that answer reach these positions (partition -> offset).
 
         Raises:
-            StoreBehind: not reached in time.
+            StoreBehind: they were not reached in time.
         """
 
     def changes(
@@ -215,25 +218,25 @@ class Reader(Protocol):
         snapshot: bool = False,
         old: bool = False,
     ) -> AsyncIterator[Change]:
-        """Committed changes, for ever; closes (aclose) to stop.
+        """Committed changes, without end; close the iterator (aclose) to stop.
 
         Args:
-            since: a `Change.position`: everything committed after it.  Where the changelog has
-                been compacted since, changes that were overwritten are left out.
-            snapshot: without `since`: first the contents, then every change after them, no gap
-                and no double.  Neither: from now on.
-            old: whether changes shall have what all their keys had before, which costs more than
-                everything else; without, those that are removed have it.
+            since: a `Change.position`: gives everything committed after it.  Where the changelog
+                has been compacted since, overwritten changes are left out.
+            snapshot: without `since`: first the contents, then every change after them, without gap
+                or duplicate.  With neither: changes from now on.
+            old: whether changes carry the previous rows of all keys, which is the most expensive
+                part; without it, only removals do.
 
         Raises:
-            PositionLost: `since` lies before what the changelog can still tell.
+            PositionLost: the changelog no longer reaches back to `since`.
         """
 
 
 class MemberState(StrEnum):
-    """What is known of a server."""
+    """The state of a server."""
 
-    STARTING = "STARTING"  # not all that it holds is restored
+    STARTING = "STARTING"  # some of its stores are not restored yet
     READY = "READY"
     GONE = "GONE"  # does not answer
 
@@ -275,12 +278,12 @@ class Cluster(Protocol):
         """All servers that should be there, this one included, by id."""
 
     def holders(self, table: ServedTable, partition: int) -> Sequence[Member]:
-        """Who should hold it, best first: this server, then the ones that answer, by lag."""
+        """The partition's holders, best first: this server, then those that answer, by lag."""
 
 
 @dataclass
 class Result:
-    """Rows of a query: its columns now, its rows as they come, where they stood at the end.
+    """A query's result: its columns at once, its rows as they come, the positions at the end.
 
     `schema` of the batches is that of `columns`, in order.  `states` (by partition) is complete
     when `batches` has ended; `token` resumes a push query after what has been read so far.
@@ -294,9 +297,9 @@ class Result:
 
 
 class InternalApp(Protocol):
-    """What peers ask of each other: an ASGI app for the paths under `/internal/`.
+    """The ASGI app for requests between servers, for the paths under `/internal/`.
 
-    The HTTP layer mounts it and lets in only who has the cluster's token.
+    The HTTP layer mounts it and admits only requests with the cluster's token.
     """
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
@@ -304,9 +307,9 @@ class InternalApp(Protocol):
 
 @dataclass(frozen=True)
 class Serving:
-    """Everything a server is made of; `holdfast serve` makes it and gives it to the HTTP layer.
+    """All parts of a server; `holdfast serve` creates it and passes it to the HTTP layer.
 
-    `holdfast.serve.http.server.run(serving, ...)` is what runs it until it is stopped.
+    `holdfast.serve.http.server.run(serving, ...)` runs it until it is stopped.
     """
 
     settings: Settings

@@ -1,4 +1,4 @@
-"""Metrics of a query server's standbys and peers, for Prometheus: of what its reader may read."""
+"""Prometheus metrics of a query server's standbys and peers, limited to readable tables."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["metrics_app"]
 
 _PARTITION = ["table", "partition"]
 _GAUGES: dict[str, tuple[str, Callable[[PartitionState], float]]] = {
-    "position": ("Changelog offset to apply next", lambda s: s.position),
+    "position": ("Next changelog offset to apply", lambda s: s.position),
     "lag": ("Changelog offsets not applied yet", lambda s: s.lag),
-    "rows": ("Rows of the store, -1 while it is restored", lambda s: s.rows),
+    "rows": ("Rows of the store, -1 while it is being restored", lambda s: s.rows),
     "bytes": ("Bytes of the store on its volume", lambda s: s.bytes),
-    "restoring": ("1 while the store is restored", lambda s: s.restoring),
+    "restoring": ("1 while the store is being restored", lambda s: s.restoring),
     "failed": ("1 while the changelog cannot be followed", lambda s: s.error is not None),
     "undecodable": (
-        "Records of the topic passed over since the server started, as they cannot be decoded",
+        "Undecodable records of the topic skipped since the server started",
         lambda s: s.undecodable,
     ),
     "checked_seconds": ("When the changelog's end was last seen", lambda s: s.checked_ms / 1000),
@@ -32,7 +32,7 @@ _GAUGES: dict[str, tuple[str, Callable[[PartitionState], float]]] = {
 
 
 class _Standbys(Collector):
-    """Asks when it is asked."""
+    """Collects metrics on request."""
 
     def __init__(self, cluster: Cluster, client: Client) -> None:
         self._cluster = cluster
@@ -60,7 +60,7 @@ class _Standbys(Collector):
 
 
 def metrics_app(cluster: Cluster, *more: Collector) -> App:
-    """What serves them, and `more`, as ASGI."""
+    """The ASGI application that serves these metrics, and `more`."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         registry = CollectorRegistry()

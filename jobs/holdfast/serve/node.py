@@ -1,4 +1,4 @@
-"""One query server without its HTTP: catalog, standbys, peers, and the thread that watches."""
+"""One query server without HTTP: catalog, standbys, peers, and the watcher thread."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ __all__ = ["Node", "opened", "volumes_of"]
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
-_ENDS_OLD_MS = 2_000  # an end that was seen longer ago is asked for
-_COUNTING = 0.01  # share of the time that may go into counting rows
-_CLAIM_S = 30.0  # for a process of the same server that was just killed
+_ENDS_OLD_MS = 2_000  # an end offset older than this is queried
+_COUNTING = 0.01  # share of the time that may be spent on counting rows
+_CLAIM_S = 30.0  # to wait for a killed process of the same server to end
 
 
 def volumes_of(settings: Settings) -> Path:
-    """The folder with the volume of each server."""
+    """The folder with the servers' volumes."""
     return Path(settings.serve.dir or Path(settings.home, "serve"))
 
 
@@ -45,10 +45,10 @@ class Node:
     def __init__(
         self, scripts: Sequence[Script], settings: Settings, plan: Plan, peers: PeerSettings
     ) -> None:
-        """Takes the volume of this server in `serve.dir` and reads the scripts; asks nobody yet.
+        """Lock this server's volume in `serve.dir` and read the scripts; sends no request yet.
 
         Raises:
-            InvalidStatement, InvalidConfig: of a script.
+            InvalidStatement, InvalidConfig: a script is wrong.
             Refused: another server has the volume.
         """
         self.settings = settings
@@ -61,14 +61,14 @@ class Node:
         self.local = LocalReader(self.follower.standby, log, server)
         self.members = Members(plan, peers, self.follower.standbys, self.catalog.expected)
         self.reader = ClusterReader(self.local, self.members)
-        self._measured = 0  # how many stores, over all rounds
+        self._measured = 0  # number of stores measured, over all rounds
         self._measure_from = 0.0
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
 
     @property
     def serving(self) -> Serving:
-        """What the HTTP layer is given."""
+        """The parts that the HTTP layer needs."""
         return Serving(
             settings=self.settings,
             catalog=self.catalog,
@@ -83,7 +83,7 @@ class Node:
         self._watcher.start()
 
     def close(self) -> None:
-        """Stop all threads and let go of stores and volume."""
+        """Stop all threads, close the stores and release the volume."""
         self._stop.set()
         if self._watcher.is_alive():
             self._watcher.join()
@@ -99,7 +99,7 @@ class Node:
                 self._round()
             except HoldfastError as error:
                 _LOG.warning("Looking at scripts and topics: %s", error)
-            except Exception:  # noqa: BLE001 - the next round may do better
+            except Exception:  # noqa: BLE001 - the next round may succeed
                 _LOG.exception("Looking at scripts and topics failed")
             self._stop.wait(_EVERY_S)
 
@@ -114,7 +114,7 @@ class Node:
         self._measure(standbys)
 
     def _measure(self, standbys: Sequence[Standby]) -> None:
-        """The next stores in turn; after what took long there is a longer rest."""
+        """Measure the next stores in turn, with a pause in proportion to the time taken."""
         began = time.monotonic()
         if began < self._measure_from:
             return
@@ -137,9 +137,9 @@ class Node:
         return self.members.me in self.members.plan.holders(table, partition)
 
     def _kept(self) -> Callable[[Store], bool]:
-        """Stores of tables that are served, of the partitions that are for this server.
+        """Whether to keep a store on disk: its table is served and its partition belongs here.
 
-        Also of tables whose topic is not there now: it may be back in a moment.
+        Stores of a table whose topic is missing are kept, too: the topic may come back soon.
         """
         tables = self.catalog.stores()
 

@@ -1,4 +1,4 @@
-"""What the HTTP layer asks of the query layer: one statement in, one answer out."""
+"""The interface of the query layer to the HTTP layer: one statement in, one answer out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["GONE", "LIMIT_REACHED", "QUERY_COMPLETED", "Answer", "Ask", "Queries
 
 LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
 T = TypeVar("T")
-GONE = b"gone"  # in the metadata of a batch's schema: the places of rows that are gone, in JSON
+# Key in the metadata of a batch's schema: a JSON list of the places of rows that are gone.
+GONE = b"gone"
 
 
 def _anyone(table: str) -> bool:
@@ -24,16 +25,16 @@ def _anyone(table: str) -> bool:
 
 @dataclass(frozen=True)
 class Ask:
-    """One SELECT as a caller sent it, and what it may cost.
+    """One SELECT as a caller sent it, and its limits.
 
     Attributes:
         sql: the statement, with or without its semicolon.
         properties: ksqlDB's, such as `auto.offset.reset`, `ksql.query.pull.table.scan.enabled`
             and `max.allowed.offset.lag`; unknown ones are refused or ignored as ksqlDB does.
-        positions: wait until the stores that answer are there (partition -> changelog offset).
+        positions: wait until the answering stores reach these (partition -> changelog offset).
         wait_s: how long to wait for `positions`.
-        timeout_s: a pull query that takes longer is ended with an error.
-        token: resume a push query from here (an earlier answer's `token`).
+        timeout_s: a pull query that takes longer fails.
+        token: resume a push query after this `token` of an earlier answer.
         may_read: whether the caller may read the table of this resolved name; a query of
             another table raises `NotAllowed` before anything is read.
     """
@@ -49,21 +50,22 @@ class Ask:
 
 @dataclass
 class Answer(Result):
-    """A result that says what it is.
+    """A query's result with its metadata.
 
     Attributes:
-        push: it goes on until its LIMIT or until it is closed.
-        tables: resolved names of what is read, for the audit log.
-        rows: all of them when they are few (a look-up by key), as `RecordBatch.to_pylist` has
-            values, in the order of `columns`; `batches` is then empty and `states` complete.
-        committed_ms: of a push query, when the broker had what was read last; 0 of contents.
-        keys: names of columns that are keys, of a pull query over a table; ksqlDB has none in
-            answers of streams and of push queries.
-        final_message: what ksqlDB says in /query behind the rows; empty of a table's.
+        push: whether it is a push query, which ends at its LIMIT or when it is closed.
+        tables: resolved names of the relations that are read, for the audit log.
+        rows: all rows of a small result (a look-up by key), with values as from
+            `RecordBatch.to_pylist`, in the order of `columns`; `batches` is then empty and `states`
+            complete.
+        committed_ms: for a push query, the broker time of the last change read; 0 for contents.
+        keys: names of the key columns in a pull query over a table; as in ksqlDB, streams and push
+            queries have none.
+        final_message: ksqlDB's message after the rows in /query; empty for tables.
 
-    A push query also tells of rows that have left its result: those that were removed, or do not
-    pass WHERE any more.  They have their key columns and window bounds, all else is null;
-    `gone_rows` says which of a batch they are.
+    A push query also returns rows that have left its result, because they were removed or no longer
+        pass WHERE.  Only their key columns and window bounds are set, all other columns are null;
+        `gone_rows` finds them in a batch.
     """
 
     push: bool = False
@@ -75,7 +77,7 @@ class Answer(Result):
 
 
 def gone_rows(batch: pa.RecordBatch) -> list[int]:
-    """Which rows of a batch have left the result of its push query, by their place from 0."""
+    """The places, from 0, of a batch's rows that have left the result of its push query."""
     told = (batch.schema.metadata or {}).get(GONE)
     gone: list[int] = orjson.loads(told) if told else []
     return gone
@@ -87,17 +89,17 @@ class Queries(Protocol):
     async def ask(self, ask: Ask) -> Answer:
         """Plans and starts a query; close `answer.batches` (aclose) to end it early.
 
-        `answer.token` and `answer.states` are those after the batches read so far.
+        `answer.token` and `answer.states` describe the position after the batches read so far.
 
         Raises:
-            InvalidStatement: the statement is wrong, or is no SELECT.
-            NotAllowed: `may_read` says no.
-            Refused: it asks for more than is allowed.
-            Retriable: no holder, or one too far behind; soon it may work.
+            InvalidStatement: the statement is wrong, or not a SELECT.
+            NotAllowed: `may_read` returned False.
+            Refused: the query exceeds a limit.
+            Retriable: there is no holder, or it is too far behind; a retry may succeed.
         """
 
     async def work(self, text: str, function: Callable[..., T], *args: object) -> T:
-        """What a function of a module makes of a client's text, in a process that can be killed.
+        """The result of a module's function for a client's text, from a process that can be killed.
 
         Raises:
             QueryTimedOut, QueryTooLarge: it takes too long, or too much memory.

@@ -1,4 +1,4 @@
-"""A table that can be read, as the parts of a query server see it; part of the contract."""
+"""The interface of a readable table; part of the contract between a server's parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRESENT = "__present"
 
 @dataclass(frozen=True)
 class WindowBounds:
-    """Which windows of a key are asked for: ms, both ends inclusive, None: open."""
+    """The requested windows of a key: bounds in ms, inclusive, None: open."""
 
     start_from: int | None = None
     start_to: int | None = None
@@ -41,7 +41,7 @@ EVERY_WINDOW = WindowBounds()
 
 
 class ServedTable(Protocol):
-    """A table that can be read: what it is called, its columns, and how its rows are stored.
+    """A readable table: its name, its columns, and how its rows are stored.
 
     Its partitions are state partitions where its rows come from a changelog; they are topic
     partitions where they come from the topic itself (CREATE TABLE over a topic, joins, filters).
@@ -50,23 +50,23 @@ class ServedTable(Protocol):
 
     @property
     def name(self) -> str:
-        """Resolved name, as in the Topology."""
+        """The resolved name, as in the Topology."""
 
     @property
     def query_id(self) -> str | None:
-        """The query that writes it; None of a table declared over a topic."""
+        """The query that writes the table; None for a table declared over a topic."""
 
     @property
     def topic(self) -> str:
-        """What is followed: a changelog, or the table's own topic."""
+        """The followed topic: a changelog, or the table's own topic."""
 
     @property
     def partitions(self) -> int:
-        """How many parts it has, numbered from 0."""
+        """The number of partitions."""
 
     @property
     def statement(self) -> str:
-        """The text that made it; empty when there is none."""
+        """The text of the table's statement; empty if there is none."""
 
     @property
     def key_columns(self) -> tuple[Column, ...]: ...
@@ -79,53 +79,57 @@ class ServedTable(Protocol):
 
     @property
     def window_size_ms(self) -> int:
-        """Of TUMBLING and HOPPING, else 0."""
+        """The window size for TUMBLING and HOPPING, else 0."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What SELECT * gives: key columns, WINDOWSTART and WINDOWEND, value columns.
+        """The columns of SELECT *: key columns, WINDOWSTART and WINDOWEND, value columns.
 
-        ROWTIME (BIGINT) can be asked for as well.
+        ROWTIME (BIGINT) can be selected as well.
         """
 
     @property
     def hides_rows(self) -> bool:
-        """Whether a stored row may be none of the table's: by HAVING, or as it cannot be read."""
+        """Whether stored rows may not be in the table, because of HAVING or as they are
+        unreadable.
+        """
 
     def schema(self) -> pa.Schema:
-        """Of `decode`: `columns`, ROWTIME, PRESENT."""
+        """The schema of `decode`: `columns`, ROWTIME, PRESENT."""
 
     def decode(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> pa.Table:
         """Stored rows as columns, one row for each of `keys`, in their order.
 
         Args:
-            keys: as `Rows` and `Change` have them, windows included.
-            rows: None where the key was removed: only its key columns and bounds are filled.
+            keys: as in `Rows` and `Change`, windows included.
+            rows: None for a removed key, which gets only its key columns and window bounds.
 
         Raises:
             StoreCorrupted: the rows are not this table's.
         """
 
     def key_of(self, values: Sequence[Any]) -> bytes:
-        """The stored key (without window) of one value per key column, Python values by type.
+        """The stored key (without window) for one Python value per key column.
 
         Raises:
             Refused: a value is null or not of its column's type.
         """
 
     def partition_of(self, key: bytes) -> int | None:
-        """Where the key lives; None: anywhere (a topic that others fill), ask all of them."""
+        """The key's partition; None if it may be any (a topic that others write): ask all of
+        them.
+        """
 
     def key_ranges(self, low: Any, high: Any) -> list[tuple[bytes, bytes | None]] | None:
         """Stored ranges (start, end exclusive) that hold all keys with low <= key <= high.
 
-        For `Reader.scan`; they may hold others, so the condition is checked again.  `low` and
+        For `Reader.scan`; the ranges may hold other keys, so check the condition again.  `low` and
         `high` may be None (open).  None: keys are not stored in order, scan everything.
         """
 
 
 def windowed_columns(kind: WindowKind | None) -> tuple[Column, ...]:
-    """The bounds' columns of a windowed table."""
+    """The columns of window bounds."""
     if kind is None:
         return ()
     return (Column(WINDOWSTART, BIGINT), Column(WINDOWEND, BIGINT))

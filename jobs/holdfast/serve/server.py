@@ -34,11 +34,11 @@ async def answering(
     drivers: Sequence[str] = (),
     runs_of: Sequence[Path] = (),
 ) -> AsyncGenerator[Node, None]:
-    """The server, answering; leaving it ends push queries first and lets go of the stores last.
+    """Context of a running server; leaving it ends push queries first and closes the stores last.
 
     Args:
         drivers: addresses of jobs' drivers, for the console.
-        runs_of: other homes with plans and chaos runs, for the console.
+        runs_of: other homes with compaction plans and chaos runs, for the console.
 
     Raises:
         InvalidStatement, InvalidConfig, Refused: see `Node` and `holdfast.serve.http.server`.

@@ -1,4 +1,4 @@
-"""Arrow's values as Python's, which have dates from the year 1 to 9999 only."""
+"""Converts Arrow's values to Python's, whose dates range from the year 1 to 9999."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["values_of"]
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values; one that has a date or time outside of Python's years is None."""
+    """The column's values; None for a date or time outside of Python's range."""
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):

@@ -1,4 +1,4 @@
-"""What one caller may know of the statements that are served."""
+"""The part of the served statements that one caller may see."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from holdfast.types.topology import Query, Sink, Source, Topology, statements
 __all__ = ["MayRead", "Visible", "visible"]
 
 MayRead = Callable[[str], bool]
-"""Whether who asks may read the stream or table of this resolved name."""
+"""Whether the caller may read the stream or table of this resolved name."""
 
 
 @dataclass(frozen=True)
 class Visible:
-    """A job's statements as one caller may see them.
+    """The part of a job's statements that one caller may see.
 
     Attributes:
-        topology: statements that read and write only what the caller may read, whole, and the
-            declared streams and tables among it.  A statement names what it reads: of one that
-            reads something else the caller sees the result alone.
-        results: what such statements write, as far as the caller may read it.
-        names: of all this, and of what stands between two steps of a statement.
-        may_read: whether the caller may read a name, which need not be one of these.
+        topology: the statements that read and write only relations that the caller may read, and
+            the readable declared streams and tables.  A statement reveals its sources, so if the
+            caller may not read all of them, they see only its result.
+        results: readable results of the other statements.
+        names: names of all these, and of internal relations between a statement's steps.
+        may_read: whether the caller may read a relation, of these statements or of others.
     """
 
     topology: Topology
@@ -32,7 +32,7 @@ class Visible:
     may_read: MayRead
 
     def sees(self, name: str) -> bool:
-        """Whether the caller may know of a stream or table, of these statements or of others."""
+        """Whether the caller may see a stream or table, of these statements or of others."""
         return name in self.names or self.may_read(name)
 
 

@@ -359,7 +359,7 @@ def test_with_tokens_the_page_asks_for_one_and_shows_only_what_it_may(
         says(page, "What it means")
         assert "placed" not in page.run("document.querySelector('main').textContent").lower()
         page.open(f"{server.url}/console/#/chaos")
-        says(page, "may not read every one")
+        says(page, "may not read all of them")
         assert "guest-token" not in page.run("document.cookie + JSON.stringify({...localStorage})")
     lines = audit.read_text()
     assert '"console: rows of PER_CITY"' in lines

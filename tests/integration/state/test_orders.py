@@ -222,7 +222,7 @@ def test_the_job_that_is_meant(client: dict[str, str], job: str) -> None:
         job_of(found, None, "ctas_x")
     with pytest.raises(Refused, match=r"Unknown queryId: ctas_z\n.*did you mean ctas_"):
         job_of(found, None, "ctas_z")
-    with pytest.raises(Refused, match="has told"):
+    with pytest.raises(Refused, match="has reported"):
         job_of(found, "nobody", "ctas_x")
     with pytest.raises(Refused, match=r"Unknown queryId: ctas_yy\n.*did you mean ctas_y"):
         give_orders(found[f"{job}-2"], "PAUSE", "ctas_yy", wait_s=0)
@@ -235,7 +235,7 @@ def test_orders_are_given_and_shown_in_a_session_and_by_commands(
     servers = ["--set", f"bootstrap.servers={client['bootstrap.servers']}"]
     named = ["--set", f"application.id={job}", *servers, "--home", str(tmp_path)]
     assert main(["pause", "csas_big", "--timeout", "0", *named]) == 0
-    assert "has not obeyed yet" in capsys.readouterr().out
+    assert "has not obeyed the order yet" in capsys.readouterr().out
     driver.look()
     script = SQL.format(least=9)
     shown = "SHOW QUERIES; DESCRIBE big EXTENDED;"

@@ -134,7 +134,7 @@ def test_a_table_that_nobody_could_judge_is_refused(
 ) -> None:
     delimited = SQL.replace("JSON", "DELIMITED")
     assert _precheck(job, "--dry-run", sql=delimited) == 2
-    assert "Nobody could judge T afterwards" in capsys.readouterr().err
+    assert "The judge cannot recompute T" in capsys.readouterr().err
 
 
 def test_a_job_is_named_by_a_table_that_it_alone_makes(
@@ -163,7 +163,7 @@ def _named_by_its_table(job: LocalJob, capsys: pytest.CaptureFixture[str]) -> No
     assert "There is no deployment v" in capsys.readouterr().err
     deployed(job.home / "deploy" / "third", SQL)
     assert precheck("t") == 2
-    assert "2 jobs make t: orders, third." in capsys.readouterr().err
+    assert "2 jobs write t: orders, third." in capsys.readouterr().err
 
 
 def test_properties_of_a_file_come_on_top_of_those_of_the_deployment(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_only_a_run_s_own_topics_are_made_again(
     assert _precheck(job, *asked, "recreate-topic") == 2
     told = capsys.readouterr().err
     assert "recreate-topic cannot be done to topic here" in told
-    assert "only in a run with --own: somebody's topic is not deleted" in told
+    assert "only in a run with --own: chaos deletes no topics of others" in told
     assert _precheck(job, *asked, "add-partition") == 0
 
 

@@ -1,14 +1,14 @@
 """`holdfast chaos`: break a running job on purpose, and prove that its tables are exact.
 
-options.py     what can be asked of a run
-naming.py      which job is meant by a name
+options.py     the options of a run
+naming.py      finds the job of a name
 opening.py     a run's folder, job and target
-reading.py     which query servers are read from, and how they are let in
-precheck.py    may this be done here, and what comes when: writes run.json
-steps.py       the steps between, each a command
+reading.py     the query servers that are read from, and access to them
+precheck.py    checks that the run is possible, and plans it: writes run.json
+steps.py       the steps in between, each a command
 verdicts.py    verify and report
-own.py         a Kafka and a deployment of the run's own
-command.py     the group, and `run`: all of it in one process
+own.py         a Kafka and a deployment only for the run
+command.py     the group, and `run`: all steps in one process
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def command() -> None:
 @click.option(
     "--own",
     is_flag=True,
-    help="Start a Kafka in --home, deploy SQL_FILE as NAME, and clear both away in the end.",
+    help="Start a Kafka in --home, deploy SQL_FILE as NAME, and remove both in the end.",
 )
 @json_option
 @click.pass_context
@@ -73,9 +73,9 @@ for _step in (precheck, steps.baseline, steps.workload, steps.nemesis, steps.hea
 def _break(run: Run) -> None:
     """Workload and nemesis side by side, then heal and quiesce.
 
-    A step that fails is told and written down: the verdict says what it means.
+    A failed step is printed and recorded; the verdict judges it.
     """
-    # The broker will be away: that its clients complain is not news here.
+    # The broker will be down: its clients' complaints are expected.
     logging.getLogger("holdfast.kafka").setLevel(logging.CRITICAL)
     failed: list[HoldfastError] = []
 

@@ -1,4 +1,4 @@
-"""Which job is meant: its own name, or that of a table or stream which it makes."""
+"""Finds a job by its own name, or by the name of a table or stream that it writes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["named_job"]
 def named_job(
     options: JobOptions, home: Path, deployed_job: Callable[[JobOptions], Job]
 ) -> JobOptions:
-    """The options with the name of the job that is meant; as they are when no job is found.
+    """The options with the name of the job that was found; unchanged if none was.
 
     Raises:
-        Refused: several jobs make a table of that name.
+        Refused: several jobs write a table of that name.
     """
     if options.sql is not None:
         return options
@@ -32,7 +32,7 @@ def named_job(
     makers = [job for job in jobs if _makes(options.name, replace(options, name=job), deployed_job)]
     if len(makers) > 1:
         raise Refused(
-            f"{len(makers)} jobs make {options.name}: {', '.join(makers)}.",
+            f"{len(makers)} jobs write {options.name}: {', '.join(makers)}.",
             action="give the name of the one to break",
         )
     return replace(options, name=makers[0]) if makers else options
@@ -50,7 +50,7 @@ def _jobs(options: JobOptions, home: Path) -> list[str]:
 
 
 def _makes(table: str, options: JobOptions, deployed_job: Callable[[JobOptions], Job]) -> bool:
-    """Names without quotes are upper-case; of a job that cannot be read no table is known."""
+    """Whether a job writes the table; unquoted names are upper-case.  False for unreadable jobs."""
     try:
         made = {query.sink.name for query in deployed_job(options).topology.queries}
     except HoldfastError:

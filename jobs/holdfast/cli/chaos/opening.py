@@ -1,4 +1,4 @@
-"""A run's folder, its job and the place where that runs."""
+"""A run's folder, its job and its target."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def target_of(
     topics: Sequence[str] = (),
     remaker: TopicRemaker | str = "",
 ) -> Target:
-    """Where the job runs; `topics` of its input may be hit as well, see `TopicTarget`."""
+    """The target that runs the job; `topics`: input topics that faults may hit, see
+    `TopicTarget`.
+    """
     place = _place_of(target, namespace, name, settings)
     if not topics:
         return place
@@ -47,9 +49,9 @@ def target_of(
 
 
 def remaker_of(job: Job, folder: Path, *, own: bool) -> TopicRemaker | str:
-    """What makes the job's input topics again; or why nobody may, in words."""
+    """The function that recreates the job's input topics, or the reason why that is refused."""
     if not own:
-        return "only in a run with --own: somebody's topic is not deleted"
+        return "only in a run with --own: chaos deletes no topics of others"
     if job.settings.ingest.fail_on_data_loss:
         return (
             "the job has fail.on.data.loss=true and stops at a topic that was made again; "
@@ -73,10 +75,10 @@ def _place_of(target: str, namespace: str, name: str, settings: Settings) -> Tar
 def open_run(
     run: str, home: str | None, tell: Callable[[str], None], access: Access | None = None
 ) -> Run:
-    """A run that `precheck` has written down; `access` is for what reads from query servers.
+    """A run that `precheck` has planned; `access`: for reading from query servers.
 
     Raises:
-        Refused: there is none of that name.
+        Refused: no run has that name.
     """
     from holdfast.chaos.faults.topic_faults import topics_of
     from holdfast.chaos.history.run_file import RunFile, run_folder
@@ -97,7 +99,7 @@ def open_run(
 
 
 def job_of(asked: RunFile, folder: Path, home: str | None) -> Job:
-    """The job as it is in the run's file."""
+    """The job in the run's file."""
     config = folder / "config.yaml" if asked.config else None
     if config is not None and not config.exists():
         config.write_text(asked.config, encoding="utf-8")
@@ -105,10 +107,10 @@ def job_of(asked: RunFile, folder: Path, home: str | None) -> Job:
 
 
 def named(options: JobOptions) -> JobOptions:
-    """The options of the job that NAME is, or that makes the table of that name.
+    """The options of the job NAME, or of the job that writes the table NAME.
 
     Raises:
-        Refused: several jobs make one.
+        Refused: several jobs write a table of that name.
     """
     return named_job(options, home_of(options.home), lambda one: asked_job(one)[0])
 
@@ -116,8 +118,8 @@ def named(options: JobOptions) -> JobOptions:
 def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
     """(job, its statements, the text of its YAML file, its properties as `key=value`).
 
-    Without statements of its own the job is taken as it was deployed; properties given here, in a
-    file or one by one, come on top in any case.
+    Without statements the deployed job is used; properties given here, in a file or one by one,
+    override its own.
 
     Raises:
         Refused: there is no such deployment.
@@ -138,7 +140,7 @@ def asked_job(options: JobOptions) -> tuple[Job, str, str, tuple[str, ...]]:
             f"{options.name}.",
             action="leave application.id out: on Kubernetes the release's name is the job's",
         )
-    # The broker may be away when a later step looks for it.
+    # The broker may be down when a later step looks for it.
     return job, sql.text(), text, (*overrides, servers)
 
 
@@ -150,7 +152,7 @@ def _on_top(config: Path | None) -> tuple[str, ...]:
 
 
 def _refuse_secrets(config: Path | None) -> None:
-    """A run's folder is shown to others, with the job's properties in it."""
+    """Refuse secrets in the file: the run's folder keeps its text, and others may read it."""
     given = from_yaml(config).values if config is not None else {}
     for name in filter(is_secret, given):
         raise InvalidConfig(
@@ -165,7 +167,7 @@ def _deployed(options: JobOptions) -> tuple[Sql, Path | None, tuple[str, ...]]:
         from holdfast.chaos.targets.kubernetes.nemesis import KubernetesTarget
 
         text, properties = KubernetesTarget(options.namespace, options.name).job_files()
-        # Files of the job's pods are not here: what holds its secrets is named anew, or in the
+        # The files of the job's pods do not exist here: secrets have to be given again, by file or
         # environment.
         here = {k: v for k, v in properties.items() if not names_file(k)}
         return Sql(given=text), None, tuple(f"{k}={_text(v)}" for k, v in here.items())

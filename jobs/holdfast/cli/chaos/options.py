@@ -1,4 +1,4 @@
-"""The options by which a run is asked for, and those that name a run that is there."""
+"""The options of a new run, and those that name an existing run."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["ROUNDS", "JobOptions", "PlanOptions", "job_and_plan_options", "run_options"]
 
 ROUNDS = 10
-"""Faults of a run that is asked for neither a number nor a duration."""
+"""Default number of faults, if neither a number nor a duration is given."""
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-_DURATION_MAX_S = 6 * 3600  # the workload and the DAG's tasks end not much later
+_DURATION_MAX_S = 6 * 3600  # the workload and the DAG's tasks end soon after it
 
 _R = TypeVar("_R")
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -36,7 +36,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 @dataclass(frozen=True)
 class JobOptions:
-    """The job that is asked for; `sql` None: the statements it was deployed with."""
+    """The job of a run; `sql` None: the deployed statements."""
 
     name: str
     sql: Sql | None
@@ -49,7 +49,7 @@ class JobOptions:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What is asked of the run; empty tuples mean all that is possible, 0 s no limit."""
+    """The plan of a run; an empty tuple means everything possible, 0 s no limit."""
 
     run: str
     seed: int
@@ -67,13 +67,13 @@ class PlanOptions:
 
 
 def run_options(function: _F) -> _F:
-    """Adds --run and --home to a command about a run that is there."""
+    """Adds --run and --home to a command about an existing run."""
     run = click.option("--run", required=True, metavar="RUN", help="Name of the run.")
     return run(home_option(function))
 
 
 def job_and_plan_options(function: Callable[..., _R]) -> Callable[..., _R]:
-    """Adds all that a run is asked for with, as `job` and `plan`."""
+    """Adds all options of a new run, as `job` and `plan`."""
 
     @functools.wraps(function)
     def command(**given: Any) -> _R:
@@ -120,7 +120,7 @@ def _options() -> list[Callable[[Any], Any]]:
         _share("--garbage", 0.0, "that cannot be decoded"),
         click.option(
             "--servers", type=click.IntRange(min=0), default=0, show_default=True,
-            help="Query servers to start with --own; they are read from all the time.",
+            help="Query servers to start with --own; the run reads from them all the time.",
         ),
         click.option(
             "--ask", metavar="URL,URL",

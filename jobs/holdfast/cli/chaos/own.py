@@ -1,4 +1,4 @@
-"""A Kafka and a deployment of the run's own, which are gone when it is over."""
+"""A Kafka and a deployment only for the run, which are removed when it is over."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _READY_S = 300.0
 
 
 def going_on(options: JobOptions, plan: PlanOptions) -> JobOptions:
-    """The job with `fail.on.data.loss=false` where its input topics may be made again.
+    """The job with `fail.on.data.loss=false` if its input topics may be recreated.
 
-    A job with the default stops there, as it should.
+    With the default a job stops at a recreated topic, as it should.
     """
     wanted = not plan.faults or Fault.RECREATE_TOPIC in plan.faults
     if not wanted or (plan.components and TOPIC not in plan.components):
@@ -33,10 +33,10 @@ def going_on(options: JobOptions, plan: PlanOptions) -> JobOptions:
 
 @contextmanager
 def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> Iterator[None]:
-    """Starts both, and so many query servers; clears all away but the run's folder and logs.
+    """Start Kafka, the job and its query servers; remove all but the run's folder and logs.
 
     Raises:
-        Refused: no statements were given, or the home holds a Kafka already.
+        Refused: no statements were given, or the home already holds a Kafka.
     """
     from holdfast.cli.statements.options import load_settings
     from holdfast.local.broker import LocalKafka
@@ -52,8 +52,8 @@ def own_job(options: JobOptions, servers: int, tell: Callable[[str], None]) -> I
         raise Refused(
             f"There is a Kafka in {kafka.folder}, which --own would delete in the end.",
             cause="another job uses this home, or a run before was killed",
-            action="give another --home; `holdfast kafka stop` and remove the folder if it is "
-            "what a run has left",
+            action="give another --home; if a killed run left it, `holdfast kafka stop` and remove "
+            "the folder",
         )
     try:
         tell("starting a Kafka of the run's own")
@@ -77,6 +77,6 @@ def _deploy(options: JobOptions, servers: int, tell: Callable[[str], None]) -> N
 def _clear(home: Path, name: str, wipe: Callable[[], None]) -> None:
     from holdfast.deploy.local.target import LocalDeployment
 
-    with suppress(Refused):  # it was never deployed
+    with suppress(Refused):  # the job was never deployed
         LocalDeployment(home, name).undeploy(delete_state=True)
     wipe()

@@ -1,4 +1,4 @@
-"""`holdfast chaos precheck`: may this be done here, and what comes when?"""
+"""`holdfast chaos precheck`: checks that a run is possible, and plans it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ _SHOWN = 40
 @click.option("--dry-run", is_flag=True, help="Write nothing.")
 @json_option
 def command(job: JobOptions, plan: PlanOptions, dry_run: bool, as_json: bool) -> None:
-    """Check that the job NAME can be broken here as asked, and write down what will come.
+    """Check that the job NAME can be broken here as requested, and write the plan.
 
-    NAME may also be a table or stream that one deployed job makes. Without SQL_FILE the job is
-    taken as it was deployed. Prints the seed and the schedule; the same seed and the same options
-    give the same schedule.
+    NAME may also be a table or stream that one deployed job writes. Without SQL_FILE the deployed
+    job is used. Prints the seed and the schedule; the same seed and options give the same schedule.
     """
     with json_errors(as_json):
         folder, asked = plan_run(job, plan, dry_run=dry_run)
@@ -54,10 +53,10 @@ def command(job: JobOptions, plan: PlanOptions, dry_run: bool, as_json: bool) ->
 def plan_run(
     options: JobOptions, plan: PlanOptions, *, own: bool = False, dry_run: bool = False
 ) -> tuple[Path, RunFile]:
-    """Checks everything, and writes `run.json` unless `dry_run`.
+    """Check everything, and write `run.json` unless `dry_run`.
 
     Raises:
-        Refused: the job is not ready, must not be touched, or cannot be broken as asked here.
+        Refused: the job is not ready, must not be touched, or cannot be broken as requested.
     """
     from holdfast.chaos.faults.schedule import schedule
     from holdfast.chaos.faults.topic_faults import topics_of
@@ -65,7 +64,7 @@ def plan_run(
 
     options = named(options)
     job, sql, config, overrides = asked_job(options)
-    # What is done to a topic is not taken back: others' topics only where somebody asks for it.
+    # Faults of topics cannot be undone: other people's topics are hit only on request.
     topics = topics_of(job.topology) if own or TOPIC in plan.components else ()
     folder = run_folder(job.settings.home, plan.run)
     remaker = remaker_of(job, folder, own=own)
@@ -103,7 +102,7 @@ def plan_run(
 
 
 def schedule_lines(asked: RunFile) -> list[str]:
-    """The schedule for people; the beginning of one that ends with its time."""
+    """The schedule for people; of a run with a duration only the beginning."""
     lines = [f"seed {asked.seed}, {asked.limits()}, to {asked.name} ({asked.target})"]
     shown = asked.schedule[: _SHOWN if asked.duration_s else None]
     for i in shown:
@@ -115,7 +114,7 @@ def schedule_lines(asked: RunFile) -> list[str]:
 
 
 def asked_faults(job: Job, plan: PlanOptions, target: Target) -> Asked:
-    """What the schedule is made from: the plan, and what the target can do."""
+    """The input of the schedule: the plan, and the faults that the target can inject."""
     from holdfast.chaos.faults.schedule import Asked
     from holdfast.chaos.faults.words import Fault, Moment
 
@@ -154,9 +153,9 @@ def _refuse_unconfirmed(options: JobOptions, plan: PlanOptions, target: Target) 
     if plan.confirm == options.name or target.is_dev_namespace():
         return
     raise Refused(
-        f"{options.name} is in the namespace {options.namespace}, which is not labelled as one "
-        "for development.",
-        cause="breaking a job there is something a person has to want",
+        f"{options.name} is in the namespace {options.namespace}, which is not "
+        "labelled as a development namespace.",
+        cause="breaking a job there needs an explicit confirmation",
         action=f"add --confirm {options.name} if you do",
     )
 
@@ -167,13 +166,13 @@ def _refuse_unready(name: str, target: Target) -> None:
         why = "its driver does not answer" if status is None else str(status.get("reason"))
         raise Refused(
             f"{name} is not ready: {why}.",
-            cause="it is not deployed, or still starts",
+            cause="it is not deployed, or is still starting",
             action="deploy it, wait until `holdfast status` says that it is ready",
         )
 
 
 def _refuse_load(job: Job, plan: PlanOptions) -> None:
-    """Records must be known how to make, and tables how to compute again."""
+    """Refuse a job whose input the workload cannot generate, or whose tables it cannot judge."""
     from holdfast.chaos.load.records import RecordMaker
     from holdfast.chaos.load.workload import input_sources
     from holdfast.judge.recompute.rehearsal import rehearse
@@ -192,9 +191,9 @@ def _refuse_load(job: Job, plan: PlanOptions) -> None:
             rehearse(unit)
         except Untranslatable as unknown:
             raise Refused(
-                f"Nobody could judge {unit.sink.name} afterwards: {unknown}.",
-                cause="the judge recomputes tables by itself and does not know this statement",
-                action="leave it out of the job that is broken",
+                f"The judge cannot recompute {unit.sink.name}: {unknown}.",
+                cause="the judge recomputes tables by itself and does not support this statement",
+                action="remove the statement from the job under test",
             ) from unknown
 
 
@@ -219,7 +218,7 @@ def _refuse_impossible(
         raise Refused(
             f"{', '.join(cannot)} cannot be done to {', '.join(components)} here.",
             cause="; ".join(notes[f] for f in cannot if f in notes)
-            or "this place has no way to do it to them; the page chaos.md has the table of faults "
+            or "this target cannot inject them there; the page chaos.md has the table of faults "
             "(`holdfast --help` says where it is)",
             action="leave it out of --faults, or ask for other components",
         )
@@ -231,6 +230,6 @@ def _refuse_unaimed(moments: Iterable[Moment], *, aimed: bool) -> None:
         raise Refused(
             f"Faults cannot be aimed at {', '.join(wanted)} here: no process of the job has the "
             "tests' hook.",
-            cause="the hook is part of the tests and never of a job that is in use",
-            action="take the moments random and recovery, or run `make chaos`",
+            cause="the hook is part of the tests and never of a job in production",
+            action="use the moments random and recovery, or run `make chaos`",
         )

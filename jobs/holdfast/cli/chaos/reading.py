@@ -1,4 +1,4 @@
-"""Which query servers a run's sessions read from, and how they are let in."""
+"""The query servers that a run's sessions read from, and access to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["NOBODY", "access_options", "read_servers", "refuse_unread"]
 
 NOBODY = "none"  # --ask none
-_TOKEN = "HOLDFAST_CLI_SERVER_TOKEN"  # noqa: S105 - where it is, as for `holdfast smoke`
+_TOKEN = "HOLDFAST_CLI_SERVER_TOKEN"  # noqa: S105 - the variable's name, as for `holdfast smoke`
 _SERVED_S, _POLL_S = 30.0, 0.2
 _ACTION = (
     f"see --token-file (or the variable {_TOKEN}) and --server-ca; --ask names other servers, "
@@ -52,20 +52,22 @@ def access_options(function: Callable[..., _R]) -> Callable[..., _R]:
         envvar="HOLDFAST_CLI_TOKEN_FILE",
         help=f"A file with the query servers' token.  [default: what {_TOKEN} says]",
     )
-    ca = click.option("--server-ca", type=file, help="Certificates that they are checked by.")
+    ca = click.option(
+        "--server-ca", type=file, help="CA certificates for the servers' certificates."
+    )
     return token(ca(command))
 
 
 def read_servers(plan: PlanOptions, target: Target, *, own: bool) -> QueryServers:
-    """Those that were named, else the job's own; none with `--ask none`.
+    """The named servers, else the job's own; none with `--ask none`.
 
     Raises:
-        Refused: servers are to be started beside a job that is there.
+        Refused: servers should be started beside an existing job.
     """
     if plan.servers and not own:
         raise Refused(
             "--servers starts query servers beside a job of the run's own.",
-            action="add --own, or name the servers that are there (--ask URL,URL)",
+            action="add --own, or name the existing servers (--ask URL,URL)",
         )
     if plan.ask == (NOBODY,):
         return QueryServers()
@@ -73,7 +75,7 @@ def read_servers(plan: PlanOptions, target: Target, *, own: bool) -> QueryServer
 
 
 def refuse_unread(servers: Sequence[str], topology: Topology, access: Access) -> None:
-    """Every server must let the sessions in and have the tables they ask for.
+    """Check that every server admits the sessions and has the tables that they read.
 
     Raises:
         Refused: one does not.
@@ -100,7 +102,7 @@ def refuse_unread(servers: Sequence[str], topology: Topology, access: Access) ->
 
 
 def _missing(server: str, wanted: set[str], access: Access) -> set[str]:
-    """What it does not show; a server that was just started gets some time."""
+    """The wanted tables that a server does not show; a new server gets some time."""
     deadline = time.monotonic() + _SERVED_S
     with access.client([server], retry_s=_SERVED_S) as client:
         while True:

@@ -1,4 +1,4 @@
-"""The commands between precheck and verdict; each does one step of `holdfast.chaos.run.run`."""
+"""The commands between precheck and verdict; each runs one step of `holdfast.chaos.run.run`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _told(run: str, step: str, *, as_json: bool, words: str, **facts: object) ->
 @run_options
 @json_option
 def baseline(run: str, home: str | None, as_json: bool) -> None:
-    """Load the job for some seconds and see how often it commits undisturbed."""
+    """Load the job for some seconds and measure how often it commits undisturbed."""
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         found = open_run(run, home, tell).baseline()
     words = f"{found.commits} commits, one every {found.interval_s:.2f} s"
@@ -43,7 +43,7 @@ def baseline(run: str, home: str | None, as_json: bool) -> None:
 def workload(run: str, home: str | None, access: Access, as_json: bool) -> None:
     """Write numbered records into the job's input topics until the nemesis has finished.
 
-    Reads from the run's query servers meanwhile.
+    Meanwhile reads from the run's query servers.
     """
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         sent = open_run(run, home, tell, access).workload()
@@ -54,7 +54,7 @@ def workload(run: str, home: str | None, access: Access, as_json: bool) -> None:
 @run_options
 @json_option
 def nemesis(run: str, home: str | None, as_json: bool) -> None:
-    """Carry out the schedule; needs the workload beside it."""
+    """Carry out the schedule; the workload has to run at the same time."""
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         count = open_run(run, home, tell).nemesis()
     _told(run, "nemesis", as_json=as_json, words=f"{count} faults, each recovered from",
@@ -65,7 +65,7 @@ def nemesis(run: str, home: str | None, as_json: bool) -> None:
 @run_options
 @json_option
 def heal(run: str, home: str | None, as_json: bool) -> None:
-    """Take back what is left of any fault, and wait until the job is ready."""
+    """Undo all remaining faults, and wait until the job is ready."""
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         done = open_run(run, home, tell).heal()
     _told(run, "heal", as_json=as_json, words="; ".join(done) or "nothing was left", done=done)

@@ -1,4 +1,4 @@
-"""`holdfast chaos verify` and `report`: the judgement of a run, and how it is shown."""
+"""`holdfast chaos verify` and `report`: judges a run and writes its report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["finish", "report", "verify"]
 @click.command("verify")
 @run_options
 @json_option
-@click.option("--verbose", is_flag=True, help="Show every check, not only what it found.")
+@click.option("--verbose", is_flag=True, help="Show every check, not only findings.")
 @click.pass_context
 def verify(ctx: click.Context, run: str, home: str | None, as_json: bool, verbose: bool) -> None:
     """Judge the tables and the run itself; writes verdict.json.
@@ -48,7 +48,7 @@ def verify(ctx: click.Context, run: str, home: str | None, as_json: bool, verbos
 def report(ctx: click.Context, run: str, home: str | None, as_json: bool) -> None:
     """Write the report of a judged run beside its history: HTML, PNG, JUnit XML.
 
-    Exits as `verify` did.
+    Exits with the same status as `verify`.
     """
     from holdfast.chaos.history.run_file import run_folder
     from holdfast.chaos.report.summary import read_summary
@@ -86,7 +86,7 @@ def _reported(folder: Path) -> Path:
 
 
 def _stores(run: Run) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | None:
-    """How the stores of the job are read; on Kubernetes they are in the executors' pods."""
+    """The function that reads the job's stores; on Kubernetes they are in the executors' pods."""
     settings, asked = run.settings, run.asked
     if asked.target == "local":
         from holdfast.cli.look.local_stores import local_stores

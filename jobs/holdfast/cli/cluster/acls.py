@@ -1,4 +1,4 @@
-"""`holdfast acls`: what Kafka has to allow each part of a job, at least."""
+"""`holdfast acls`: the least ACLs in Kafka that each part of a job needs."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def command(
 ) -> None:
     """Print the ACLs that the job of SQL_FILE needs, as options of kafka-acls.sh.
 
-    Each line takes `kafka-acls.sh --bootstrap-server … --add` before it. They are the least:
-    without any one of them something fails, and says which is missing. Nothing is asked of Kafka.
+    Put `kafka-acls.sh --bootstrap-server … --add` before each line. The ACLs are minimal: without
+    any one of them something fails and names the missing one. Kafka is not contacted.
     """
     if markdown:
         click.echo("\n".join(_table()))
@@ -65,7 +65,7 @@ def command(
 
 
 def _lines(found: Sequence[Binding], principal: str) -> list[str]:
-    """One per resource, with all of its operations."""
+    """One line per resource, with all of its operations."""
     places = dict.fromkeys((b.resource, b.name, b.prefixed) for b in found)
     return [
         shlex.join(

@@ -19,8 +19,8 @@ from holdfast.types.status import JobStatus
 __all__ = ["command"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
-_DERIVED = ("state", "run", "spark")  # worth nothing without their topics
-_NOT_RUNNING = 3  # what service managers' `status` answers
+_DERIVED = ("state", "run", "spark")  # useless without their topics
+_NOT_RUNNING = 3  # exit status of service managers' `status`
 
 
 def _home_option(function: _F) -> _F:
@@ -51,11 +51,11 @@ def command() -> None:
     show_default=True,
     help="0 takes a free one.",
 )
-@click.option("--wipe", is_flag=True, help="Delete what an earlier one left, first.")
+@click.option("--wipe", is_flag=True, help="First delete the data of an earlier Kafka.")
 def start(home: Path, port: int, wipe: bool) -> None:
     """Start Kafka in the background.
 
-    One that runs already is left alone.
+    A running one is left alone.
 
     The first time, its jars (42 MB) are downloaded from Maven Central and kept.
     """
@@ -96,7 +96,7 @@ def reset(home: Path) -> None:
         job = JobStatus.read(path)
         if job is not None and is_running(job):
             raise Refused(
-                f"The job {job.application_id} runs (pid {job.pid}) on what is to be deleted.",
+                f"The job {job.application_id} runs (pid {job.pid}) on the data to delete.",
                 action="stop it first.",
             )
     LocalKafka(home).wipe()

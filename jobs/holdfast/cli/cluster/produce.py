@@ -1,4 +1,4 @@
-"""`holdfast produce`: example data, or a file of JSON lines, into a topic."""
+"""`holdfast produce`: writes example data, or a file of JSON lines, into a topic."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _BROKER_WAIT_S = 10.0
-_CHUNK = 1_000  # records between two looks at the clock and the bar
+_CHUNK = 1_000  # records between updates of the clock and the bar
 
 
 @dataclass(frozen=True)
 class _Load:
-    """What to produce, where to; `count` is None when it is unknown."""
+    """The records to produce and their topic; `count` is None if it is unknown."""
 
     label: str
     topic: str
@@ -44,7 +44,9 @@ class _Load:
 @click.option("--rate", type=click.IntRange(min=1), help="Records per second, at most.")
 @click.option("--limit", type=click.IntRange(min=0), help="Stop after so many records.")
 @click.option(
-    "--partitions", type=click.IntRange(min=1), help="Of the topic, if it must be created."
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="Partitions of the topic, if it must be created.",
 )
 @job_options
 def command(
@@ -60,7 +62,7 @@ def command(
 ) -> None:
     """Write example data, or the lines of FILE, into a topic.
 
-    The topic is created when it is missing.
+    Creates the topic if it is missing.
 
     A name of example data wins over a file of the same name (write ./flights for that).
     FILE holds one JSON object per line; `-` reads standard input.
@@ -106,7 +108,7 @@ def _read(path: str, key_field: str | None) -> Iterator[Event]:
 
 
 def _key(line: bytes, key_field: str | None, where: str) -> bytes | None:
-    """The key of one line; without a key field lines go as they are, even broken ones."""
+    """The key of one line; without a key field even malformed lines are sent as they are."""
     if key_field is None:
         return None
     try:
@@ -114,7 +116,7 @@ def _key(line: bytes, key_field: str | None, where: str) -> bytes | None:
     except (orjson.JSONDecodeError, KeyError, TypeError, IndexError) as error:
         raise Refused(
             f"{where} has no field {key_field!r}: {line[:80].decode(errors='replace')}",
-            cause="it is not a JSON object, or the field is called otherwise.",
+            cause="it is not a JSON object, or the field has another name.",
             action="correct the line, or leave --key out.",
         ) from error
     if value is None:

@@ -1,4 +1,4 @@
-"""`holdfast selftest`: does Holdfast work with this Kafka, its credentials and its ACLs?"""
+"""`holdfast selftest`: tests that Holdfast works with this Kafka, its credentials and ACLs."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ Table = Mapping[str, tuple[int | None, int | None]]
 
 @dataclass(frozen=True)
 class _Given:
-    """What the user gave, and the settings it means."""
+    """The user's options, and the settings made from them."""
 
     settings: Settings
     config: Path | None
     overrides: tuple[str, ...]
 
     def arguments(self) -> list[str]:
-        """The same for another command of ours."""
+        """The same options as arguments of another Holdfast command."""
         file = [f"--config={self.config}"] if self.config else []
         servers = f"bootstrap.servers={self.settings.bootstrap_servers}"
         return [*file, *(f"--set={pair}" for pair in (*self.overrides, servers))]
@@ -76,7 +76,7 @@ class _Given:
 
 @dataclass
 class _Outcome:
-    """What was done, and how long each step took in seconds."""
+    """The results, and each step's duration in seconds."""
 
     name: str
     brokers: int = 0
@@ -101,7 +101,7 @@ class _Outcome:
     type=click.IntRange(min=1, max=1_000_000),
     default=500,
     show_default=True,
-    help="How many records to write and to count.",
+    help="Number of records to write and count.",
 )
 @click.option(
     "--timeout",
@@ -109,9 +109,9 @@ class _Outcome:
     default=240.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long the table may take.",
+    help="Time limit for making the table.",
 )
-@click.option("--driver", metavar="URL", help="Also ask this driver of a job whether it is ready.")
+@click.option("--driver", metavar="URL", help="Also check that this driver of a job is ready.")
 @server_options("Also read a row of each table of this query server.")
 @json_option
 def command(
@@ -126,15 +126,14 @@ def command(
     server_ca: Path | None,
     as_json: bool,
 ) -> None:
-    """Make a small table through Kafka, and compare it with what was written.
+    """Make a small table through Kafka, and compare it with the records written.
 
-    Writes records to a topic of its own, counts and sums them in a Spark of its own with one
-    executor, reads the table back, and deletes its topics again. Takes the properties of a job
-    (--config, --set) for its connection; its topics, group and transactional ids begin with
-    APPLICATION.ID-selftest-, so that it needs the rights the job needs. Exits with 0 when the
-    table is exact.
+    Writes records to its own topic, counts and sums them in its own Spark with one executor, reads
+    the table back, and deletes its topics. Takes a job's properties (--config, --set) for the
+    connection; its topics, group and transactional ids begin with APPLICATION.ID-selftest-, so it
+    needs the same rights as the job. Exits with 0 if the table is exact.
     """
-    # A pod's end must not leave topics behind.
+    # Ending the pod must not leave topics behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with json_errors(as_json):
         given = _Given(load_settings(config, overrides, home), config, overrides)
@@ -165,10 +164,10 @@ def _text(outcome: _Outcome) -> str:
 
 
 def _selftest(given: _Given, records: int, timeout_s: float, tell: Tell) -> _Outcome:
-    """The whole test but the driver.
+    """The whole test except for the driver.
 
     Raises:
-        HoldfastError: what does not work.
+        HoldfastError: names what does not work.
     """
     from holdfast.sql import compile_text
     from holdfast.transport.cluster.admin import Admin
@@ -195,7 +194,7 @@ def _selftest(given: _Given, records: int, timeout_s: float, tell: Tell) -> _Out
 
 
 def _produce(admin: Admin, settings: Settings, query: Query, records: int) -> Table:
-    """Writes the records; returns the table they must give."""
+    """Write the records; returns the expected table."""
     from holdfast.transport.idempotent_producer import Producer
 
     topic = query.source.topic
@@ -216,13 +215,13 @@ def _produce(admin: Admin, settings: Settings, query: Query, records: int) -> Ta
 
 
 def _run(name: str, given: _Given, timeout_s: float) -> None:
-    """Runs the job until it has read everything, as a process that can be ended at any moment.
+    """Run the job until it has read everything, as a process that can be ended at any time.
 
     Raises:
-        HoldfastError: it failed, or time is over.
+        HoldfastError: it failed, or the time is over.
     """
     status: int | None = None
-    # Spark's processes may still write their last lines while the folder is removed.
+    # Spark's processes may still write log lines while the folder is removed.
     with tempfile.TemporaryDirectory(prefix=f"{name}-", ignore_cleanup_errors=True) as home:
         log = Path(home, "job.log")
         command = [sys.executable, "-m", "holdfast.cli.main", "run", "--until-caught-up"]
@@ -247,7 +246,7 @@ def _run(name: str, given: _Given, timeout_s: float) -> None:
 
 
 def _own(name: str, home: str) -> list[str]:
-    """The connection is the job's; Spark, folders and sizes are small ones of the test's own."""
+    """Settings of the test's job: the user's connection, but its own small Spark and folders."""
     own = {
         "application.id": name,
         "home": home,
@@ -278,7 +277,7 @@ def _failed(status: int | None, timeout_s: float, last: str) -> HoldfastError:
 
 
 def _read(query: Query, settings: Settings, name: str) -> Table:
-    """The table as its sink topic has it: the last row of each key."""
+    """The table in its sink topic: the last row of each key."""
     from holdfast.judge.read.decode import SinkDecoder
     from holdfast.judge.read.observe import Observer
 
@@ -306,7 +305,7 @@ def _compare(found: Table, expected: Table) -> None:
 
 
 def _delete_topics(admin: Admin, query: Query, name: str) -> list[str]:
-    """Deletes what the test made; returns what it could not delete."""
+    """Delete the test's topics; returns those that could not be deleted."""
     left = []
     made = (query.source.topic, query.sink.topic, changelog_topic(name, query.id))
     own = (progress_topic(name, query.id), dead_letter_topic(name), orders_topic(name))

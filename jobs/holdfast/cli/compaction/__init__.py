@@ -1,11 +1,11 @@
-"""`holdfast compaction`: what changelogs cost, what a cleaning would win, and what it won.
+"""`holdfast compaction`: measures changelogs, and plans, applies and verifies their compaction.
 
-statuses.py        what the jobs themselves say of their tables
+statuses.py        the jobs' own status of their tables
 survey.py          facts            survey_table.py   for people
 plan.py            proposal
-apply.py           what was approved, and nothing else
-verify.py          predicted against real
-repair.py          what a killed apply has left
+apply.py           carries out the approved plan
+verify.py          compares predictions with measurements
+repair.py          puts back settings that a killed apply left
 command.py         the group
 """
 

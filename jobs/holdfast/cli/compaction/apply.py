@@ -30,15 +30,15 @@ __all__ = ["apply_command"]
 
 @click.command("apply")
 @click.option("--run", help="The run whose plan to apply.  [default: the newest]")
-@click.option("--hash", "approved", help="The hash of the plan that was approved.")
-@click.option("--yes", is_flag=True, help="Do not ask: whatever plan the run has is approved.")
+@click.option("--hash", "approved", help="The hash of the approved plan.")
+@click.option("--yes", is_flag=True, help="Do not ask: approve the run's plan, whatever it is.")
 @click.option(
     "--idle",
     "idle_s",
     type=click.FloatRange(min=1),
     default=300.0,
     show_default=True,
-    help="Seconds to wait for a log cleaner that shows no sign of life.",
+    help="Seconds to wait for a log cleaner that makes no progress.",
 )
 @job_options
 @json_option
@@ -52,11 +52,10 @@ def apply_command(
     home: str | None,
     as_json: bool,
 ) -> None:
-    """Change what the plan says, and have the brokers clean the changelogs, one at a time.
+    """Apply the plan's settings, and have the brokers clean the changelogs, one at a time.
 
-    What is only changed for a while is put back whatever happens; what a killed apply has left is
-    put back first. Exits with 4 when the changelogs are not as they were surveyed: survey and plan
-    again.
+    Temporary settings are put back whatever happens; settings that a killed apply left are put back
+    first. Exits with 4 when the changelogs have changed since the survey: survey and plan again.
     """
     from holdfast.compaction.apply.applied import Applied
     from holdfast.compaction.apply.apply import Applying, apply_plan
@@ -87,7 +86,7 @@ def _approved(plan: Plan, yes: bool) -> str:
     """The plan's hash, once a person has said yes to it.
 
     Raises:
-        Refused: nobody can be asked.
+        Refused: there is no terminal to ask at.
         click.Abort: the person says no.
     """
     if yes or plan.nothing:

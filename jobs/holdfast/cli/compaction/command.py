@@ -8,7 +8,7 @@ import click
 
 __all__ = ["command"]
 
-# In the order in which they are used; a command is imported when it is.
+# In the order of their use; a command is imported when it is used.
 _COMMANDS = ("survey", "plan", "apply", "verify", "repair")
 
 
@@ -28,7 +28,7 @@ class _Steps(click.Group):
 def command() -> None:
     """See what changelog topics cost, plan their compaction, and carry it out.
 
-    survey finds out, changing nothing; plan says what to change and what it wins; apply does what
-    was approved; verify compares with what was predicted. A run keeps its files in
-    <home>/compaction/<run>.
+    survey measures and changes nothing; plan proposes changes and predicts their gain; apply
+    carries out an approved plan; verify compares the result with the prediction. A run keeps its
+    files in <home>/compaction/<run>.
     """

@@ -1,4 +1,4 @@
-"""Access to the resources that keep topics' settings, made when one of them has to be changed."""
+"""Changes topics' settings in the resources that own them; connects only when needed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Owners"]
 
 
 class Owners:
-    """Changes KafkaTopics; fit as `holdfast.compaction.apply.put_back.TopicOwner`.
+    """Changes KafkaTopics; implements `holdfast.compaction.apply.put_back.TopicOwner`.
 
-    Where no topic has an owner, neither a cluster nor the client for it is needed.
+    If no topic has an owner, neither a cluster nor its client library is needed.
     """
 
     def alter(self, owner: str, changes: Mapping[str, str | None]) -> None:

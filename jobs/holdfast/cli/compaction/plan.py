@@ -1,4 +1,4 @@
-"""`holdfast compaction plan`: what to change, what it wins, what it risks."""
+"""`holdfast compaction plan`: proposes changes with their gains and risks."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def plan_command(
     home: str | None,
     as_json: bool,
 ) -> None:
-    """Plan the compaction of what a survey found; nothing is changed.
+    """Plan the compaction of surveyed changelogs; nothing is changed.
 
-    Without a target (--policy target.restore.s=60, --policy disk.budget.bytes=…) what is plainly
-    worth it is planned. --policy wins over --policy-file. That nothing needs to be done is a plan,
-    too. The same survey and policy give the same plan, and the same hash.
+    Without a target (--policy target.restore.s=60, --policy disk.budget.bytes=…) only clearly
+    worthwhile changes are planned. --policy overrides --policy-file. A plan may be empty. The same
+    survey and policy give the same plan, and the same hash.
     """
     if _HELP in keys:
         _show_keys()

@@ -1,4 +1,4 @@
-"""`holdfast compaction repair`: put back what an apply that was killed has left."""
+"""`holdfast compaction repair`: puts back settings that a killed apply left."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def repair_command(
     home: str | None,
     as_json: bool,
 ) -> None:
-    """Put temporary settings of changelogs back that a killed apply has left.
+    """Put back temporary settings of changelogs that a killed apply left.
 
-    NAMES are application ids; without them every job of the cluster is looked at. `apply` does
-    this first by itself.
+    NAMES are application ids; by default every job of the cluster is checked. `apply` begins with
+    this by itself.
     """
     from holdfast.compaction.apply.apply import Applying, hands_of
     from holdfast.compaction.apply.ledger import Ledger, ledgers
@@ -46,7 +46,7 @@ def repair_command(
             except Refused as refused:
                 if names:
                     raise
-                click.echo(refused.fact, err=True)  # a topic of that name that is not ours
+                click.echo(refused.fact, err=True)  # a topic that only has such a name
     if as_json:
         click.echo(orjson.dumps({"ok": True, "repaired": done}).decode())
     else:

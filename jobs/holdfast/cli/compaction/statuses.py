@@ -1,4 +1,4 @@
-"""What the jobs say of their tables: asked at their endpoints, else read in their status files."""
+"""The jobs' status of their tables, from their endpoints, else from their status files."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def status_option(function: _F) -> _F:
         "--status",
         multiple=True,
         metavar="URL",
-        help="A driver's /status, for jobs of other machines; `{name}` stands for every "
+        help="URL of a driver's /status, for jobs on other machines; `{name}` stands for every "
         "application id. May be repeated.",
     )(function)
 
 
 class JobStatuses:
-    """Fit as the `jobs` of `holdfast.compaction.survey.survey.take_survey`.
+    """Reads jobs' statuses; the `jobs` of `holdfast.compaction.survey.survey.take_survey`.
 
     Args:
-        home: whose jobs' status files are read.
-        urls: of drivers' /status.
+        home: folder with the status files.
+        urls: URLs of drivers' /status.
     """
 
     def __init__(self, home: str | Path, urls: Sequence[str] = ()) -> None:
@@ -44,10 +44,10 @@ class JobStatuses:
         self._urls = tuple(urls)
 
     def __call__(self, application_ids: Sequence[str]) -> list[JobSeen]:
-        """What the jobs of these application ids say, as far as they answer.
+        """The statuses of these jobs, as far as they answer.
 
         Raises:
-            Refused: nobody answers at a URL that names one driver.
+            Refused: no driver answers at a URL that names a single one.
         """
         told = [self._local(name) for name in application_ids]
         for url in self._urls:
@@ -55,7 +55,7 @@ class JobStatuses:
         return [seen for one in told if one is not None and (seen := JobSeen.of(one)) is not None]
 
     def _local(self, application_id: str) -> Mapping[str, Any] | None:
-        """What a running driver says, who knows its lag as well; else what the last one wrote.
+        """A running driver's status, with its lag; else the status that the last one wrote.
 
         A driver that does not answer was killed: it had no time to write that it stopped.
         """
@@ -77,7 +77,7 @@ class JobStatuses:
         if found is None:
             raise Refused(
                 f"No driver answers at {url}.",
-                cause="the job does not run, or its address is another one.",
-                action="correct --status, or leave it away: then rows and lag are not known.",
+                cause="the job is not running, or has another address.",
+                action="correct --status, or omit it: then rows and lag are unknown.",
             )
         return [found]

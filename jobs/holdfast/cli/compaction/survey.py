@@ -1,4 +1,4 @@
-"""`holdfast compaction survey`: what every changelog costs."""
+"""`holdfast compaction survey`: measures what every changelog costs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ __all__ = ["survey_command", "with_owners"]
 @target_option
 @namespace_option
 @status_option
-@click.option("--exact", is_flag=True, help="Read every record, as long as that may take.")
+@click.option("--exact", is_flag=True, help="Read every record, however long that takes.")
 @click.option(
     "--sample-records",
     type=click.IntRange(min=100),
     default=20_000,
     show_default=True,
-    help="Records to read of each topic, at most.",
+    help="Most records to read of each topic.",
 )
 @job_options
 @json_option
@@ -52,11 +52,11 @@ def survey_command(
     home: str | None,
     as_json: bool,
 ) -> None:
-    """Find out what changelog topics cost, changing nothing.
+    """Measure what changelog topics cost; nothing is changed.
 
-    NAMES are application ids; without them every changelog of the cluster. Reads samples, not
-    topics; numbers that were estimated are shown with `~` and, from 1 % on, half of their 95 %
-    interval. --target kubernetes looks for KafkaTopics in --namespace, which keep settings.
+    NAMES are application ids; by default every changelog of the cluster is surveyed. Reads samples,
+    not whole topics; estimates are shown with `~` and, from 1 % on, half of their 95 % interval.
+    --target kubernetes looks for KafkaTopics that own settings in --namespace.
     """
     from holdfast.compaction.survey.survey import SurveyOptions, take_survey
 
@@ -80,9 +80,9 @@ def survey_command(
 
 
 def with_owners(survey: Survey, namespace: str) -> Survey:
-    """The same, with the resources that keep topics' settings.
+    """The survey with the resources that own topics' settings.
 
-    Where they cannot be asked for, a note says so.
+    If they cannot be listed, a note says so.
     """
     from holdfast.deploy.kubernetes.client import KubeClient
     from holdfast.deploy.kubernetes.strimzi import KafkaTopics

@@ -1,4 +1,4 @@
-"""A survey as a table: one line per topic, and what is odd about it."""
+"""A survey as a table: one line per topic, and its anomalies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BAD = (CleanerState.DEAD, CleanerState.OFF)
 
 
 def survey_view(survey: Survey) -> RenderableType:
-    """Tables, then notes: about topics, brokers, and what could not be found out."""
+    """Tables, then notes: on topics, brokers, and unknown facts."""
     table = Table(box=SIMPLE_HEAD)
     for head in _HEADS:
         right = head.startswith("*")
@@ -52,7 +52,7 @@ def _of_topic(note: str) -> tuple[str, str]:
 
 
 def _gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """A line per note; what is so of several topics is said once, with the first of them."""
+    """A line per note; a note on several topics is shown once, with the first of them."""
     topics: dict[str, list[str]] = {}
     for topic, note in notes:
         topics.setdefault(note, []).append(topic)
@@ -66,7 +66,7 @@ def _named(topics: Sequence[str]) -> str:
 
 
 def summed(estimates: Iterable[Estimate]) -> Estimate:
-    """Of all partitions; their errors are independent.  Unknown when one of them is."""
+    """The sum of all estimates, with independent errors; unknown if one of them is."""
     parts = list(estimates)
     if any(not part.known for part in parts):
         return Estimate.unknown()
@@ -111,7 +111,7 @@ def _count(number: Estimate) -> str:
 
 
 def _dirty(parts: Sequence[PartitionFacts]) -> str:
-    """Of all bytes but the active segments'."""
+    """The dirty share of all bytes outside of active segments."""
     closed = {p: max(0.0, p.bytes - p.active_bytes.value) for p in parts if p.dirty_ratio.known}
     if not closed:
         return "?"

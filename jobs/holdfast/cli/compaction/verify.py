@@ -1,4 +1,4 @@
-"""`holdfast compaction verify`: what the plan promised, and what became of it."""
+"""`holdfast compaction verify`: compares a plan's predictions with the results."""
 
 from __future__ import annotations
 
@@ -45,11 +45,10 @@ def verify_command(
     home: str | None,
     as_json: bool,
 ) -> None:
-    """Survey the changelogs of an applied plan again, and compare with what was predicted.
+    """Survey the changelogs of an applied plan again, and compare them with its predictions.
 
-    One partition of each topic is really restored, into a store that is thrown away. Writes
-    verified.json, report.html and report.png into the run's folder, and adds to the history by
-    which predictions are judged.
+    Restores one partition of each topic into a temporary store. Writes verified.json, report.html
+    and report.png into the run's folder, and adds to the history by which predictions are judged.
     """
     from holdfast.compaction.verify.history import append, read_history
     from holdfast.compaction.verify.report import write_report

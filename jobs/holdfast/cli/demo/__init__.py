@@ -1,14 +1,14 @@
-"""`holdfast demo`: the main job on real input, killed twice, its changelogs cleaned, and judged.
+"""`holdfast demo`: runs the main job on real input, kills it twice, compacts it, and judges it.
 
-files.py       where the demo keeps things, and what it may wipe
-processes.py   every process it starts, and that none is left
-screen.py      what it prints: commands, progress, results
+files.py       the demo's files, and which folders it may wipe
+processes.py   the processes that it starts, and their end
+screen.py      its output: commands, progress, results
 deployed.py    the job's deployment
-watch.py       how far the job is, by Kafka and by its status file
-kills.py       SIGKILL, and how long until work goes on
-results.py     values anybody can check by hand
+watch.py       the job's progress, from Kafka and its status file
+kills.py       SIGKILL, and the time until recovery
+results.py     values that anybody can check by hand
 recount.py     every row of every table, counted again from the example data
-compacting.py  what the compaction of its changelogs has won
+compacting.py  the gain of compacting its changelogs
 script.py      the demo itself, act by act
 command.py     the click command
 """

@@ -39,9 +39,9 @@ def command(
     """Run the main job on real input, kill it twice, and prove that its tables are exact.
 
     Streams the 336,776 flights that left New York City in 2013 into a real Kafka; meanwhile an
-    executor and then the driver are killed with SIGKILL, and come back by themselves. Every step
-    is an ordinary command, shown as it runs. Exits with 0 only if both kills hit a working job
-    and every table equals what is recomputed from its input.
+    executor and then the driver are killed with SIGKILL, and recover by themselves. Every step is
+    an ordinary command, shown as it runs. Exits with 0 only if both kills hit a working job and
+    every table equals the one recomputed from its input.
     """
     from holdfast.cli.demo.screen import Screen
     from holdfast.cli.demo.script import Demo, DemoOptions
@@ -52,5 +52,5 @@ def command(
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM takes the way of Ctrl-C, which cleans up."""
+    """Handle SIGTERM as Ctrl-C, which cleans up."""
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the compaction of the demo's changelogs has won, in a few lines."""
+"""The gain of compacting the demo's changelogs, in a few lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["nothing_planned", "what_was_won"]
 
 
 def nothing_planned(home: Path) -> bool:
-    """Whether the plan of the newest run asks for nothing.
+    """Whether the plan of the newest run is empty.
 
     Raises:
         Refused: there is no plan.
@@ -26,7 +26,7 @@ def what_was_won(home: Path) -> Iterator[str]:
     """Lines for people about the newest run.
 
     Raises:
-        Refused: it has no plan, or a plan and no verdict.
+        Refused: it has no plan, or its plan was not verified.
     """
     if nothing_planned(home):
         yield "no changelog is worth a cleaning: they are small, or hold little but live rows"

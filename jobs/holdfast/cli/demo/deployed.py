@@ -1,4 +1,4 @@
-"""The demo's job as a local deployment: its supervisor brings the driver back."""
+"""The demo's job as a local deployment: its supervisor restarts the driver."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Deployed"]
 
 
 class Deployed:
-    """The deployment `demo` of a home, which need not be there."""
+    """The deployment `demo` of a home, which need not exist."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / "deploy" / APPLICATION_ID
         self._deployment = LocalDeployment(home, APPLICATION_ID)
 
     def why_dead(self) -> str:
-        """Why nothing runs the job; empty when its supervisor does."""
+        """Why no supervisor runs the job; empty if one does."""
         record = self._record()
         if record is None or not lives(record.pid, record.created):
             return record.reason if record and record.reason else "it is not deployed"
@@ -38,7 +38,7 @@ class Deployed:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody starts the driver again before the context ends."""
+        """Context in which the supervisor does not restart the driver."""
         record = self._record()
         pid = record.pid if record is not None and lives(record.pid, record.created) else 0
         if pid:
@@ -51,11 +51,11 @@ class Deployed:
                     os.kill(pid, signal.SIGCONT)
 
     def end_orphans(self, driver: int) -> None:
-        """End what a killed driver has left; its supervisor does the same."""
+        """End processes that a killed driver left; its supervisor does the same."""
         end_session(driver, 0.0)
 
     def remove(self) -> None:
-        """Undeploy whatever there is; nothing is fine, too."""
+        """Undeploy the job if it is deployed."""
         with contextlib.suppress(Refused):
             self._deployment.undeploy(delete_state=False)
 

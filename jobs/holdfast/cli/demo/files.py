@@ -1,4 +1,4 @@
-"""Where the demo keeps things, and what it may wipe."""
+"""The demo's files, and which folders it may wipe."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["APPLICATION_ID", "DemoFiles", "demo_sql", "last_line"]
 
 APPLICATION_ID = "demo"
 _TAIL, _WIDTH = 4_000, 110
-_MARK = ".holdfast-demo"  # a folder without it is not ours to wipe
+_MARK = ".holdfast-demo"  # marks a folder that the demo may wipe
 
 
 def demo_sql() -> Path:
     """The demo's statements.
 
     Raises:
-        Refused: they are not there; the package was installed without its examples.
+        Refused: they are missing; the package was installed without its examples.
     """
     path = Path(holdfast.__file__).parent.parent / "examples" / "demo.sql"
     if not path.is_file():
@@ -30,12 +30,12 @@ def demo_sql() -> Path:
             cause="the package was installed without its checkout.",
             action="run `make demo` in a checkout, or name a file with --sql.",
         )
-    # A shorter path is easier to repeat.
+    # A relative path is easier to retype.
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def last_line(log: Path) -> str:
-    """What a log says now, without its time and short enough for a terminal."""
+    """A log's last line, without its time and short enough for a terminal."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL))
         lines = file.read().decode(errors="replace").split("\n")
@@ -45,18 +45,18 @@ def last_line(log: Path) -> str:
 
 @dataclass(frozen=True)
 class DemoFiles:
-    """The demo's home, which it wipes at every start."""
+    """The files of the demo's home, which it wipes at every start."""
 
     home: Path
 
     @property
     def log(self) -> Path:
-        """What the driver says, of all its lives."""
+        """The log of all driver processes."""
         return self.home / "deploy" / APPLICATION_ID / "driver.log"
 
     @property
     def airflow_log(self) -> Path:
-        """What Airflow says, where it deploys the job."""
+        """Airflow's log, if it deploys the job."""
         return self.home / "airflow.log"
 
     @property
@@ -78,15 +78,15 @@ class DemoFiles:
         return self.state / "0"
 
     def wipe(self) -> None:
-        """Make the home empty.
+        """Empty the home.
 
         Raises:
-            Refused: there is something in it that no demo has put there.
+            Refused: it holds files that are not the demo's.
         """
         if self.home.is_dir() and any(self.home.iterdir()) and not self._mark.is_file():
             raise Refused(
                 f"{self.home} holds files that are not the demo's.",
-                action="give --home a folder that is empty or not there yet.",
+                action="give --home a folder that is empty or does not exist yet.",
             )
         shutil.rmtree(self.home, ignore_errors=True)
         self.home.mkdir(parents=True)

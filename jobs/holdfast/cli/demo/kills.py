@@ -1,4 +1,4 @@
-"""SIGKILL, and how long until work goes on."""
+"""SIGKILL, and the time until recovery."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ Tell = Callable[[Progress, str], None]
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill and what came of it.
+    """One kill and its outcome.
 
     Attributes:
         what: what was killed, for people.
-        landed: the processes were there, and died.
+        landed: the processes existed, and died.
         share: how much of the input was committed then, 0 to 1.
-        committed: the same in offsets, of the slowest query.
+        committed: offset that the slowest query had committed then.
         at: monotonic seconds.
-        before: what the driver had told last.
+        before: the driver's last status before it.
         recovery_s: from the kill until the next commit of every query.
-        restored: what brought the stores level, for people.
+        restored: how the stores caught up, for people.
     """
 
     what: str
@@ -46,12 +46,12 @@ class Kill:
 
     @property
     def counts(self) -> bool:
-        """A kill after the work proves nothing."""
+        """Whether the kill hit unfinished work; else it proves nothing."""
         return self.landed and self.share < 1
 
 
 def kill_executor(watch: Watch) -> Kill:
-    """SIGKILL the executor that owns most state partitions: its JVM, its workers die of it."""
+    """SIGKILL the JVM of the executor with most state partitions; its workers die with it."""
     status, progress = watch.status(), watch.progress()
     victim = _busiest(status) if status is not None else None
     share = progress.committed / watch.total
@@ -64,7 +64,7 @@ def kill_executor(watch: Watch) -> Kill:
 
 
 def kill_driver(watch: Watch) -> Kill:
-    """SIGKILL the driver: its Python process, and its JVM before that can notice."""
+    """SIGKILL the driver: its Python process, and its JVM before it can notice."""
     status, progress = watch.status(), watch.progress()
     share = progress.committed / watch.total
     at = time.monotonic()
@@ -77,10 +77,10 @@ def kill_driver(watch: Watch) -> Kill:
 
 
 def recovered(kill: Kill, watch: Watch, why_dead: Callable[[], str], tell: Tell) -> Kill:
-    """Wait until a new process took the place of the killed one and every query commits again.
+    """Wait until a new process has replaced the killed one and every query commits again.
 
     Raises:
-        JobDied, KafkaUnavailable: that did not happen.
+        JobDied, KafkaUnavailable: it did not recover.
     """
 
     def done(now: Progress) -> bool:
@@ -108,7 +108,7 @@ def kills_table(kills: list[Kill]) -> Table:
 
 
 def _replaced(before: JobStatus | None, now: JobStatus | None) -> bool:
-    """Does a process run that did not when the kill came, with no executor missing?"""
+    """Whether a process that is new since the kill is running, and no executor is missing."""
     if before is None or now is None:
         return now is not None
     old = {e.jvm_pid for e in before.executors}
@@ -123,7 +123,7 @@ def _busiest(status: JobStatus) -> ExecutorStatus | None:
 
 
 def _restored(before: JobStatus | None, now: JobStatus | None) -> str:
-    """The restores that are in `now` and were not in `before`."""
+    """The restores in `now` that are not in `before`."""
     known = _restores(before)
     new = [p for key, p in _restores(now).items() if key not in known]
     if not new:

@@ -1,4 +1,4 @@
-"""Every process the demo starts, and that none is left.
+"""Starts the demo's processes, and ends them all.
 
 Each child leads a session of its own (`holdfast.local.processes`).
 """
@@ -21,16 +21,16 @@ __all__ = ["Child", "Children"]
 
 _STOP_S = 60.0
 _LEFT_S = 2.0
-# Airflow's tasks find Holdfast's command line by it.
+# Airflow's tasks find Holdfast's command line by this.
 _HERE = {"HOLDFAST_COMMAND": str(Path(sys.executable).parent / "holdfast")}
 
 
 class Child:
-    """One command and all that it starts, in the background unless it is waited for.
+    """One command and all its child processes, in the background unless `wait` is called.
 
     Args:
         command: the program and its arguments.
-        log: where its output goes; None for the terminal.
+        log: file for its output; None for the terminal.
     """
 
     def __init__(self, command: Sequence[str], log: Path | None = None) -> None:
@@ -55,7 +55,7 @@ class Child:
         return self._process.poll()
 
     def wait(self) -> int:
-        """Its exit status, once it has ended."""
+        """Wait for the end; returns the exit status."""
         return self._process.wait()
 
     def stop(self) -> None:
@@ -69,7 +69,7 @@ class Child:
 
 
 class Children:
-    """All children of one demo; as a context it ends them all, whatever happens."""
+    """All children of one demo; as a context manager it ends them all, whatever happens."""
 
     def __init__(self) -> None:
         self._all: list[Child] = []
@@ -80,12 +80,12 @@ class Children:
         return child
 
     def stop(self) -> None:
-        """End every child and what it started; a second call does nothing."""
+        """End all children and their processes; a second call does nothing."""
         for child in reversed(self._all):
             child.stop()
 
     def leftovers(self, more_pids: Iterable[int] = ()) -> list[str]:
-        """Processes of any child's session, or of these pids, that still live."""
+        """Processes of any child's session, or of these pids, that are still alive."""
         members = [p for child in self._all for p in session_members(child.pid)]
         found = [f"{p.pid} {_name(p)}" for p in members]
         return found + [f"{pid}" for pid in more_pids if _lives(pid)]
@@ -99,7 +99,7 @@ def _name(process: psutil.Process) -> str:
 
 
 def _lives(pid: int) -> bool:
-    """Not gone, and not a zombie that only waits for its parent to look."""
+    """Whether a process exists and is not a zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -73,7 +73,7 @@ def recounted(flights: int) -> dict[str, dict[Key, dict[str, Any]]]:
 
 
 def differences(wanted: Tables, found: Tables) -> list[str]:
-    """What is not as wanted, a line per table; empty when every row of every table is."""
+    """The differences, a line per table; empty if every row of every table is right."""
     lines = []
     for table, rows in wanted.items():
         wrong = _wrong_rows(rows, found.get(table, {}))
@@ -127,5 +127,5 @@ def _origin_hour(record: dict[str, Any]) -> Key:
 
 
 def _first(record: dict[str, Any]) -> Key:
-    """The column that comes first is the key of every small example."""
+    """The first column is the key of every small example."""
     return (next(iter(record.values())),)

@@ -1,4 +1,4 @@
-"""Values anybody can check by hand, or look up in the data set."""
+"""Values that anybody can check by hand, or look up in the data set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXPECTED = (
     Expected("AVG_READINGS", "sensor-3", "AVG_READING", 59.5),
     Expected("PAYMENTS_PER_CUSTOMER", "alice", "TOTAL", 42.5),
 )
-# Known when every flight of the year was produced.
+# Valid if every flight of the year was produced.
 FLIGHTS_EXPECTED = (
     Expected("FLIGHTS_PER_CARRIER", "UA", "FLIGHTS", 58_665),
     Expected("FLIGHTS_PER_CARRIER", "B6", "FLIGHTS", 54_635),
@@ -45,7 +45,7 @@ FLIGHTS_EXPECTED = (
 
 
 def compare(expected: Sequence[Expected], tables: Tables) -> list[tuple[Expected, Any, bool]]:
-    """(what was expected, what is there, do they agree) for each."""
+    """(expected, actual, whether they agree) for each value."""
     found = []
     for want in expected:
         actual = tables.get(want.table, {}).get((want.key,), {}).get(want.column)

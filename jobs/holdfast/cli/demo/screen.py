@@ -1,4 +1,4 @@
-"""What the demo prints: commands as a user would type them, progress, results."""
+"""The demo's output: commands as a user would type them, progress, results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN_EVERY_S = 10.0
 
 
 class Bar:
-    """Records produced and committed: two bars on a terminal, a line now and then elsewhere."""
+    """Records produced and committed: two bars on a terminal, periodic lines elsewhere."""
 
     def __init__(self, console: Console, progress: Progress, total: int) -> None:
         self._console, self._progress, self._total = console, progress, total
@@ -27,7 +27,7 @@ class Bar:
         self._next_line = time.monotonic()
 
     def update(self, produced: int, committed: int, note: str) -> None:
-        """Where things are; `note` says what the job does."""
+        """Show the progress; `note` says what the job is doing."""
         if self._console.is_terminal:
             self._set(self._produced, produced, "")
             self._set(self._committed, committed, note)
@@ -44,23 +44,23 @@ class Bar:
 
 
 class Screen:
-    """The only place of the demo that prints."""
+    """Prints the demo's output."""
 
     def __init__(self) -> None:
         self.console = console()
         self._began = time.monotonic()
 
     def title(self, text: str) -> None:
-        """An act begins."""
+        """Print the title of an act."""
         seconds = time.monotonic() - self._began
         self.console.print(f"\n[bold]{text}[/bold] [dim]({seconds:.0f} s)[/dim]", highlight=False)
 
     def command(self, arguments: Sequence[str], note: str = "") -> None:
-        """A command that is run now, as one would type it."""
+        """Print a Holdfast command that is about to run, as one would type it."""
         self.line(shlex.join(["holdfast", *arguments]), note)
 
     def line(self, command: str, note: str = "") -> None:
-        """Any command, as one would type it."""
+        """Print any command, as one would type it."""
         aside = f"   [dim]# {note}[/dim]" if note else ""
         self.console.print(f"[green]$ {command}[/green]{aside}", highlight=False, soft_wrap=True)
 
@@ -72,7 +72,7 @@ class Screen:
 
     @contextmanager
     def bar(self, total: int) -> Iterator[Bar]:
-        """Bars of `total` records while the context lasts."""
+        """Context with bars of `total` records."""
         columns = (
             TextColumn("  {task.description:<17}"),
             BarColumn(bar_width=30),

@@ -1,4 +1,4 @@
-"""The demo itself, act by act: nothing but commands a user can type, and two kills."""
+"""The demo, act by act: only commands that a user can type, and two kills."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ _SMALL = ("movies", "sensors", "payments")
 _EXECUTOR_AT, _DRIVER_AT = 0.35, 0.65
 _EXECUTORS = 2
 _LOOK_S = 1.0
-# Some ten seconds each, so one is enough.
+# Each takes some ten seconds, so one is enough.
 _LARGEST = "*flights_per_origin_hour-changelog"
 _START_S, _REACH_S = 240.0, 480.0
-# However slow the machine, there are batches left when the kills come.
+# Even on a slow machine there are batches left for the kills to hit.
 _BATCHES, _BATCH_MIN = 16, 1_000
 
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What may be chosen.
+    """The options of the demo.
 
     Attributes:
         home: the demo's folder, wiped first.
-        rate: flights per second; low enough that they last through both kills.
+        rate: flights per second; low enough to last through both kills.
         limit: flights to stream, None for the whole year.
         airflow: an `airflow` executable whose DAGs deploy the job, None to do it by command.
     """
@@ -87,7 +87,7 @@ class _Outcome:
 
 
 class Demo:
-    """Plays all acts; owns what runs meanwhile."""
+    """Plays all acts; owns the processes that run meanwhile."""
 
     def __init__(self, options: DemoOptions, screen: Screen) -> None:
         self._options = options
@@ -101,7 +101,7 @@ class Demo:
         self._served = Served(self._sql, options.home)
 
     def play(self) -> bool:
-        """All acts, then a clean stage; True when everything was as it should be.
+        """Play all acts and clean up; True if everything was as expected.
 
         Raises:
             HoldfastError: an act failed.
@@ -121,7 +121,7 @@ class Demo:
         return clean and self._outcome.good
 
     def _prepare(self) -> None:
-        """Stop what a demo that was itself killed has left, and wipe its folder."""
+        """Stop processes that a killed demo left, and wipe its folder."""
         self._deployed.remove()
         self._refuse_running()
         LocalKafka(self._options.home).stop()
@@ -172,7 +172,7 @@ class Demo:
         return Observer(job.settings.client(), job.settings.application_id)
 
     def _deploy(self) -> None:
-        """By the command, or by Airflow's DAG, which gives the same command."""
+        """Deploy with the command, or with Airflow's DAG, which runs the same command."""
         limit = max(_BATCH_MIN, self._options.flights // _BATCHES)
         if self._options.airflow is not None:
             self._by_dag(
@@ -201,7 +201,7 @@ class Demo:
             self._command("undeploy", APPLICATION_ID)
 
     def _by_dag(self, dag: str, **params: object) -> None:
-        """Runs one of the DAGs with target `local`.
+        """Run one of the DAGs with target `local`.
 
         Raises:
             HoldfastError: it failed.
@@ -246,7 +246,7 @@ class Demo:
         return not producer.running and now.committed >= max(now.produced, watch.total)
 
     def _lose_volume(self, kill: Kill) -> None:
-        """Delete an executor's stores, so that there is something to restore."""
+        """Delete an executor's stores, so that they have to be restored."""
         if kill.before is not None:
             self._deployed.end_orphans(kill.before.pid)
         volume = self._files.volume
@@ -278,7 +278,7 @@ class Demo:
         self._outcome.known_values_agree = not wrong and all(agrees for _, _, agrees in compared)
 
     def _show_reads(self) -> None:
-        """What the query server answered meanwhile."""
+        """Show the query server's answers during the kills."""
         reads = self._served.stop()
         self._outcome.reads_held = reads.good
         self._screen.line(PUSH, ", ".join(f"{c['CARRIER']}: {c['FLIGHTS']}" for c in reads.changes))
@@ -289,8 +289,10 @@ class Demo:
         )
 
     def _compact(self) -> None:
-        """By commands, or by Airflow's DAG, which gives the same; the job runs meanwhile."""
-        self._screen.title("6. What its changelogs cost, and what a cleaning wins")
+        """Compact with commands, or with Airflow's DAG, which runs the same; the job keeps
+        running.
+        """
+        self._screen.title("6. What its changelogs cost, and what compaction wins")
         home = self._options.home
         if self._options.airflow is not None:
             self._by_dag(
@@ -332,7 +334,7 @@ class Demo:
         return ("--home", str(self._options.home))
 
     def _clear(self) -> bool:
-        """End everything that was started; False when something would not end."""
+        """End all started processes; False if one would not end."""
         self._children.stop()
         pids = [*self._deployed.pids(), *([self._kafka_pid] if self._kafka_pid else [])]
         self._deployed.remove()

@@ -1,4 +1,4 @@
-"""The demo's query server, and somebody who reads from it all the time."""
+"""The demo's query server, and clients that read from it all the time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READ_EVERY_S = 0.05
 
 @dataclass
 class Reads:
-    """What look-ups beside the kills gave."""
+    """The results of the look-ups during the kills."""
 
     asked: int = 0
     failed: int = 0
@@ -40,7 +40,7 @@ class Reads:
 
 
 class Served:
-    """Owns the readers of one query server, whose process is a child of the demo."""
+    """Owns the clients of one query server, whose process is a child of the demo."""
 
     def __init__(self, sql: Path, home: Path) -> None:
         port = free_port()
@@ -55,7 +55,7 @@ class Served:
         return f"{self.url}/console/"
 
     def await_ready(self, server: Child) -> None:
-        """Returns when every table can be read.
+        """Wait until every table can be read.
 
         Raises:
             HoldfastError: the server ended, or took too long.
@@ -79,14 +79,14 @@ class Served:
         return answer.status_code == httpx.codes.OK and "FLIGHTS_PER_CARRIER" in names
 
     def read(self) -> None:
-        """Begin to look a key up, again and again, and to wait for three changes."""
+        """Begin to look up a key repeatedly, and to wait for three changes."""
         for work in (self._look_up, self._listen):
             thread = threading.Thread(target=work, daemon=True)
             thread.start()
             self._threads.append(thread)
 
     def stop(self) -> Reads:
-        """No more look-ups; what they gave."""
+        """Stop the look-ups; returns their results."""
         self._done.set()
         for thread in self._threads:
             thread.join(_START_S)

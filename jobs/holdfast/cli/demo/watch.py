@@ -1,4 +1,4 @@
-"""How far the job is, by Kafka and by the status file of its driver."""
+"""The job's progress, from Kafka and from its driver's status file."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class JobDied(HoldfastError):
 
 @dataclass(frozen=True)
 class Progress:
-    """Offsets of the watched topic: written to it, and committed by the slowest query."""
+    """Offsets of the watched topic: produced, and committed by the slowest query."""
 
     produced: int
     committed: int
 
 
 class Watch:
-    """Looks at one topic and the queries that read it.
+    """Watches one topic and the queries that read it.
 
     Args:
-        queries: those that read `topic`.
-        total: records the topic will hold in the end.
+        queries: the queries that read `topic`.
+        total: records that the topic will hold in the end.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Watch:
         return JobStatus.read(status_path(self._files.home, APPLICATION_ID))
 
     def progress(self) -> Progress:
-        """Where the topic (the job makes it) and its slowest query are, or were when last seen."""
+        """The current progress, or the last known one; the job creates the topic."""
         try:
             lags = [self._observer.lag(query) for query in self._queries]
         except (KafkaUnavailable, TopicMissing):
@@ -58,7 +58,7 @@ class Watch:
         return self._last
 
     def note(self) -> str:
-        """What the job does now, in a few words."""
+        """The job's current activity, in a few words."""
         stores = [s for s in restoring(self._files.state) if s.application_id == APPLICATION_ID]
         if stores:
             return f"restoring {len(stores)} stores"
@@ -75,10 +75,11 @@ class Watch:
         timeout_s: float,
         tell: Callable[[Progress, str], None],
     ) -> Progress:
-        """Look several times a second until `done`, telling each time.
+        """Poll several times a second until `done`, and report each time.
 
         Args:
-            why_dead: why nothing runs the job any more, empty as long as something does.
+            why_dead: gives the reason why nothing runs the job any more, empty while something
+                does.
 
         Raises:
             JobDied: the job ended meanwhile.
@@ -94,8 +95,8 @@ class Watch:
                 raise JobDied(f"The job ended: {reason}", action=f"read {self._files.log}.")
             if time.monotonic() >= deadline:
                 raise KafkaUnavailable(
-                    f"The job has committed {now.committed:,} of {now.produced:,} flights and "
-                    f"did not come on within {timeout_s:.0f} s.",
+                    f"The job has committed {now.committed:,} of {now.produced:,} flights "
+                    f"and made no progress within {timeout_s:.0f} s.",
                     cause="this machine is very busy, or the job is stuck.",
                     action=f"read {self._files.log}.",
                 )

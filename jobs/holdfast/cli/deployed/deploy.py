@@ -42,14 +42,14 @@ __all__ = ["command", "deploy_local"]
     type=click.IntRange(min=0, max=100),
     default=0,
     show_default=True,
-    help="Query servers beside the job.  (local; of a chart: serve.enabled)",
+    help="Query servers beside the job.  (local; in the chart: serve.enabled)",
 )
 @namespace_option
 @click.option(
     "--values",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     multiple=True,
-    help="More values of the chart; may be repeated.  (kubernetes)",
+    help="File of chart values; may be repeated.  (kubernetes)",
 )
 @click.option(
     "--chart",
@@ -86,8 +86,8 @@ def command(
 ) -> None:
     """Deploy the statements of SQL_FILE (or --sql) as NAME, or a new revision of NAME.
 
-    The job is checked first (`holdfast check`), then started, and what ran before runs again if
-    it does not become ready. With --target local a supervisor keeps the job running on this
+    The job is checked first (`holdfast check`), then started; if it does not become ready, the
+    previous revision runs again. With --target local a supervisor keeps the job running on this
     machine; with --target kubernetes it is a Helm release.
     """
     if executors is not None:
@@ -119,7 +119,7 @@ def deploy_local(
     wait: bool,
     servers: int = 0,
 ) -> Deployment:
-    """Checks the job and deploys it on this machine; see `LocalDeployment.deploy`."""
+    """Check the job and deploy it on this machine; see `LocalDeployment.deploy`."""
     from holdfast.deploy.checks.preflight import check
     from holdfast.deploy.local.revisions import JobFiles
     from holdfast.deploy.local.target import LocalDeployment
@@ -176,7 +176,7 @@ def _kubernetes(
 
 
 def _check_from_here(job: Job, given: dict[str, object], tell: Callable[[str], None]) -> None:
-    """Refuses early where Kafka can be asked from here; the chart asks again in any case."""
+    """Refuse early if Kafka can be reached from here; the chart checks again in any case."""
     from holdfast.deploy.checks.preflight import check
 
     tell(f"checking {job.settings.application_id}")

@@ -1,4 +1,4 @@
-"""Orders to the queries of a running job: who is meant, what may be asked, has it been done?"""
+"""Orders to the queries of a running job: finds the queries, checks and sends orders, waits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the orders given.
+    """The outcome of orders.
 
     Attributes:
-        obeyed: what the driver tells, by query id.
-        waiting: ids of queries whose order stands in the topic, not obeyed yet.
+        obeyed: states that the driver reports, by query id.
+        waiting: ids of queries whose order is in the topic but not obeyed yet.
     """
 
     obeyed: dict[str, Told]
@@ -54,16 +54,16 @@ def books(client: Mapping[str, str], timeout_s: float) -> dict[str, OrderBook]:
 def job_of(
     found: Mapping[str, OrderBook], application_id: str | None, query: str | None
 ) -> tuple[str, OrderBook]:
-    """The job that is meant: the one named, or the only one that has the query (None: any).
+    """The named job, or the only job that has the query (None: any query).
 
     Raises:
-        Refused: there is none, or there are several.
+        Refused: there is no such job, or there are several.
     """
     if application_id is not None:
         if application_id not in found:
             raise Refused(
-                f"No job {application_id} has told what its queries do.",
-                cause="it has never run on this cluster, or not since it takes orders",
+                f"No job {application_id} has reported the states of its queries.",
+                cause="it never ran on this cluster, or only in a version that takes no orders",
                 action=did_you_mean(application_id, found) or _known_jobs(found),
             )
         return application_id, found[application_id]
@@ -77,12 +77,16 @@ def job_of(
             action="say which one: application.id",
         )
     ids = sorted({i for book in found.values() for i in book.told})
-    what = "No job has told what its queries do" if query is None else f"Unknown queryId: {query}"
+    what = (
+        "No job has reported the states of its queries"
+        if query is None
+        else f"Unknown queryId: {query}"
+    )
     raise Refused(what, action=did_you_mean(query or "", ids) or _known_jobs(found))
 
 
 def state_now(book: OrderBook, query_id: str) -> QueryState:
-    """What a query has been told to do last, whether or not the driver has obeyed."""
+    """The state that a query was last ordered to have, whether or not the driver has obeyed."""
     order, told = book.orders.get(query_id), book.told[query_id]
     return QueryState.RUNNING if order is None else order.state_of(told.statement)
 
@@ -90,7 +94,7 @@ def state_now(book: OrderBook, query_id: str) -> QueryState:
 def give_orders(
     book: OrderBook, verb: str, query: str | None, *, restore: bool = False, wait_s: float
 ) -> Outcome:
-    """PAUSE, RESUME or TERMINATE (`verb`) a query of a job, None: all it can be said of.
+    """PAUSE, RESUME or TERMINATE (`verb`) a query of a job; None: all queries that it applies to.
 
     Args:
         restore: RESUME starts terminated queries, too.
@@ -98,7 +102,7 @@ def give_orders(
 
     Raises:
         Refused: there is no such query, or it was terminated.
-        KafkaUnavailable: the order may be given or not.
+        KafkaUnavailable: the order may or may not have been sent.
     """
     orders = {
         i: Order(WANTED[verb], book.told[i].statement) for i in _meant(book, verb, query, restore)
@@ -128,7 +132,7 @@ def _meant(book: OrderBook, verb: str, query: str | None, restore: bool) -> list
 
 
 def _refusal(book: OrderBook, verb: str, query_id: str, restore: bool) -> str:
-    """Why not; empty when it may be said."""
+    """Why an order is refused; empty if it is allowed."""
     ended = state_now(book, query_id) is QueryState.TERMINATED
     if ended and (verb == "PAUSE" or (verb == "RESUME" and not restore)):
         return f"{query_id} was terminated: {verb} cannot reach it."

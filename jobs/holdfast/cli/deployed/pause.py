@@ -1,4 +1,4 @@
-"""`holdfast pause`: an order to a query of a running job."""
+"""`holdfast pause`: pauses a query of a running job."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["command"]
 @click.command("pause")
 @steer_options
 def command(asked: Asked) -> int:
-    """Hold QUERY of a running job: its batch in hand ends, and it takes no more.
+    """Pause QUERY of a running job after its current batch.
 
-    It stays paused when the driver starts again. `holdfast resume` lets it go on exactly where it
-    stopped. Nothing is read meanwhile: mind how long its topics keep their records.
+    It stays paused across restarts of the driver. `holdfast resume` continues exactly where it
+    stopped. Nothing is read meanwhile, so mind the retention of its topics.
     """
     return steer(asked, "PAUSE")

@@ -1,4 +1,4 @@
-"""`holdfast resume`: a paused query of a running job goes on."""
+"""`holdfast resume`: resumes a paused query of a running job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["command"]
 
 @click.command("resume")
 @steer_options
-@click.option("--restore", is_flag=True, help="A query that was terminated starts again, too.")
+@click.option("--restore", is_flag=True, help="Also start a terminated query again.")
 def command(asked: Asked, restore: bool) -> int:
-    """Let QUERY of a running job go on, exactly where it was paused."""
+    """Resume QUERY of a running job exactly where it was paused."""
     return steer(asked, "RESUME", restore=restore)

@@ -1,4 +1,4 @@
-"""`holdfast rollback`: the revision before."""
+"""`holdfast rollback`: deploys the previous revision."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ __all__ = ["command"]
 def command(
     name: str, target: str, home: str | None, namespace: str, timeout: float, as_json: bool
 ) -> None:
-    """Deploy the revision of NAME before this one; undeploy NAME if this one is the first.
+    """Deploy the previous revision of NAME; undeploy NAME if there is none.
 
-    State is never taken back: a revision that fits it goes on from where the job is.
+    State is never rolled back: a revision that fits it continues from the job's position.
     """
     with sigterm_interrupts(), json_errors(as_json), reporter() as tell:
         found = deployment_of(target, name, home, namespace).rollback(timeout, tell)

@@ -1,4 +1,4 @@
-"""`holdfast smoke`: does a deployed job do what it should?"""
+"""`holdfast smoke`: checks that a deployed job works."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ __all__ = ["command"]
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the first commits and results.",
+    help="Time to wait for the first commits and results.",
 )
 @server_options(
-    "Query servers, with commas: each table's newest result must be read back from them.  "
+    "Query servers, comma-separated, from which each table's newest result is read back.  "
     "[default: those of the local deployment, if it has any]"
 )
 @json_option
@@ -58,13 +58,13 @@ def command(
     server_ca: Path | None,
     as_json: bool,
 ) -> None:
-    """Look whether the deployed job of SQL_FILE (or --sql) works.
+    """Check that the deployed job of SQL_FILE (or --sql) works.
 
     Every state partition must have a commit marker with this statement's fingerprint (unless the
-    source is empty), and the newest results must be readable. Where there are query servers, they
-    must give the newest result of each table back by its key, having waited for what is committed
-    now. Exits with 1 and a reason if not, and with 4 if it works but leaves out more of its input
-    than late.warn.share and its kin allow. `holdfast verify` proves more, and takes longer.
+    source is empty), and the newest results must be readable. Query servers, if any, must return
+    each table's newest result by its key, after waiting for the positions committed now. Exits with
+    1 and a reason if not, and with 4 if it works but leaves out more of its input than
+    late.warn.share and the like allow. `holdfast verify` proves more, and takes longer.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)
@@ -98,7 +98,7 @@ def _show(found: Sequence[SmokeFound], warnings: Sequence[str]) -> None:
 
 
 def _of_deployment(job: Job) -> tuple[str, ...]:
-    """Addresses of the query servers beside the local deployment of that name; often none."""
+    """Addresses of the local deployment's query servers, if it has any."""
     from holdfast.deploy.local.servers import LocalServers
 
     return LocalServers(Path(job.settings.home), job.settings.application_id).addresses

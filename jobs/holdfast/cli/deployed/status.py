@@ -1,4 +1,4 @@
-"""`holdfast status`: does a deployment run, is it ready, how far is it?"""
+"""`holdfast status`: shows whether deployments run, are ready and have caught up."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ __all__ = ["command"]
 def command(name: str | None, target: str, home: str | None, namespace: str, as_json: bool) -> None:
     """Show the deployment NAME; without NAME all deployments of the target.
 
-    Exits with 0 whatever the state; `ready`, `caught_up`, `reason` and `warnings` of --json say
-    more.
+    Exits with 0 in every state; see `ready`, `caught_up`, `reason` and `warnings` of --json.
     """
     if name is not None:
         found = deployment_of(target, name, home, namespace).status()

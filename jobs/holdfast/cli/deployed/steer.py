@@ -1,4 +1,4 @@
-"""What `holdfast pause`, `resume` and `terminate` share."""
+"""Shared by `holdfast pause`, `resume` and `terminate`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["Asked", "as_text", "steer", "steer_options"]
 
 _R = TypeVar("_R")
 _TIMEOUT_S = 30.0
-_NOT_YET = 3  # nobody knows when: the order stands, the driver has not obeyed yet
+_NOT_YET = 3  # the order was sent, but the driver has not obeyed yet
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Which query (None: all) of which job (None: the only one that has it)."""
+    """The query (None: all) and its job (None: the only one that has the query)."""
 
     query: str | None
     application_id: str | None
@@ -44,7 +44,7 @@ def steer_options(function: Callable[..., _R]) -> Callable[..., _R]:
 
     @click.argument("query", required=False)
     @click.option("--all", "everything", is_flag=True, help="All queries of the job.")
-    @click.option("--application-id", help="The job, when several have a query of that id.")
+    @click.option("--application-id", help="The job, if several have a query of that id.")
     @click.option(
         "--timeout",
         "wait_s",
@@ -80,7 +80,7 @@ def steer_options(function: Callable[..., _R]) -> Callable[..., _R]:
 
 
 def steer(asked: Asked, verb: str, *, restore: bool = False) -> int:
-    """Gives the order and tells what became of it; returns the exit status."""
+    """Send the order and print its outcome; returns the exit status."""
     from holdfast.cli.deployed.orders import books, give_orders, job_of
 
     found = books(asked.client, _TIMEOUT_S)
@@ -91,14 +91,14 @@ def steer(asked: Asked, verb: str, *, restore: bool = False) -> int:
 
 
 def as_text(name: str, outcome: Outcome) -> str:
-    """What became of orders to the queries of the job `name`, a line each."""
+    """The outcome of orders to the queries of the job `name`, a line each."""
     lines = [f"{query_id} of {name} is {told.state}." for query_id, told in outcome.obeyed.items()]
     lines += [
-        f"{query_id} of {name} is told, and has not obeyed yet: it will when its batch in hand "
-        "has ended, or when its driver starts."
+        f"{query_id} of {name} has not obeyed the order yet: "
+        "it will after its current batch, or when its driver starts."
         for query_id in outcome.waiting
     ]
-    return "\n".join(lines) or f"No query of {name} is to be told."
+    return "\n".join(lines) or f"The order applies to no query of {name}."
 
 
 def _as_json(name: str, outcome: Outcome) -> str:

@@ -1,4 +1,4 @@
-"""What commands about deployments share: the target, and the deployment it means."""
+"""Shared by commands about deployments: the target options, and access to a deployment."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class AnyDeployment(Protocol):
     """A deployment of either target."""
 
     def status(self) -> Deployment:
-        """As it is now."""
+        """The current state."""
 
     def rollback(self, timeout_s: float, tell: Callable[[str], None]) -> Deployment:
-        """The revision before, or none."""
+        """Deploy the previous revision, or undeploy the first."""
 
     def undeploy(self, *, delete_state: bool) -> Deployment:
-        """Ends it."""
+        """Undeploy it."""
 
 
 def target_option(function: _F) -> _F:
@@ -38,7 +38,7 @@ def target_option(function: _F) -> _F:
         type=click.Choice(["local", "kubernetes"]),
         default="local",
         show_default=True,
-        help="A supervised process of this machine, or a Helm release.",
+        help="A supervised process on this machine, or a Helm release.",
     )(function)
 
 
@@ -49,12 +49,12 @@ def namespace_option(function: _F) -> _F:
         envvar="HOLDFAST_NAMESPACE",
         default="holdfast",
         show_default=True,
-        help="Of the release.  (kubernetes)",
+        help="Namespace of the release.  (kubernetes)",
     )(function)
 
 
 def deployment_of(target: str, name: str, home: str | None, namespace: str) -> AnyDeployment:
-    """The deployment, which need not exist."""
+    """Access to a deployment, which need not exist."""
     if target == "kubernetes":
         from holdfast.deploy.kubernetes.target import KubernetesDeployment
 

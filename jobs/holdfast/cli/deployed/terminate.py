@@ -1,4 +1,4 @@
-"""`holdfast terminate`: an order to a query of a running job."""
+"""`holdfast terminate`: ends a query of a running job for good."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["command"]
 def command(asked: Asked) -> int:
     """End QUERY of a running job for good; its topics and its state stay.
 
-    No driver starts it again, until its statement in the file is another one (created anew), or
-    `holdfast resume QUERY --restore`.
+    No driver starts it again until its statement in the file changes (it is created anew), or
+    `holdfast resume QUERY --restore` is run.
     """
     return steer(asked, "TERMINATE")

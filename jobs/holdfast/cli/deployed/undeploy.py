@@ -1,4 +1,4 @@
-"""`holdfast undeploy`: the end of a deployment."""
+"""`holdfast undeploy`: ends a deployment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.option(
     "--delete-state",
     is_flag=True,
-    help="Delete the local stores (volumes), too; they can be restored from the changelogs.",
+    help="Also delete the local stores (volumes); they can be restored from the changelogs.",
 )
 @json_option
 def command(
@@ -27,8 +27,8 @@ def command(
 ) -> None:
     """Stop the deployment NAME for good.
 
-    Topics stay, and so do the stores: deployed again, the job goes on from its commit markers. Its
-    sinks stay its own: `holdfast sinks --release TOPIC` lets another job write them.
+    Topics and stores stay: a job that is deployed again continues from its commit markers. It still
+        owns its sinks: `holdfast sinks --release TOPIC` lets another job write them.
     """
     with json_errors(as_json):
         found = deployment_of(target, name, home, namespace).undeploy(delete_state=delete_state)

@@ -1,7 +1,7 @@
-"""`python -m holdfast.cli.in_pod.brokers FILE`: the brokers' addresses, as a job's pod gets them.
+"""`python -m holdfast.cli.in_pod.brokers FILE`: prints the brokers' addresses, as seen by a pod.
 
-Chaos runs it in the pod that it cuts off: brokers name themselves by other ports than those that a
-client starts from.  FILE is the job's YAML file of properties; a line per broker.
+Chaos runs it in the pod that it cuts off: advertised ports differ from bootstrap ports.  FILE is
+the job's YAML file of properties; prints a line per broker.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`python -m holdfast.cli.in_pod.workers WHAT`: whether an executor's Python workers can write.
+"""`python -m holdfast.cli.in_pod.workers WHAT`: limits the files of an executor's Python workers.
 
-Chaos runs it in the executor's container.  WHAT is `full` (from now on no worker can write to a
-file), `free` (those that could not can again) or `look`.  A line per worker: its pid, and the bytes
-that a file of it may have (before it was freed), -1 without a limit.
+Chaos runs it in the executor's container.  WHAT is `full` (workers can no longer write to files),
+`free` (lift that limit) or `look`.  Prints a line per worker: its pid, and the file size limit in
+bytes (before it was lifted), -1 without a limit.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import psutil
 
 __all__ = ["main"]
 
-_JAVA = Path("/tmp/executor.pid")  # noqa: S108 - the container's own, written by its entry point
+_JAVA = Path("/tmp/executor.pid")  # noqa: S108 - in the container, written by its entry point
 
 
 def main(what: str) -> None:
-    """Sets or lifts the limits; without an executor there is no worker."""
+    """Set or lift the limits; without an executor there are no workers."""
     for pid in _workers():
         with suppress(ProcessLookupError):
             print(pid, _limited(pid, what))  # noqa: T201 - chaos reads it
@@ -35,7 +35,7 @@ def _workers() -> list[int]:
 
 
 def _limited(pid: int, what: str) -> int:
-    """The soft limit of a worker's files, after it was set or before it was lifted."""
+    """A worker's soft limit on file sizes, after it was set or before it was lifted."""
     soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     if what == "full":
         soft = 0

@@ -1,4 +1,4 @@
-"""What `holdfast inspect` shows, gathered from Kafka and from the driver's last status."""
+"""Data for `holdfast inspect`, from Kafka and from the driver's last status."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _WINDOW = struct.Struct(">q")
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a table as its sink topic holds them.
+    """The rows of a table, from its sink topic.
 
     Attributes:
         keys: names of the key columns, then `window start` for a windowed table.
-        rows: (key, value columns by name), sorted by key, at most as many as asked for.
-        total: all live keys.
+        rows: (key, value columns by name), sorted by key, at most `limit`.
+        total: number of live keys.
     """
 
     keys: tuple[str, ...]
@@ -63,18 +63,18 @@ class TableView:
     lags: Mapping[int, int] = field(default_factory=dict)
 
     def lag_of(self, partition: PartitionStatus) -> int:
-        """Changelog records its store is behind, as far as they were counted, else offsets."""
+        """The store's lag in changelog records if they were counted, else in offsets."""
         return self.lags.get(partition.partition, partition.lag)
 
     @property
     def lag(self) -> int:
-        """The same over all state partitions."""
+        """The lag summed over all state partitions."""
         return sum(map(self.lag_of, self.status.state_partitions))
 
 
 @dataclass(frozen=True)
 class JobView:
-    """A job: its last status, whether its driver runs, and what stands in the way of more."""
+    """A job: its last status, whether its driver runs, and why further data is missing."""
 
     application_id: str
     status: JobStatus | None
@@ -84,7 +84,7 @@ class JobView:
 
 
 def find_status(home: Path, application_id: str | None) -> JobStatus | None:
-    """The status of the job, or of the one that wrote last when no id is given."""
+    """The status of the job, or without an id of the job that wrote last."""
     if application_id is not None:
         return JobStatus.read(home / "run" / application_id / "status.json")
     found = [JobStatus.read(path) for path in (home / "run").glob("*/status.json")]
@@ -92,7 +92,7 @@ def find_status(home: Path, application_id: str | None) -> JobStatus | None:
 
 
 def table_views(queries: Sequence[Query], status: JobStatus | None) -> list[TableView]:
-    """Every table of the file and of the status, those of the file first."""
+    """All tables of the file, then the other tables of the status."""
     known = dict(status.queries) if status else {}
     views = []
     for query in queries:
@@ -102,10 +102,10 @@ def table_views(queries: Sequence[Query], status: JobStatus | None) -> list[Tabl
 
 
 def the_table(views: Sequence[TableView], wanted: str) -> TableView:
-    """The table named `wanted`, in any case.
+    """The table named `wanted`, ignoring case.
 
     Raises:
-        InvalidStatement: there is none; names the nearest.
+        InvalidStatement: it does not exist; suggests the nearest name.
     """
     names = {v.name.upper(): v for v in views}
     exact = next((v for v in views if v.name == wanted), names.get(wanted.upper()))
@@ -118,7 +118,7 @@ def the_table(views: Sequence[TableView], wanted: str) -> TableView:
 
 
 def with_changelog_ends(view: TableView, observer: Observer) -> TableView:
-    """The same, with the changelog's end as Kafka has it now, and lags in records."""
+    """The view with the changelog's current end in Kafka, and lags in records."""
     changelog = view.status.changelog
     if not changelog or not observer.exists(changelog):
         return view
@@ -135,7 +135,7 @@ def with_changelog_ends(view: TableView, observer: Observer) -> TableView:
 def _lags(
     changelog: str, partitions: Sequence[PartitionStatus], observer: Observer
 ) -> dict[int, int]:
-    """Records behind, where few enough offsets are: transaction markers take offsets as well."""
+    """Lags in records, where few enough offsets have to be read: markers take offsets as well."""
     near = {
         p.partition: (p.position, p.changelog_end) for p in partitions if 0 < p.lag <= _COUNTED_MAX
     }
@@ -146,7 +146,7 @@ def _lags(
 
 
 def read_rows(view: TableView, observer: Observer, limit: int) -> TableRows:
-    """The sink topic, folded to the last value of each key.
+    """Read the sink topic and keep the last value of each key.
 
     Raises:
         HoldfastError: the topic cannot be read.
@@ -155,7 +155,7 @@ def read_rows(view: TableView, observer: Observer, limit: int) -> TableRows:
     last: dict[tuple[int, bytes | None], bytes] = {}
     stream = view.query is not None and view.query.sink.kind == "STREAM"
     for number, record in enumerate(observer.records(topic, observer.bounds(topic))):
-        # A stream's records replace nothing: each is a row of its own.
+        # A stream's records do not replace each other: each is a row.
         place = (number if stream or not record.key else record.partition, record.key)
         last.pop(place, None)
         if record.value is not None:
@@ -186,7 +186,7 @@ def _decoded(view: TableView, last: dict[tuple[int, bytes | None], bytes], limit
 
 
 def _readers(view: TableView) -> Any:
-    """(key names, bytes -> key, bytes -> value columns), by the schema if there is one."""
+    """(key names, bytes -> key, bytes -> value columns), by the schema if it is known."""
     query = view.query
     if query is None:
         return (), _guess_key, _object
@@ -209,7 +209,7 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _guess_key(data: bytes | None) -> tuple[Any, ...]:
-    """A key without its schema: text, text and window start, a number, or hexadecimal."""
+    """A key decoded without a schema: text, text and window start, a number, or hexadecimal."""
     if not data:
         return ()
     if data.isascii() and data.decode().isprintable():
@@ -238,7 +238,7 @@ def gather(
 
     Raises:
         InvalidStatement: there is no such table.
-        Refused: nothing at all is known of the job.
+        Refused: nothing is known of the job.
     """
     views = table_views(queries, status)
     if not views:

@@ -1,4 +1,4 @@
-"""`holdfast inspect`: a table's rows, and where its state is."""
+"""`holdfast inspect`: shows a table's rows, and its state partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 @dataclass(frozen=True)
 class _Asked:
-    """Which job, by its file or by what its driver wrote in the home."""
+    """The job to inspect, by its file or by its driver's status in the home."""
 
     settings: Settings
     queries: tuple[Query, ...] = ()
@@ -26,13 +26,13 @@ class _Asked:
 @click.argument("what", nargs=-1, metavar="[TABLE] [FILE.sql]")
 @click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead of FILE.sql.")
 @job_options
-@click.option("--application-id", help="The job, when no FILE.sql is given and there are several.")
+@click.option("--application-id", help="The job, if no FILE.sql is given and several jobs exist.")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="Rows to show of a table.",
+    help="Most rows to show of a table.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(
@@ -47,10 +47,9 @@ def command(
 ) -> None:
     """Show TABLE: its rows, and owner, size, position, lag and restore of each state partition.
 
-    Without TABLE all tables are listed. Rows are read from the sink topic (committed records
-    only), the rest from Kafka and from what the driver wrote after its last batch, so it works
-    while the job runs and when it does not. FILE.sql tells the types of keys; without it they
-    are guessed.
+    Without TABLE all tables are listed. Rows come from the sink topic (committed records only), the
+    rest from Kafka and from the status that the driver wrote after its last batch, so the job need
+    not run. FILE.sql gives the types of keys; without it they are guessed.
     """
     from holdfast.cli.look import view as inspect_view
     from holdfast.cli.look.facts import find_status, gather

@@ -1,4 +1,4 @@
-"""How the judge gets at the stores of a job of this machine."""
+"""Gives the judge access to the stores of a job on this machine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["local_stores"]
 def local_stores(
     settings: Settings,
 ) -> Callable[[], Mapping[tuple[str, int], StoreDigest]] | None:
-    """Reads the stores, by (query id, state partition); None where the job does not run here.
+    """A reader of the stores by (query id, state partition); None if the job does not run here.
 
-    Stores of a job that is not running may be behind, and rightly so.  Where there are none on
-    disk (memory backend) the driver's own word counts: rows without a digest.
+    Stores of a stopped job may lag, which is correct.  With the memory backend there are none on
+    disk, so the driver's row counts are used, without digests.
     """
     status = _running(settings)
     if status is None:

@@ -1,4 +1,4 @@
-"""`holdfast sinks`: which query writes which sink, and how a claim is given up."""
+"""`holdfast sinks`: lists the owners of sinks, and releases a sink."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def command(
 ) -> None:
     """List which query owns which sink topic of the cluster.
 
-    A CREATE … AS SELECT claims its sink before its first batch and keeps it until it is
-    terminated, so that two jobs cannot write one table. A job that is gone for good keeps its
-    sinks: release them. Stop the owner first, or both write.
+    A CREATE … AS SELECT claims its sink before its first batch and keeps it until it is terminated,
+    so that two jobs cannot write one table. A job that is gone for good still owns its sinks:
+    release them. Stop the owner first, or both will write.
     """
     with json_errors(as_json):
         settings = load_settings(config, overrides, home)

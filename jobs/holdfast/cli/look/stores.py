@@ -1,4 +1,4 @@
-"""`holdfast stores`: what the stores of this machine's volumes hold."""
+"""`holdfast stores`: lists the stores on this machine's volumes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def command(
 ) -> None:
     """Show rows, position and digest of every store.
 
-    Reads each store from end to end beside the job that owns it; takes no lock and changes
-    nothing. Two stores with the same rows have the same digest; `holdfast chaos` compares them
-    with the changelog's.
+    Reads each store in full while its job may be running; takes no lock and changes nothing. Two
+    stores with the same rows have the same digest; `holdfast chaos` compares digests with the
+    changelog's.
     """
     from holdfast.state.digest import store_digests
 

@@ -1,4 +1,4 @@
-"""`holdfast verify`: is every table of a job exactly what its input makes of it?"""
+"""`holdfast verify`: recomputes every table of a job from its input, and compares."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ EXIT_STATUS = {"valid": 0, "invalid": 1, "unknown": 3}
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the job to read the rest of its input.",
+    help="Time to wait for the job to read the rest of its input.",
 )
-@click.option("--verbose", is_flag=True, help="Show every check, not only what it found.")
+@click.option("--verbose", is_flag=True, help="Show every check, not only findings.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @click.option(
     "--junit",
@@ -51,11 +51,11 @@ def command(
 ) -> None:
     """Recompute every table and stream of SQL_FILE from its input topics and compare.
 
-    None of the engine's code takes part: the statements run over all of their input at once. Waits
-    until the job has caught up and no transaction is open, so nothing may be written to its
-    input meanwhile. Where the job runs on this machine its stores are compared as well. Exits
-    with 0 (valid), 1 (invalid), 3 (unknown: not everything could be judged) or 4 (valid, but a
-    table leaves out more of its input than late.warn.share and its kin allow).
+    Uses none of the engine's code: the statements run over their whole input at once. Waits until
+    the job has caught up and no transaction is open, so nothing may be written to its input
+    meanwhile. If the job runs on this machine, its stores are compared as well. Exits with 0
+    (valid), 1 (invalid), 3 (unknown: not everything could be judged) or 4 (valid, but a table
+    leaves out more of its input than late.warn.share and the like allow).
     """
     from holdfast.chaos.report import files as report
 
@@ -67,7 +67,7 @@ def command(
 
 
 def exit_status(verdict: JobVerdict) -> int:
-    """What is exact over a part of its input only is no success."""
+    """The exit status; a table that leaves out too much of its input is not a success."""
     status = EXIT_STATUS[verdict.verdict.value]
     return status or (WARNED if verdict.warnings else 0)
 

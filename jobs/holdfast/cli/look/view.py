@@ -18,13 +18,13 @@ from holdfast.types.words import human_bytes
 
 __all__ = ["as_json", "console", "render", "rows_table"]
 
-_FILE_WIDTH = 120  # columns where no terminal says how wide it is
+_FILE_WIDTH = 120  # width in columns without a terminal
 
 _WINDOW_START = "window start"
 
 
 def console() -> Console:
-    """Standard output, wide enough for a table when it is no terminal."""
+    """Standard output; wide enough for a table if it is not a terminal."""
     found = Console()
     return found if found.is_terminal else Console(width=_FILE_WIDTH)
 
@@ -109,7 +109,7 @@ def _headline(job: JobView) -> Text:
         return Text(f"{text}, metrics at {job.status.metrics_url}", style="bold")
     return Text(
         f"{job.application_id}: the driver is not running ({seen}). "
-        "Rows are Kafka's, state partitions are as last told.",
+        "Rows are from Kafka, state partitions from its last status.",
         style="yellow",
     )
 
@@ -208,7 +208,7 @@ def _restored(partition: PartitionStatus) -> str:
 
 
 def _grid(*heads: str) -> Table:
-    """A table whose columns named with a leading `*` hold numbers."""
+    """A table; columns with a leading `*` in their names hold numbers."""
     table = Table(box=SIMPLE_HEAD)
     for head in heads:
         right = head.startswith("*")

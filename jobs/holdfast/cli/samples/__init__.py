@@ -1,4 +1,4 @@
-"""The example data of `holdfast produce`: what each set is called, where it goes, its events."""
+"""The example data of `holdfast produce`: the name, topic and events of each set."""
 
 from __future__ import annotations
 

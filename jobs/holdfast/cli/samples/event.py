@@ -10,7 +10,7 @@ __all__ = ["Event", "Sample"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Key and value as bytes: the key as Kafka's own string serializer has it, the value JSON."""
+    """Key and value as bytes: the key as Kafka's string serializer writes it, the value in JSON."""
 
     key: bytes | None
     value: bytes
@@ -18,7 +18,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Sample:
-    """A set of example data; `partitions` are those of its topic if it must be created."""
+    """A set of example data; `partitions`: of its topic if it must be created."""
 
     name: str
     topic: str

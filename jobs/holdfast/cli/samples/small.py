@@ -51,7 +51,7 @@ _PAYMENTS = (
 def _sample(
     name: str, topic: str, columns: Sequence[str], rows: Sequence[tuple[object, ...]]
 ) -> Sample:
-    """The first column is the record's key, and is in the value as well."""
+    """A set of small data; the first column is the record's key, and also in the value."""
 
     def events() -> Iterator[Event]:
         for n, row in enumerate(rows):

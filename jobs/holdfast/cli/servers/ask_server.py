@@ -1,4 +1,4 @@
-"""What commands that ask query servers share: whom, and a row of each table as proof."""
+"""Shared by commands that query servers: their options, and reading a row of each table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ask_tables", "connected", "server_options"]
 
 _F = TypeVar("_F", bound=Callable[..., object])
 _SCAN = {"ksql.query.pull.table.scan.enabled": True}
-_RETRY_S = 30.0  # a server that was just started restores first
+_RETRY_S = 30.0  # a new server restores its stores first
 
 
 def server_options(text: str) -> Callable[[_F], _F]:
@@ -26,7 +26,7 @@ def server_options(text: str) -> Callable[[_F], _F]:
             click.option(
                 "--server-ca",
                 type=click.Path(path_type=Path),
-                help="Certificates that it is checked by.",
+                help="CA certificates for the server's certificate.",
             ),
             click.option(
                 "--server-token",
@@ -43,17 +43,17 @@ def server_options(text: str) -> Callable[[_F], _F]:
 
 
 def connected(servers: str | Sequence[str], token: str, ca: Path | None) -> Client:
-    """A client of query servers; close it."""
+    """A client of query servers; the caller closes it."""
     verify = ssl.create_default_context(cafile=ca) if ca is not None else True
     return Client(servers, token=token, verify=verify, retry_s=_RETRY_S)
 
 
 def ask_tables(server: str, token: str, ca: Path | None) -> dict[str, int]:
-    """Rows found of each table, at most one, by a pull query each.
+    """The number of rows found in each table, at most one, by a pull query for each.
 
     Raises:
-        NotAllowed: the server wants a token, or another one.
-        Retriable: it does not answer.
+        NotAllowed: the token is missing or not accepted.
+        Retriable: the server does not answer.
     """
     with connected(server, token, ca) as client:
         names = [table["name"] for table in client.tables()]

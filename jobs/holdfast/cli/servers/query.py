@@ -1,4 +1,4 @@
-"""`holdfast query`: a pull or push query, asked of query servers."""
+"""`holdfast query`: sends a pull or push query to query servers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["command"]
     show_default=True,
     envvar="HOLDFAST_CLI_SERVERS",
     metavar="URL",
-    help="Whom to ask; may be repeated, the next is asked when one does not answer.",
+    help="Address of a query server; may be repeated: the next is used if one does not answer.",
 )
 @click.option(
     "--token-file",
@@ -34,7 +34,7 @@ __all__ = ["command"]
     help="A file with the token of `holdfast token`.",
 )
 @click.option(
-    "--ca", type=click.Path(exists=True), help="Certificates that servers are checked by."
+    "--ca", type=click.Path(exists=True), help="CA certificates for the servers' certificates."
 )
 @click.option(
     "--set", "properties", multiple=True, metavar="NAME=VALUE",
@@ -49,7 +49,7 @@ def command(
     properties: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Ask SQL, one SELECT; with EMIT CHANGES its rows are shown as they change, until Ctrl-C."""
+    """Run SQL, one SELECT; with EMIT CHANGES its rows are shown as they change, until Ctrl-C."""
     import ssl
 
     from holdfast.client import Client

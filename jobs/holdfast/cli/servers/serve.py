@@ -1,4 +1,4 @@
-"""`holdfast serve`: a query server over the tables of scripts."""
+"""`holdfast serve`: runs a query server over the tables of scripts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @dataclass(frozen=True)
 class _Options:
-    """What was given, beside scripts and settings."""
+    """The options other than scripts and settings."""
 
     listen: str
     server_id: int
@@ -62,7 +62,7 @@ class _Options:
     default="127.0.0.1:8088",
     show_default=True,
     metavar="HOST:PORT",
-    help="Where clients and peers reach it.",
+    help="Address for clients and peers.",
 )
 @click.option(
     "--server-id",
@@ -77,46 +77,54 @@ class _Options:
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="How many servers share the tables.",
+    help="Number of servers that share the tables.",
 )
 @click.option(
     "--copies",
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="On how many servers each state partition lies, where there are that many.",
+    help="Number of servers that hold each state partition, at most all servers.",
 )
 @click.option(
     "--peers",
     default="",
     metavar="URLS",
-    help="Addresses of all servers by number, with commas; or one with {id} in it.",
+    help="Addresses of all servers in order, comma-separated; or one with {id} in it.",
 )
-@click.option("--tokens", type=_FILE, help="Who may ask: a file as `holdfast token` makes it.")
+@click.option(
+    "--tokens",
+    type=_FILE,
+    help="File of clients and their permissions, as `holdfast token` writes it.",
+)
 @click.option(
     "--peer-token-file",
     type=_FILE,
-    help="The token that servers show each other; on loopback they share one in their folder.",
+    help="File with the servers' token for each other; on loopback they share one in their folder.",
 )
-@click.option("--peer-ca", type=_FILE, help="Certificates that peers' addresses are checked by.")
+@click.option("--peer-ca", type=_FILE, help="CA certificates for the peers' certificates.")
 @click.option("--tls-cert", type=_FILE, help="Certificate of this server, PEM.")
 @click.option("--tls-key", type=_FILE, help="Its key, PEM.")
-@click.option("--client-ca", type=_FILE, help="Only clients with a certificate of these may ask.")
-@click.option("--insecure", is_flag=True, help="Let anybody ask who reaches the address.")
-@click.option("--audit", type=_FILE, help="Write down who asked what, as lines of JSON.")
+@click.option(
+    "--client-ca",
+    type=_FILE,
+    help="CA certificates: only clients with a certificate of theirs are admitted.",
+)
+@click.option("--insecure", is_flag=True, help="Admit everybody who reaches the address.")
+@click.option("--audit", type=_FILE, help="Log each query and its client, as lines of JSON.")
 @click.option(
     "--rate-limit",
     type=click.FloatRange(min=0),
     default=0.0,
     show_default=True,
-    help="Requests a second of one client; 0: any number.",
+    help="Requests per second of one client; 0: no limit.",
 )
 @click.option(
     "--driver",
     "drivers",
     multiple=True,
     metavar="URL",
-    help="A job's driver, for the console; one that runs in the same home is found.",
+    help="Address of a job's driver, for the console; drivers in the same home are found anyway.",
 )
 @click.option(
     "--runs-of",
@@ -132,11 +140,11 @@ def command(
     home: str | None,
     **options: object,
 ) -> None:
-    """Answer queries over the tables of FILE.sql, from copies of their own.
+    """Answer queries over the tables of FILE.sql from local copies.
 
     The server follows the tables' changelogs into stores below the home, and answers pull and push
-    queries in SQL while the job runs and while it does not. Files are read again when they change.
-    Each file is one job; its application.id is its --set, its SET, or its name.
+    queries in SQL whether or not the job runs. Files are read again when they change. Each file is
+    one job; its application.id is its --set, its SET, or its name.
     """
     given = _Options(**options)  # type: ignore[arg-type]  # click has checked them
     jobs = [_script(path, config, overrides, home) for path in scripts]
@@ -194,7 +202,7 @@ def _listen(given: _Options, settings: Settings) -> Listen:
 
 
 def _peer_token(given: _Options, listen: Listen, settings: Settings) -> str:
-    """What servers show each other; empty where there is one server."""
+    """The servers' token for each other; empty if there is only one server."""
     from holdfast.serve.cluster.peer import token_of_folder
     from holdfast.serve.node import volumes_of
 
@@ -209,8 +217,8 @@ def _peer_token(given: _Options, listen: Listen, settings: Settings) -> str:
         except OSError as error:
             raise InvalidConfig(f"{folder} cannot be used: {error.strerror}.") from error
     raise InvalidConfig(
-        f"{given.servers} servers can be reached from other machines, and have no token by which "
-        "they know each other.",
+        f"{given.servers} servers can be reached from other machines, and have no token "
+        "for each other.",
         action="give all of them the same --peer-token-file: any long random text.",
     )
 
@@ -221,7 +229,7 @@ def _peer_settings(given: _Options, token: str) -> PeerSettings:
     tls = None
     if given.peer_ca is not None or given.tls_cert is not None:
         tls = ssl.create_default_context(cafile=given.peer_ca)
-        if given.tls_cert is not None:  # peers that ask for clients' certificates are shown it
+        if given.tls_cert is not None:  # presented to peers that require clients' certificates
             tls.load_cert_chain(given.tls_cert, given.tls_key)
     return PeerSettings(token, tls)
 
@@ -259,7 +267,7 @@ async def _run(
 
 
 async def _show_restores(node: Node) -> None:
-    """A bar for each store that is being restored, on a terminal."""
+    """Show a bar for each store that is being restored, on a terminal."""
     with progress_bars() as bars:
         shown: dict[str, TaskID] = {}
         while True:

@@ -1,4 +1,4 @@
-"""`holdfast token`: a token for a client of query servers."""
+"""`holdfast token`: creates a token for a client of query servers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["command"]
     "--read",
     multiple=True,
     metavar="PATTERN",
-    help="Tables it may read, such as 'MOVIE_*'; may be repeated.",
+    help="Tables that the client may read, such as 'MOVIE_*'; may be repeated.",
 )
-@click.option("--peer", is_flag=True, help="It is another query server's.")
+@click.option("--peer", is_flag=True, help="The token is for another query server.")
 @click.option(
     "--file",
     "path",
@@ -26,10 +26,10 @@ __all__ = ["command"]
     help="Add the entry to this file, as `holdfast serve --tokens` reads it.",
 )
 def command(name: str, read: tuple[str, ...], peer: bool, path: Path | None) -> None:
-    """Make a token for NAME and print it; only its SHA-256 is kept, so keep it well.
+    """Create a token for NAME and print it. Only its SHA-256 is stored, so keep the token.
 
     Without --file the entry is printed as well, on standard error. Servers read the file again when
-    it changes; to take a token back, delete its entry.
+    it changes; to revoke a token, delete its entry.
     """
     from holdfast.serve.http.guard.access import Access, new_token, token_hash
 
@@ -42,7 +42,7 @@ def command(name: str, read: tuple[str, ...], peer: bool, path: Path | None) -> 
     else:
         before = ""
         if path.exists():
-            Access(path)  # a file that is wrong is told of before it is written to
+            Access(path)  # refuses a malformed file before writing to it
             before = path.read_text(encoding="utf-8").rstrip("\n") + "\n\n"
         path.touch(mode=0o600)
         path.write_text(before + entry, encoding="utf-8")

@@ -1,1 +1,1 @@
-"""The parts of `holdfast sql`: what a session knows, what it shows, and how it is typed."""
+"""The parts of `holdfast sql`: the session, its output, and its input."""

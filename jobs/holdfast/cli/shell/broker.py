@@ -1,4 +1,4 @@
-"""What a session asks the broker: which topics there are, and what is in one."""
+"""A session's access to the broker: lists topics, and reads records of one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from holdfast.types.topology import Topology
 
 __all__ = ["Broker"]
 
-_POLL_S = 0.2  # between two looks for new records
+_POLL_S = 0.2  # between polls for new records
 _CHUNK = 500
-_LOOK_S = 3.0  # for a broker that may not be there at all
-_SILENT_S = 30.0  # one that was silent is not asked again for so long
+_LOOK_S = 3.0  # for a broker that may not exist
+_SILENT_S = 30.0  # a silent broker is not asked again for this time
 
 
 class Broker:
-    """Asks only; nothing is sent before the first question."""
+    """Reads from the broker; it connects at the first request."""
 
     def __init__(self, client: Mapping[str, str], *, timeout_s: float = 10.0) -> None:
         self._client = dict(client)
@@ -39,7 +39,7 @@ class Broker:
         self._silent_until = 0.0
 
     def topics(self, *, everything: bool, extended: bool) -> Table:
-        """SHOW TOPICS; without `everything` those whose names start with _ are left out.
+        """SHOW TOPICS; without `everything`, names that start with _ are left out.
 
         Raises:
             KafkaUnavailable: no broker answered in time.
@@ -57,7 +57,7 @@ class Broker:
         return table
 
     def jobs(self) -> dict[str, OrderBook]:
-        """What jobs told of their queries, by application id; empty where no broker answers."""
+        """Query states that jobs reported, by application id; empty if no broker answers."""
         if not self.answers():
             return {}
         try:
@@ -67,7 +67,7 @@ class Broker:
             return {}
 
     def answers(self) -> bool:
-        """Whether a broker is named, and was there when it was asked last."""
+        """Whether a broker is named, and answered the last request."""
         named = bool(self._client.get("bootstrap.servers"))
         return named and time.monotonic() >= self._silent_until
 
@@ -76,7 +76,7 @@ class Broker:
         return f"{sum(end - start for start, end in bounds.values()):,}"
 
     def assert_topic(self, statement: AssertTopic, script: Script) -> None:
-        """ASSERT TOPIC: asked again until it holds or its time is over.
+        """ASSERT TOPIC: checked repeatedly until it holds or its time is over.
 
         Raises:
             InvalidStatement: it does not hold.
@@ -155,7 +155,7 @@ def _records(chunk: Chunk) -> Iterator[RawRecord]:
 
 
 def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
-    """By the formats of the stream or table over the topic; by its looks where there is none."""
+    """Prints records in the formats of the stream or table over the topic, else in guessed ones."""
     of = next((s for s in relations(topology).values() if s.topic == topic), None)
     codec = None if of is None else TopicCodec(of)
 
@@ -165,7 +165,7 @@ def _printer(topic: str, topology: Topology) -> Callable[[RawRecord], str]:
             try:
                 spec = codec.decode(record)
             except (InvalidTestCase, UnicodeDecodeError):
-                pass  # not in its formats: as it looks
+                pass  # it does not fit the formats, so guess
             else:
                 key, value = _text(spec.key), _text(spec.value)
                 window = spec.window

@@ -34,7 +34,7 @@ class Completion:
         self._fixed = {*WORDS, *function_names(), *TABLE_FUNCTIONS, *registry.names(), *PROPERTIES}
 
     def of(self, start: str) -> list[str]:
-        """What `start` may become, sorted; words follow the case of what was typed."""
+        """Completions of `start`, sorted; key words follow the case of the input."""
         topology = self._session.topology
         names = {q.id for q in topology.queries}
         for name, source in relations(topology).items():
@@ -57,7 +57,7 @@ def history(path: Path, completion: Completion) -> Iterator[None]:
     readline.set_history_length(_HISTORY_LINES)
     readline.set_completer(completion)
     readline.set_completer_delims(" \t\n()[]<>,;=+-*/'\"")
-    # macOS has libedit under the same name, which is told in words of its own.
+    # macOS has libedit under the same name, with another syntax for key bindings.
     libedit = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if libedit else "tab: complete")
     try:
@@ -70,9 +70,9 @@ def history(path: Path, completion: Completion) -> Iterator[None]:
 
 
 def typed(line: Callable[[str], str] = input) -> Iterator[str]:
-    """What a person types, one text of whole statements or one command at a time.
+    """The user's input, one text of whole statements or one command at a time.
 
-    Ctrl-C throws away what is not ended yet; the end of the input ends it.
+    Ctrl-C discards an unfinished statement; the end of the input ends the iterator.
     """
     lines: list[str] = []
     while True:

@@ -1,8 +1,8 @@
-"""A session: its script so far, what the script means, and each statement carried out.
+"""A session: its script so far, the script's topology, and the execution of each statement.
 
-Nothing runs in a session.  CREATE, INSERT INTO … SELECT, DROP, SET and their like are planned by
-the real planner and, when they are right, kept: together they are a file for `holdfast run`.
-PAUSE, RESUME and TERMINATE go to jobs that run elsewhere.
+Nothing runs in a session.  CREATE, INSERT INTO … SELECT, DROP, SET and the like are planned by the
+real planner and, if correct, kept: together they form a file for `holdfast run`. PAUSE, RESUME and
+TERMINATE go to jobs that run elsewhere.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from holdfast.types.topology import Topology, statements
 __all__ = ["Session"]
 
 _PLACE = re.compile(r"line \d+, column \d+: ")
-_OBEY_S = 30.0  # how long a job may take to obey; its batch in hand ends first
-_SCRIPTS_DEEP = 20  # a script that runs itself is stopped here
+_OBEY_S = 30.0  # how long a job may take to obey; its current batch ends first
+_SCRIPTS_DEEP = 20  # limit for scripts that run themselves
 
 
 @dataclass
@@ -62,7 +62,7 @@ class _State:
 
 
 class Session:
-    """Carries out statements; what they show goes to a console."""
+    """Executes statements; their output goes to a console."""
 
     def __init__(
         self,
@@ -98,17 +98,17 @@ class Session:
 
     @property
     def topology(self) -> Topology:
-        """What the script means."""
+        """The script's topology."""
         return self._state.topology
 
     def run(self, text: str) -> None:
-        """Carry out statements one after the other.
+        """Execute statements one after the other.
 
         Raises:
-            HoldfastError: one of them is refused; those before it are done.
+            HoldfastError: one of them is refused; the ones before it have been executed.
         """
         for start, end in statement_places(text):
-            # What stands before it becomes blank, so that errors point into the whole text.
+            # Earlier statements are blanked out, so that errors have positions in the whole text.
             self._one(re.sub(r"[^\n]", " ", text[:start]) + text[start:end])
 
     def _one(self, text: str) -> None:
@@ -149,7 +149,9 @@ class Session:
         self._tell(f"{statement.kind.capitalize()} {statement.name.text} is as asserted.")
 
     def _steer(self, statement: Steer, text: str) -> None:
-        """An order to the job that runs the query; TERMINATE takes it out of the script, too."""
+        """Send an order to the job that runs the query; TERMINATE also removes it from the
+        script.
+        """
         query = None if statement.query is None else statement.query.text
         ids = statements(self.topology.queries)
         in_script = bool(ids) if query is None else known_id(query, ids) is not None
@@ -159,7 +161,7 @@ class Session:
             job, book = job_of(jobs, self._job, query)
             self._tell(as_text(job, give_orders(book, statement.verb, query, wait_s=_OBEY_S)))
         elif statement.verb != "TERMINATE":
-            why = "runs such a query" if self._broker.answers() else "is there: no broker answers"
+            why = "has that query" if self._broker.answers() else "is there: no broker answers"
             raise Script(text).invalid(
                 statement.at, f"{statement.verb} reaches no running job: none {why}",
                 action="run the script as a job, or name the broker: bootstrap.servers",

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and EXPLAIN: tables of what a session knows."""
+"""SHOW, DESCRIBE and EXPLAIN of a session, as tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Shown", "grid"]
 
 
 def grid(*heads: str) -> Table:
-    """An empty table; the columns' heads are in upper case."""
+    """An empty table; its column headers are in upper case."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for head in heads:
         table.add_column(head.upper(), overflow="fold")
@@ -33,7 +33,7 @@ def grid(*heads: str) -> Table:
 
 
 class Shown:
-    """What one session shows of itself."""
+    """The data that a session can show."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Shown:
         given: Mapping[str, object],
         jobs: Mapping[str, Mapping[str, QueryState]],
     ) -> None:
-        """`jobs`: what the queries of reachable jobs do, by application id and query id."""
+        """`jobs`: query states of reachable jobs, by application id and query id."""
         self._jobs = jobs
         self._topology = topology
         self._definitions = definitions

@@ -1,4 +1,4 @@
-"""`holdfast check`: would this job start, and what would it find and create?"""
+"""`holdfast check`: would this job start, and which topics would it find and create?"""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = ["as_text", "command"]
 def command(
     sql: Sql, config: Path | None, overrides: tuple[str, ...], home: str | None, as_json: bool
 ) -> None:
-    """Check SQL_FILE (or --sql) against what is in Kafka, before it is deployed.
+    """Check SQL_FILE (or --sql) against Kafka before deploying it.
 
-    Reads only: statements and properties, the topics there are and the commit markers of a
-    deployment that runs or ran under the same application.id. Exits with 2 when the job would be
-    refused, and says why.
+    Reads statements, properties, existing topics, and commit markers of a present or past
+        deployment with the same application.id; changes nothing. Exits with 2 and the reason if the
+        job would be refused.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)

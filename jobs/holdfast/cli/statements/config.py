@@ -1,4 +1,4 @@
-"""`holdfast config`: every property there is."""
+"""`holdfast config`: lists all properties."""
 
 from __future__ import annotations
 

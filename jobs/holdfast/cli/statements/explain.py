@@ -1,4 +1,4 @@
-"""`holdfast explain`: what a file of statements would do, without Kafka or Spark."""
+"""`holdfast explain`: prints the plan of statements, without Kafka or Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["command"]
 def command(sql: Sql, config: Path | None, overrides: Sequence[str], home: str | None) -> None:
     """Print the plan of SQL_FILE (or --sql).
 
-    Its sources, steps, topics and keys; neither Kafka nor Spark is asked.
+    Shows sources, steps, topics and keys; needs neither Kafka nor Spark.
     """
     name = None if sql.file is not None else "job"  # its plan is the same under any name
     job = load_job(sql, config, overrides, home, name=name)

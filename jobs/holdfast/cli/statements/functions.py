@@ -1,4 +1,4 @@
-"""`holdfast functions`: the reference of all functions, without Kafka or Spark."""
+"""`holdfast functions`: lists all functions, without Kafka or Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["command"]
     help="A Python file whose functions and aggregates are listed too; may be repeated.",
 )
 def command(name: str | None, as_json: bool, markdown: bool, files: Sequence[Path]) -> None:
-    """Print the scalar, table and aggregate functions, or those whose name has NAME in it."""
+    """Print the scalar, table and aggregate functions, or those with NAME in their name."""
     from holdfast.sql.functions.docs import reference
     from holdfast.tasks.aggregates.user import load_functions
 

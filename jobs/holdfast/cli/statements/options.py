@@ -1,4 +1,4 @@
-"""What several commands share: their options, and settings and a Topology made from them."""
+"""Shared by several commands: options, and the settings and Topology made from them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Sql:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name in messages."""
         return str(self.file) if self.file is not None else "--sql"
 
     def text(self) -> str:
@@ -72,14 +72,14 @@ class Sql:
 
 @dataclass(frozen=True)
 class Job:
-    """What an SQL file and its options mean."""
+    """The job that an SQL file and its options describe."""
 
     topology: Topology
     settings: Settings
 
 
 def sql_options(function: Callable[..., _R]) -> Callable[..., _R]:
-    """Adds SQL_FILE and --sql to a command, of which exactly one must be given, as `sql`."""
+    """Adds SQL_FILE and --sql to a command, as `sql`; exactly one of them must be given."""
 
     @click.argument("sql_file", required=False, type=click.Path(path_type=Path))
     @click.option("--sql", "sql_text", metavar="TEXT", help="The statements, instead of SQL_FILE.")
@@ -133,7 +133,7 @@ def json_option(function: _F) -> _F:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM takes the way of Ctrl-C, which puts things in order again."""
+    """Handle SIGTERM as Ctrl-C, which undoes temporary changes."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -147,7 +147,7 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def json_errors(as_json: bool) -> Iterator[None]:
-    """With --json, an error is printed as JSON as well before it ends the command."""
+    """With --json, also print an error as JSON before it ends the command."""
     try:
         yield
     except HoldfastError as error:
@@ -168,14 +168,14 @@ def load_settings(
 ) -> Settings:
     """Settings from all sources.
 
-    Where nobody names a broker, the local one of the same home is taken if it runs.
+    If no broker is named, the local one of the same home is used if it runs.
 
     Args:
-        application_id: the default of that property.
+        application_id: the default of `application.id`.
         statements: the SET statements of an SQL file.
 
     Raises:
-        InvalidConfig: naming every problem.
+        InvalidConfig: names every problem.
     """
     origins = [from_yaml(config)] if config else []
     origins.append(from_environment(os.environ))
@@ -189,9 +189,9 @@ def load_settings(
 
 
 def named_properties(config: Path | None, overrides: Sequence[str]) -> dict[str, object]:
-    """What the YAML file, the environment and --set give, by property; the SQL file's SET not.
+    """Properties from the YAML file, the environment and --set, without the SQL file's SET.
 
-    Secrets in the environment are this process's own, and left out.
+    Secrets in the environment belong to this process only and are left out.
 
     Raises:
         InvalidConfig: the file cannot be read, or an override has no `=`.
@@ -232,7 +232,7 @@ def load_job(
     if not settings.application_id:
         raise InvalidConfig(
             "Statements given with --sql have no file name to call the job by.",
-            action="add --set application.id=NAME, the name the job has or shall have",
+            action="add --set application.id=NAME, the name that the job has or should have",
         )
     functions = load_functions(settings.functions)
     topology = compile_text(text, extra_aggregates=functions)
@@ -240,7 +240,7 @@ def load_job(
 
 
 def _set_properties(text: str) -> dict[str, object]:
-    """What SET gives; needed before planning, for it may name the functions planned with."""
+    """Properties of SET; needed before planning, since they may name the users' functions."""
     from holdfast.sql.parse.script import Script
     from holdfast.sql.parse.statements import SetProperty, UnsetProperty
     from holdfast.sql.parse.text import parse

@@ -1,4 +1,4 @@
-"""`holdfast run`: one file of statements as one running job."""
+"""`holdfast run`: runs a file of statements as one job."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["command"]
     "--available-now",
     "until_caught_up",
     is_flag=True,
-    help="Stop once every record that is there now has been processed.",
+    help="Stop after processing every record that exists now.",
 )
 @click.option(
     "--fill-secret",
     metavar="NAME",
-    help="In a pod: the Secret of its namespace that spark.secret.file is written from; one is "
-    "made up where it is still empty.",
+    help="In a pod: the Secret in its namespace from which spark.secret.file is written; an empty "
+    "one is filled with a random value.",
 )
 @click.option(
     "--fill-peer-token",
     metavar="NAME",
-    help="In a pod: the Secret of its namespace by which query servers know each other; one is "
-    "made up where it is still empty.",
+    help="In a pod: the Secret in its namespace with the token of query servers for each other; an "
+    "empty one is filled with a random value.",
 )
 def command(
     sql: Sql,
@@ -48,7 +48,7 @@ def command(
 
     SIGTERM stops them as well.
 
-    Stopping, killing and starting again lose nothing and count nothing twice.
+    A stopped or killed job that is started again loses nothing and counts nothing twice.
     """
     load_later()
     job = load_job(sql, config, overrides, home)

@@ -1,4 +1,4 @@
-"""`holdfast sql`: statements typed one by one, planned at once, kept as a file."""
+"""`holdfast sql`: plans statements as they are typed, and saves them as a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Commands:
 
 @click.command("sql")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
-@click.option("-e", "--execute", "text", metavar="TEXT", help="Statements to carry out, then end.")
+@click.option("-e", "--execute", "text", metavar="TEXT", help="Execute these statements, then end.")
 @job_options
 def command(
     files: Sequence[Path],
@@ -41,10 +41,10 @@ def command(
     overrides: Sequence[str],
     home: str | None,
 ) -> int:
-    """Open a session: type statements, look at streams, tables, plans and topics.
+    """Open a session: type statements, inspect streams, tables, plans and topics.
 
     FILES are run first, as with RUN SCRIPT. Without a terminal, statements are read from standard
-    input; the first that is wrong ends them with status 2.
+    input; the first wrong one ends the session with status 2.
     """
     from holdfast.cli.look.view import console
     from holdfast.cli.shell.broker import Broker

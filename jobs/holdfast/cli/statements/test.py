@@ -1,4 +1,4 @@
-"""`holdfast test`: statements over given records, compared with the records expected."""
+"""`holdfast test`: runs statements over input records, and compares the results."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _FILE = click.Path(path_type=Path)
 @click.argument("paths", nargs=-1, type=_FILE)
 @click.option("-s", "--sql-file", type=_FILE, help="Statements.")
 @click.option("-i", "--input-file", type=_FILE, help='{"inputs": [records]}, piped in this order.')
-@click.option("-o", "--output-file", type=_FILE, help='{"outputs": [records]} that are expected.')
-@click.option("-k", "text", default="", help="Only cases whose name or file has this TEXT.")
-@click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first that does not pass.")
+@click.option("-o", "--output-file", type=_FILE, help='The expected {"outputs": [records]}.')
+@click.option("-k", "text", default="", help="Only cases with TEXT in their name or file.")
+@click.option("-x", "--exitfirst", is_flag=True, help="Stop at the first case that does not pass.")
 @click.option(
     "--emit",
     type=click.Choice(["record", "batch"]),
     default="record",
     show_default=True,
-    help="Every record's change, as ksqlDB with its cache off, or the last one of each key.",
+    help="Emit every record's change, as ksqlDB without its cache, or the last one of each key.",
 )
 @click.option(
     "--batch-records",
     type=click.IntRange(min=1),
-    help="Records a query processes at a time; all of a case if not given.",
+    help="Records that a query processes per batch; by default all of a case.",
 )
 @click.option(
     "--broker",
     metavar="BOOTSTRAP",
-    help="Run each case as a job on this broker, in topics made for it and deleted afterwards.",
+    help="Run each case as a job on this broker, in temporary topics.",
 )
 @click.option("--junit", "junit_file", type=_FILE, help="Write the results as JUnit XML.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")

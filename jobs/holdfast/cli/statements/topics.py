@@ -1,4 +1,4 @@
-"""`holdfast topics`: the topics of a job, made where they are missing."""
+"""`holdfast topics`: creates the missing topics of a job."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Create the missing topics of SQL_FILE (or --sql), and check the others.
 
-    Sources are created only where their statement gives PARTITIONS. The job does the same when it
-    starts; this is for those who want to see it first.
+    Sources are created only if their statement gives PARTITIONS. The job does the same when it
+    starts; use this command to see the result first.
     """
     with json_errors(as_json):
         job = load_job(sql, config, overrides, home)

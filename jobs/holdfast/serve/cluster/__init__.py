@@ -1,1 +1,3 @@
-"""The servers of a job: who holds what, who answers, and how they ask each other."""
+"""The servers of a job: which server holds which partition, which one answers, and how they query
+each other.
+"""

@@ -1,6 +1,6 @@
-"""What servers answer each other under `/internal/`, as an ASGI application.
+"""The ASGI application for requests of other query servers, under `/internal/`.
 
-Whoever mounts it lets in only other servers.
+The application that mounts it must let in only other servers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _Values = AsyncGenerator[dict[str, Any], None]
 
 
 class Internal:
-    """Answers with what this server holds; it never asks on."""
+    """Answers from this server's own stores only; it never forwards a request."""
 
     def __init__(self, local: LocalReader, members: Members) -> None:
         self._local = local
         self._members = members
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One request; its paths are `health`, `get`, `scan` and `changes`."""
+        """Answer one request; the paths are `health`, `get`, `scan` and `changes`."""
         path = scope["path"].removeprefix("/internal/")
         if path == "health":
             await _whole(send, wire.pack(wire.from_member(self._members.myself())))
@@ -80,7 +80,7 @@ class Internal:
             asked["partition"],
             asked["since"],
             snapshot=asked["snapshot"],
-            old=asked.get("old", True),  # servers of before do not say, and expect it
+            old=asked.get("old", True),  # older servers do not send it, and expect old rows
         )
         async with aclosing(changes):
             async for change in changes:
@@ -116,7 +116,7 @@ async def _start(send: Send, status: int = 200) -> None:
 
 
 async def _stream(receive: Receive, send: Send, values: _Values) -> None:
-    """Sends values until they end or the other side is gone; says now and then that it lives."""
+    """Send values until they end or the peer is gone; empty frames show that the stream lives."""
     await _start(send)
     gone = asyncio.create_task(_gone(receive))
     following = asyncio.create_task(_next(values))
@@ -146,7 +146,7 @@ async def _gone(receive: Receive) -> None:
 
 
 async def _next(values: _Values) -> dict[str, Any] | None:
-    """The next value; an error is the last one, None the end."""
+    """The next value, or None at the end; an error is the last value."""
     try:
         return await anext(values, None)
     except HoldfastError as error:

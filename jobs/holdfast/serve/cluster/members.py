@@ -1,4 +1,4 @@
-"""The servers of a job as this one sees them: which there should be, and what each last said."""
+"""A job's servers as this one sees them: which should exist, and what each last reported."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["Members", "Plan"]
 
 _LOG = logging.getLogger(__name__)
 _EVERY_S = 1.0
-_UNKNOWN = 1 << 62  # lag of a holder that has said nothing of a partition
+_UNKNOWN = 1 << 62  # lag of a holder that has not reported the partition
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which servers there are: ids `0` to `servers - 1`, as the pods of a StatefulSet.
+    """The servers that should exist: ids `0` to `servers - 1`, as the pods of a StatefulSet.
 
     Attributes:
         me: this server's number.
-        addresses: where peers reach each one, by number.
-        copies: on how many servers each partition lies.
+        addresses: where peers reach each server, by number.
+        copies: how many servers hold each partition.
     """
 
     me: int
@@ -37,13 +37,13 @@ class Plan:
 
     @staticmethod
     def of(server_id: int, servers: int, copies: int, peers: str) -> Plan:
-        """From what `holdfast serve` is told.
+        """Make a plan from the options of `holdfast serve`.
 
         Args:
             peers: addresses separated by commas, or one with `{id}` in it.
 
         Raises:
-            InvalidConfig: numbers that do not fit each other.
+            InvalidConfig: the numbers contradict each other.
         """
         given = [peer.strip().rstrip("/") for peer in peers.split(",") if peer.strip()]
         if len(given) == 1 and "{id}" in given[0]:
@@ -63,12 +63,12 @@ class Plan:
         return [str(number) for number in range(len(self.addresses))]
 
     def holders(self, table: str, partition: int) -> list[str]:
-        """Ids of the servers that shall hold a partition."""
+        """Ids of the servers that should hold a partition."""
         return holders(self.ids, table, partition, self.copies)
 
 
 class Members:
-    """Owns the peers' connections and asks each every second how it is; see `Cluster`."""
+    """Owns the connections to peers and asks each for its state every second; see `Cluster`."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Members:
         standbys: Callable[[], Sequence[Standby]],
         expected: Callable[[], Mapping[str, ServedTable] | None],
     ) -> None:
-        """Nobody is asked before `run`.
+        """No peer is asked before `run`.
 
         Args:
             standbys: what this server holds.
-            expected: the tables that are served, to know what is still missing here; None: not
-                known yet.
+            expected: the tables that should be served, to tell what is still missing here; None:
+                not known yet.
         """
         self.plan = plan
         self.me = str(plan.me)
@@ -108,7 +108,9 @@ class Members:
         return [members[server] for server in self.ranked(table.name, partition)]
 
     def ranked(self, table: str, partition: int) -> list[str]:
-        """Ids of who should hold it, best first: this server, then those that answer, by lag."""
+        """Ids of the partition's holders, best first: this server, then those that answer, by
+        lag.
+        """
         servers = self.plan.holders(table, partition)
         if len(servers) == 1:
             return servers
@@ -123,11 +125,11 @@ class Members:
         return sorted(servers, key=rank)
 
     def state_of(self, server: str, table: str, partition: int) -> PartitionState | None:
-        """What a peer last said of a partition."""
+        """The state of a partition that a peer last reported."""
         return self._states.get(server, {}).get((table, partition))
 
     def is_gone(self, server: str) -> bool:
-        """Whether a peer did not answer when it was last asked."""
+        """Whether a peer did not answer the last request."""
         return server != self.me and self._seen[server].state is MemberState.GONE
 
     def peer(self, server: str) -> Peer:
@@ -139,16 +141,16 @@ class Members:
         return found
 
     def myself(self) -> Member:
-        """This server, as it tells others."""
+        """This server's state, as reported to peers."""
         held = tuple(Holding(s.table.name, s.partition, s.state()) for s in self._standbys())
         address = self.plan.addresses[self.plan.me]
-        # A table that comes later is no reason to be asked for none of the others.
+        # A table that is added later must not make this server unready for all others.
         self._ready = self._ready or self._has_all(held)
         state = MemberState.READY if self._ready else MemberState.STARTING
         return Member(self.me, address, state, int(time.time() * 1000), held)
 
     def _has_all(self, held: Sequence[Holding]) -> bool:
-        """Whether all that this server should hold has been restored."""
+        """Whether every partition that this server should hold has been restored."""
         expected = self._expected()
         done = {(h.table, h.partition) for h in held if not h.state.restoring}
         return expected is not None and all(
@@ -159,7 +161,7 @@ class Members:
         )
 
     async def run(self) -> None:
-        """Ask all peers, again and again, until cancelled."""
+        """Ask all peers periodically until cancelled."""
         try:
             while True:
                 await self.ask_all()

@@ -1,4 +1,4 @@
-"""Another server, asked over HTTP."""
+"""A client of another query server over HTTP."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from holdfast.serve.follow.local import Terms
 __all__ = ["Peer", "PeerSettings", "token_of_folder"]
 
 _CONNECT_S = 1.0
-_ANSWER_S = 5.0  # of a look-up; another holder is asked after that
-_SILENT_S = 15.0  # of a stream: it says at least every few seconds that it lives
-_TOGETHER_MAX = 500  # look-ups of one request
-# Also what an answer of another version raises when it is read.
+_ANSWER_S = 5.0  # for a look-up; after that another holder is asked
+_SILENT_S = 15.0  # for a stream: the peer sends at least an empty frame every few seconds
+_TOGETHER_MAX = 500  # look-ups in one request
+# An answer of another version raises one of the last three when it is decoded.
 _BROKEN = (httpx.HTTPError, httpx.StreamError, OSError, ValueError, KeyError, TypeError)
-_SENDING_MAX = 4  # such requests at a time
+_SENDING_MAX = 4  # concurrent requests of look-ups
 
 
 @dataclass(frozen=True)
 class PeerSettings:
-    """How servers trust each other: a bearer token that all have, and TLS."""
+    """How servers authenticate each other: a shared bearer token, and TLS."""
 
     token: str = ""
     tls: ssl.SSLContext | None = None
 
 
 def token_of_folder(folder: Path) -> str:
-    """The token of servers that share a folder; the first that asks makes it."""
+    """The token of servers that share a folder; the first caller creates it."""
     path = folder / "peer-token"
     folder.mkdir(parents=True, exist_ok=True)
     mine = folder / f"peer-token-{secrets.token_hex(8)}"
@@ -48,7 +48,7 @@ def token_of_folder(folder: Path) -> str:
     try:
         os.link(mine, path)
     except FileExistsError:
-        pass  # another server was first
+        pass  # another server created it first
     finally:
         mine.unlink()
     return path.read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ def token_of_folder(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class _Question:
-    """A look-up on its way; `answer` when it is back."""
+    """A pending look-up; `answer` resolves with its result."""
 
     fields: dict[str, Any]
     answer: asyncio.Future[Rows]
@@ -65,7 +65,7 @@ class _Question:
 class Peer:
     """Owns the connections to one server.
 
-    Look-ups that come while one is on its way travel together in the next request.
+    Look-ups that arrive while a request is in flight are batched into the next request.
     """
 
     def __init__(self, server_id: str, address: str, settings: PeerSettings) -> None:
@@ -86,7 +86,7 @@ class Peer:
         self._sending: set[asyncio.Task[None]] = set()
 
     async def health(self) -> Member:
-        """What it says of itself.
+        """The peer's own state.
 
         Raises:
             NoHolder: it does not answer.
@@ -158,7 +158,7 @@ class Peer:
     async def _stream(
         self, path: str, fields: dict[str, Any]
     ) -> AsyncGenerator[AsyncGenerator[Any, None], None]:
-        """The values of a streamed answer; one that is an error is raised."""
+        """The values of a streamed answer; raises an error that is among them."""
         silent = httpx.Timeout(_SILENT_S, connect=_CONNECT_S)
         with self._asking():
             async with self._http.stream(
@@ -200,7 +200,7 @@ async def _values(answer: httpx.Response) -> AsyncGenerator[Any, None]:
 
 
 def _settle(answer: asyncio.Future[Rows], fields: Any) -> None:
-    if answer.done():  # nobody waits any more
+    if answer.done():  # the caller no longer waits
         return
     error = wire.error_of(fields)
     if error is not None:

@@ -1,4 +1,4 @@
-"""Which servers hold which partitions: rendezvous hashing, so that few move when servers change."""
+"""Placement of partitions by rendezvous hashing: few partitions move when servers change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["holders"]
 
 
 def holders(servers: Sequence[str], table: str, partition: int, copies: int) -> list[str]:
-    """The servers that shall hold a partition, by rank; all of them when there are not enough.
+    """The servers that should hold a partition, by rank; all servers when there are too few.
 
-    Every server works it out alike, from the ids alone.
+    Every server computes the same result from the ids alone.
     """
     ranked = sorted(servers, key=lambda server: _weight(server, table, partition), reverse=True)
     return ranked[: max(copies, 1)]

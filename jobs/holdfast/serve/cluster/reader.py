@@ -1,4 +1,4 @@
-"""Reads from whoever holds what is asked for: this server first, else another, else the next."""
+"""Reads a partition from this server if it holds it, else from the other holders in turn."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ __all__ = ["ClusterReader"]
 
 _POLL_S = 0.02
 _AGAIN_S = 0.1
-_PATIENCE_S = 5.0  # while no holder answers: one that is restarted comes back in moments
-_STRICT_S = 1.0  # how long the next holder may take to get as far as the last one was
-_HELD_S = 2.0  # what lasted longer than this was an answer
+_PATIENCE_S = 5.0  # while no holder answers: a restarted one is back soon
+_STRICT_S = 1.0  # how long the next holder may take to reach the last one's position
+_HELD_S = 2.0  # an attempt that lasted longer counts as an answer
 _Asked = dict[int, list[bytes]]
 
 
 class ClusterReader:
     """See `Reader`.
 
-    What it answers of a partition does not go back, also when another holder answers: the next
-    one is given a moment to get as far as the last one was.
+    Answers for a partition never go back in time, even when another holder answers: that holder
+        gets a moment to reach the position of the previous one.
     """
 
     def __init__(self, local: LocalReader, members: Members) -> None:
         self._local = local
         self._members = members
-        self._answered: dict[tuple[str, int], int] = {}  # the last position of a partition
+        self._answered: dict[tuple[str, int], int] = {}  # last position answered, by partition
 
     async def get(
         self,
@@ -63,7 +63,7 @@ class ClusterReader:
         found = Rows([], [])
         try:
             found = await self._local.get(table.name, here, within, strict)
-        except Retriable:  # in this very moment it stopped to be one that may answer
+        except Retriable:  # it has just fallen too far behind
             here = {}
         if len(here) < len(asked):
             others = {p: k for p, k in asked.items() if p not in here}
@@ -115,7 +115,7 @@ class ClusterReader:
         max_lag: int | None = None,
         at_least: Mapping[int, int] | None = None,
     ) -> AsyncGenerator[Rows, None]:
-        """See `Reader`.  A holder that is lost in the middle ends it: another has other moments."""
+        """See `Reader`.  Losing the holder ends the scan: another one has another snapshot."""
         tries = self._tries(table, partition, Terms(max_lag, at_least or {}))
         while True:
             for server in self._members.ranked(table.name, partition):
@@ -145,12 +145,12 @@ class ClusterReader:
             found = {p: state for p, state in states.items() if state is not None}
             if len(found) == len(states) or asyncio.get_running_loop().time() > deadline:
                 return found
-            # What peers hold was asked a second ago; they may have opened it since.
+            # The peers' states are up to a second old; they may have opened the partition since.
             await self._members.ask_all()
             await asyncio.sleep(_AGAIN_S)
 
     def _best(self, table: str, partition: int) -> PartitionState | None:
-        """Of this server if it may answer, else of the best peer."""
+        """This server's state if it may answer, else the best peer's."""
         mine = self._mine(table, partition)
         if mine is not None and not mine.restoring:
             return mine
@@ -211,7 +211,7 @@ class ClusterReader:
         snapshot: bool = False,
         old: bool = False,
     ) -> AsyncGenerator[Change, None]:
-        """See `Reader`; when a holder is lost, the next one goes on from the same position."""
+        """See `Reader`; when a holder is lost, the next one continues from the same position."""
         tries = _Tries(f"{table.name} partition {partition}")
         contents = snapshot and since is None
         if since is None and not contents:
@@ -232,7 +232,7 @@ class ClusterReader:
                             since = None if contents else change.position
                 except Retriable as error:
                     if begun and contents:
-                        raise  # half a table of one moment would be followed by half of another
+                        raise  # half of one snapshot would be followed by half of another
                     tries.failed(error)
             await tries.again()
 
@@ -241,12 +241,12 @@ class ClusterReader:
 
 
 class _Tries:
-    """Counts what went wrong, and decides how long it is worth trying."""
+    """Counts failed attempts, and decides how long to retry."""
 
     def __init__(
         self, name: str, strict: Terms | None = None, relaxed: Terms | None = None
     ) -> None:
-        """`strict` are the terms of the first moments, `relaxed` those of the caller."""
+        """`strict` are the terms of the first attempts, `relaxed` those of the caller."""
         self._name = name
         self.terms = strict or Terms()
         self._relaxed = relaxed or self.terms
@@ -254,19 +254,19 @@ class _Tries:
         self._since = self._last = asyncio.get_running_loop().time()
 
     def failed(self, error: Retriable) -> None:
-        """One holder could not answer, or not any longer."""
+        """Record that a holder did not answer, or stopped answering."""
         now = asyncio.get_running_loop().time()
-        if now - self._last > _HELD_S:  # until now it did
+        if now - self._last > _HELD_S:  # it answered until now
             self._since, self._errors = now, []
         self._last = now
         self._errors.append(error)
 
     async def again(self) -> None:
-        """Returns when all holders should be asked once more.
+        """Wait until all holders should be asked again.
 
         Raises:
-            StoreBehind: all that answer are too far behind.
-            NoHolder: nobody answers.
+            StoreBehind: all holders that answer are too far behind.
+            NoHolder: no holder answers.
         """
         behind = next((e for e in self._errors if isinstance(e, StoreBehind)), None)
         now = asyncio.get_running_loop().time()

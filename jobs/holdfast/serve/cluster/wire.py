@@ -1,6 +1,6 @@
-"""What servers send each other: msgpack, streams as frames with their length in front.
+"""The protocol between servers: msgpack; streams are frames with their length in front.
 
-A frame of length 0 says only that the stream lives.
+A frame of length 0 is a heartbeat.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """The inverse.
+    """The inverse of `pack`.
 
     Raises:
-        ValueError: these bytes are none.
+        ValueError: the bytes are not msgpack.
     """
     return msgpack.unpackb(data, strict_map_key=False)
 
@@ -59,10 +59,10 @@ def frame(value: Any) -> bytes:
 
 
 async def frames(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
-    """The values of a stream that arrives in pieces of any length.
+    """The values of a stream that arrives in chunks of any length.
 
     Raises:
-        ValueError: it is no such stream, or ends inside a value.
+        ValueError: it is not such a stream, or it ends inside a value.
     """
     held = bytearray()
     async for chunk in chunks:
@@ -83,7 +83,7 @@ async def frames(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Any, None]:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """Its fields; not those that are as by default, which a server of another version may lack."""
+    """The fields that differ from their defaults: another version may not know the others."""
     told = {f.name: (f.default, getattr(value, f.name)) for f in dataclasses.fields(value)}
     return {name: found for name, (default, found) in told.items() if found != default}
 
@@ -129,7 +129,7 @@ def from_error(error: HoldfastError) -> dict[str, Any]:
 
 
 def error_of(fields: Any) -> HoldfastError | None:
-    """The error in an answer, if it is one; of a kind that is not known here: `Retriable`."""
+    """The error that an answer holds, or None; `Retriable` for an unknown class."""
     if not isinstance(fields, Mapping) or "error" not in fields:
         return None
     told = fields["error"]

@@ -1,9 +1,9 @@
-"""The web console: a page of static files, and the JSON it is drawn from.
+"""The web console: a page of static files, and the JSON that it shows.
 
 app.py        the ASGI application: files, JSON, reports
 graph.py      a job's topology as nodes and edges
-drivers.py    what the drivers of jobs say
+drivers.py    status and metrics of jobs' drivers
 activity.py   samples over time
-runs.py       plans of compaction and verdicts of chaos runs, as their folders hold them
+runs.py       compaction plans and chaos verdicts, read from the runs' folders
 static/       the page: HTML, CSS and JavaScript, written by hand, loading nothing from elsewhere
 """

@@ -1,6 +1,6 @@
-"""Samples over time: how fast jobs process, how long commits take, how far servers lag.
+"""Samples over time: throughput of jobs, duration of commits, lag of servers.
 
-Counters are kept as they were told; rates are made when they are asked for.
+Counters are kept as reported; rates are computed on request.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from holdfast.serve.contract import Member, MemberState
 
 __all__ = ["KEPT", "Activity", "QuerySample", "Sample", "TableSample", "sample_of"]
 
-KEPT = 1_800  # an hour, at one every two seconds
+KEPT = 1_800  # an hour, one sample every two seconds
 
 
 @dataclass(frozen=True)
 class QuerySample:
-    """A query's counters since its job's start (`records`: since its first), and its lag."""
+    """A query's counters since the job's start (`records`: since its first start), and its lag."""
 
     records: int
     lag: int | None
@@ -33,9 +33,9 @@ class QuerySample:
 
 @dataclass(frozen=True)
 class TableSample:
-    """A served table: changelog offsets over all partitions, the best holder of each.
+    """A served table's changelog offsets, summed over the best holder of each partition.
 
-    `lag`: the sum over its partitions, 0 when the best holders are level.
+    `lag`: the sum over all partitions, 0 when the best holders are caught up.
     """
 
     end: int
@@ -48,7 +48,7 @@ class TableSample:
 
 @dataclass(frozen=True)
 class Sample:
-    """One moment; queries by `application id/query id`, tables by name."""
+    """All counters at one moment: queries by `application id/query id`, tables by name."""
 
     at_ms: int
     queries: Mapping[str, QuerySample] = field(default_factory=dict)
@@ -67,12 +67,11 @@ class Activity:
     def since(
         self, after_ms: int = 0, sees: Callable[[str], bool] = lambda _: True
     ) -> dict[str, Any]:
-        """Series, one value per moment after `after_ms`; None where nothing is known.
+        """Series with one value per sample after `after_ms`; None where nothing is known.
 
-        `sees`: whether a table's name or a query's id is one to be told of.
-        Per query: records/s, source lag, mean seconds of the batches that ended since the moment
-        before, of the commits half and 99 of 100 took no longer than.  Per table: changelog
-        offsets/s and lag.
+        `sees`: whether to include a table's name or a query's id.
+        Per query: records/s, source lag, mean batch seconds since the previous sample, median and
+        |99th percentile of commit seconds.  Per table: changelog offsets/s and lag.
         """
         pairs = [(a, b) for a, b in pairwise(self._samples) if b.at_ms > after_ms]
         queries = [n for n in _names(b.queries for _, b in pairs) if sees(n.rpartition("/")[2])]
@@ -85,7 +84,7 @@ class Activity:
 
 
 def sample_of(at_ms: int, drivers: Iterable[Driver], members: Sequence[Member]) -> Sample:
-    """What drivers and servers say at one moment; those that do not answer say nothing."""
+    """A sample of all drivers and servers; those that do not answer are left out."""
     queries = {
         f"{driver.application_id}/{query_id}": _query(driver, query_id, told)
         for driver in drivers
@@ -153,14 +152,14 @@ _Buckets = Sequence[tuple[float, float]]
 
 
 def _between(before: _Buckets, now: _Buckets) -> list[tuple[float, float]]:
-    """How many commits of two moments' time took at most so long; none after a new beginning."""
+    """Cumulative histogram buckets of the commits between two samples; empty after a restart."""
     seen = dict(before)
     found = [(bound, count - seen.get(bound, 0.0)) for bound, count in now]
     return [] if any(count < 0 for _, count in found) else found
 
 
 def _quantile(buckets: _Buckets, share: float) -> float | None:
-    """As Prometheus has it: even within a bucket, the last bound of what is beyond them all."""
+    """A quantile as Prometheus computes it: linear within a bucket, at most the last bound."""
     wanted = share * buckets[-1][1] if buckets else 0.0
     low, below = 0.0, 0.0
     for bound, count in buckets:
@@ -183,5 +182,5 @@ def _table_series(name: str, pairs: _Pairs) -> dict[str, list[float | None]]:
 
 
 def _ratio(part: float, whole: float) -> float | None:
-    """None where nothing went on, or a counter began anew."""
+    """The quotient; None if nothing happened or a counter was reset."""
     return round(part / whole, 6) if whole > 0 and part >= 0 else None

@@ -1,6 +1,6 @@
 """The console's ASGI application, mounted by the query server for the paths under /console.
 
-/console/                       the page            open to all: it holds no facts
+/console/                       the page            open to all: it holds no data
 /console/static/…               its files           the same
 /console/api/overview           server, peers, jobs, streams and tables
 /console/api/topology           the graph of all queries
@@ -11,8 +11,8 @@
 /console/api/tables/NAME/changes                    server-sent events
 /console/api/RUNS[/RUN[/report.html]]               RUNS: compaction or chaos
 
-SQL goes to /v1/query, as from any other client.  What a client may not read is left
-out; runs, which tell of all tables of a home, are for those who may read every table.
+SQL goes to /v1/query, as from any other client.  Tables that a client may not read are left out;
+runs cover all tables of a home, so only clients that may read every table see them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _HTML = "text/html; charset=utf-8"
 
 @dataclass(frozen=True)
 class _Asked:
-    """A request: who asks, the variable parts of its path, its parameters."""
+    """A request: its client, the variable parts of its path, its parameters."""
 
     request: Request
     names: tuple[str, ...]
@@ -68,7 +68,7 @@ class _Asked:
         return client
 
     def sees(self, serving: Serving) -> Visible:
-        """What the client may know of the statements."""
+        """The statements that the client may see."""
         return visible(serving.catalog.topology(), self.client.may_read)
 
     def values(self, name: str) -> list[str]:
@@ -80,15 +80,15 @@ class _Asked:
         """A parameter that is a number.
 
         Raises:
-            BadRequest: it is none.
+            BadRequest: it is not a number.
         """
         text = (self.values(name) or [str(default)])[0]
         if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise BadRequest(f"{name}={text[:40]!r} is no number.")
+            raise BadRequest(f"{name}={text[:40]!r} is not a number.")
         return int(text)
 
     def opened(self) -> AbstractContextManager[asyncio.Future[Ended]]:
-        """A place among the queries that are open; what it gives is done when it has to end.
+        """Register an open query; the future is done when the query has to end.
 
         Raises:
             Overloaded, Retriable: see `Running.opened`.
@@ -99,7 +99,7 @@ class _Asked:
         return running.opened(running.new_id("console"), self.client.name)
 
     def note(self, what: str, table: str, rows: int) -> None:
-        """A line of the audit log, as of any other query."""
+        """Write a line of the audit log, as for any other query."""
         audit: Audit | None = self.request.scope.get(AUDIT)
         if audit is not None:
             statement = f"console: {what} {table}"
@@ -114,13 +114,13 @@ class _Asked:
 
 
 class Console:
-    """The application; as a context it samples what jobs and servers do.
+    """The console's application; as a context manager it samples jobs and servers.
 
     Args:
         serving: the server.
-        drivers: base addresses of jobs' drivers; those of the server's home are found anyway.
+        drivers: base addresses of jobs' drivers; drivers in the server's home are found anyway.
         runs_of: other homes whose compaction plans and chaos runs are shown.
-        limits: of a client; the time it may take to take a part of an answer is used.
+        limits: of a client; only the time to send a part of an answer is used.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Console:
             await asyncio.gather(self._sampling, return_exceptions=True)
 
     async def sample(self) -> None:
-        """Looks once at jobs and servers."""
+        """Take one sample of jobs and servers."""
         self._told = facts.related(self._serving, await self._drivers.ask())
         members = self._serving.cluster.members()
         self._activity.add(sample_of(int(time.time() * 1000), self._told, members))
@@ -170,7 +170,7 @@ class Console:
         while True:
             try:
                 await self.sample()
-            except Exception:  # noqa: BLE001 - one moment is missing, the next may do
+            except Exception:  # noqa: BLE001 - one sample is missing, the next may succeed
                 _LOG.warning("a sample for the console failed", exc_info=True)
             await asyncio.sleep(_SAMPLE_S)
 
@@ -178,7 +178,7 @@ class Console:
         """Answers one HTTP request.
 
         Raises:
-            HoldfastError: it is refused; nothing was sent then.
+            HoldfastError: the request is refused; nothing was sent.
         """
         request = Request(scope, receive, send, self._limits)
         if scope["method"] not in ("GET", "HEAD"):
@@ -277,8 +277,8 @@ _Handler = Callable[[_Asked], Awaitable[None]]
 def _check_runs(client: Client) -> None:
     if not client.reads_all:
         raise NotAllowed(
-            f"Runs tell of every table, and {client.name} may not read every one.",
-            action="ask who keeps the server's tokens for one that reads `*`",
+            f"Runs cover every table, and {client.name} may not read all of them.",
+            action="ask the administrator of the server's tokens for one that reads `*`",
         )
 
 
@@ -294,7 +294,7 @@ async def _file(request: Request) -> None:
     found = static_files().get(INDEX if path == "/" else path.removeprefix("/static/"))
     if found is None:
         raise _nothing_at(request.scope["path"])
-    # Asked for again each time, answered in full only when it has changed.
+    # The browser revalidates it each time; it is sent in full only when it has changed.
     headers = {
         "etag": f'"{found.tag}"',
         "cache-control": "no-cache",
@@ -313,7 +313,7 @@ async def _send_events(
     values: AsyncGenerator[Mapping[str, Any], None],
     stop: asyncio.Future[Ended],
 ) -> None:
-    """Server-sent events until they end, fail, nobody listens, or `stop` is done."""
+    """Send events until they end, fail, the client disconnects, or `stop` is done."""
     await request.start(200, "text/event-stream", {"x-accel-buffering": "no"})
     sending = asyncio.create_task(_send_all(request, values))
     leaving = asyncio.create_task(_disconnected(request))
@@ -331,8 +331,8 @@ async def _send_all(request: Request, values: AsyncGenerator[Mapping[str, Any], 
             async for value in values:
                 await _send_event(request, value)
         except TimeoutError:
-            return  # a reader that takes nothing is cut off
-        except Exception as error:  # noqa: BLE001 - the answer has begun: it ends with the error
+            return  # a client that reads nothing is disconnected
+        except Exception as error:  # noqa: BLE001 - the answer has begun, so it ends with the error
             _LOG.info("live changes ended", exc_info=True)
             await _send_event(request, {"error": {"message": str(error)}})
     await request.send({"type": "http.response.body", "body": b""})

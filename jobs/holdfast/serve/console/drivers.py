@@ -1,4 +1,4 @@
-"""What the drivers of jobs say: their /status and /metrics, or the last status file of one."""
+"""Status of jobs' drivers: from /status and /metrics, or from the last status file."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Counters:
     """A query's counters since its driver's start.
 
     Attributes:
-        batch_sum: seconds of all batches, `batch_count` how many they were.
-        commits: how many took at most so many seconds, in order, the last one of any length.
+        batch_sum: seconds of all batches; `batch_count`: their number.
+        commits: histogram buckets (upper bound in seconds, cumulative count), the last unbounded.
     """
 
     batch_sum: float = 0.0
@@ -41,11 +41,12 @@ class Counters:
 
 @dataclass(frozen=True)
 class Driver:
-    """One job.
+    """One job's driver.
 
     Attributes:
-        status: as /status has it (`runtime.watching.endpoint.status_body`), or as the file has it.
-        answers: it was asked just now; else `status` is what it wrote last.
+        status: the body of /status (`runtime.watching.endpoint.status_body`), or the file's
+            content.
+        answers: whether it has just answered; else `status` is what it wrote last.
         counters: by query id.
     """
 
@@ -65,11 +66,11 @@ class Driver:
 
 
 class Drivers:
-    """Asks drivers; owns nothing but their addresses.
+    """Queries drivers; owns nothing but their addresses.
 
     Args:
-        home: whose jobs' status files tell of drivers on this machine.
-        urls: base addresses of others, `http://movies-driver:9404`.
+        home: folder whose status files name drivers on this machine.
+        urls: base addresses of other drivers, such as `http://movies-driver:9404`.
     """
 
     def __init__(self, home: Path, urls: Sequence[str] = ()) -> None:
@@ -77,7 +78,7 @@ class Drivers:
         self._urls = tuple(url.rstrip("/").removesuffix("/status") for url in urls)
 
     async def ask(self) -> list[Driver]:
-        """Every job that is known, by application id; those that answer win over files."""
+        """Every known job, by application id; an answer wins over a file."""
         files = await asyncio.to_thread(_files, self._home)
         local = [_base(status.get("metrics_url", "")) for status in files]
         urls = dict.fromkeys(url for url in (*self._urls, *local) if url)
@@ -90,7 +91,7 @@ class Drivers:
 
 
 def _files(home: Path) -> list[dict[str, Any]]:
-    """Status files; a driver that stopped has no address any more, another may have taken it."""
+    """Status files, without the address of a stopped driver: another may have taken it."""
     found = []
     for path in sorted(home.glob("run/*/status.json")):
         status = _json(_read(path))
@@ -129,9 +130,9 @@ def _counters(text: bytes) -> dict[str, Counters]:
 
 
 def _samples(text: str) -> Iterable[Sample]:
-    """Those that are wanted; a driver's own metrics are always well-formed.
+    """The samples that the console needs; a driver's metrics are always well-formed.
 
-    There is a line for each state partition, too: only those wanted are worth a parser's time.
+    There is also a line for each state partition, so only the needed lines are parsed.
     """
     lines = [line for line in text.split("\n") if line.startswith(_WANTED)]
     for family in text_string_to_metric_families("\n".join([*lines, ""])):
@@ -153,11 +154,11 @@ def _read(path: Path) -> bytes:
 
 
 def _get(url: str) -> bytes:
-    """The body, or nothing when nobody answers in time."""
+    """The body, or nothing when the driver does not answer in time."""
     if not url.startswith(("http://", "https://")):
         return b""
     try:
-        with urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - http only, see above
+        with urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - http only, see `_base`
             body: bytes = answer.read(_BYTES_MAX)
             return body
     except (URLError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What the page tells of a server, its peers, jobs, tables and state partitions, as JSON values."""
+"""The page's data on server, peers, jobs, tables and state partitions, as JSON values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["graph", "known_queries", "overview", "partitions", "related", "relat
 
 
 def overview(serving: Serving, drivers: Sequence[Driver], seen: Visible) -> dict[str, Any]:
-    """The server, its peers, the jobs, and every stream and table that is seen."""
+    """The server, its peers, the jobs, and every stream and table that the client may see."""
     members = serving.cluster.members()
     return {
         "server": {
@@ -57,7 +57,7 @@ def _member(member: Member, me: str, seen: Visible) -> dict[str, Any]:
 
 
 def _jobs(drivers: Iterable[Driver], seen: Visible) -> Iterator[dict[str, Any]]:
-    """Those that write what is seen; in full where nothing else is written."""
+    """Jobs that write a visible table; in full where the client may see all their tables."""
     for driver in drivers:
         written = [seen.sees(str(told.get("sink"))) for told in driver.queries.values()]
         if any(written):
@@ -83,7 +83,7 @@ def _job(driver: Driver) -> dict[str, Any]:
 def _relations(
     serving: Serving, drivers: Sequence[Driver], members: Sequence[Member], seen: Visible
 ) -> list[dict[str, Any]]:
-    """Declared sources first, then what queries write, in the script's order."""
+    """Declared sources first, then the sinks of queries, in the script's order."""
     topology, tables = serving.catalog.topology(), serving.catalog.tables()
     unserved = serving.catalog.unserved()
     told = _told_by_query(serving, drivers)
@@ -118,15 +118,15 @@ def _shape(topology: Topology, query: Query | None, name: str) -> dict[str, Any]
 
 
 def related(serving: Serving, drivers: Iterable[Driver]) -> list[Driver]:
-    """The drivers of the jobs that are served; a home may know of others."""
+    """The drivers of the jobs that are served; the home may hold others."""
     wanted = {(q.id, q.sink.name) for q in serving.catalog.topology().queries}
     return [d for d in drivers if wanted & {(i, t.get("sink")) for i, t in d.queries.items()}]
 
 
 def _told_by_query(serving: Serving, drivers: Iterable[Driver]) -> dict[str, Mapping[str, Any]]:
-    """What drivers say of each query.
+    """The drivers' reports, by query.
 
-    Where several know one of that name, that counts which writes what is followed here.
+    Where several jobs have a query of that id, the one whose sink is followed here wins.
     """
     followed = {table.topic for table in serving.catalog.tables().values()}
     main = serving.settings.application_id
@@ -145,7 +145,7 @@ def _told_by_query(serving: Serving, drivers: Iterable[Driver]) -> dict[str, Map
 
 
 def _progress(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What its driver says of a query."""
+    """A query's progress as its driver reports it."""
     return {
         "records": told.get("records_total"),
         "source_lag": told.get("lag"),
@@ -163,7 +163,7 @@ _Best = Mapping[tuple[str, int], PartitionState]
 
 
 def _best(members: Iterable[Member]) -> _Best:
-    """Of every partition the holder that is furthest."""
+    """The holder with the highest position, for each partition."""
     found: dict[tuple[str, int], PartitionState] = {}
     for member in members:
         if member.state is MemberState.GONE:
@@ -189,19 +189,19 @@ def _stored(table: ServedTable, best: _Best) -> dict[str, Any]:
 
 
 def graph(serving: Serving, drivers: Iterable[Driver], seen: Visible) -> dict[str, Any]:
-    """The topology of all jobs as far as it is seen, as `graph_of` has it."""
+    """The visible part of all jobs' topology, as `graph_of` draws it."""
     changelogs = _changelogs(serving, drivers)
     return asdict(graph_of(seen.topology.queries, changelogs, seen.results))
 
 
 def known_queries(serving: Serving, seen: Visible) -> set[str]:
-    """The ids of the queries that write what is seen."""
+    """The ids of the queries that write a visible stream or table."""
     queries = serving.catalog.topology().queries
     return {query.id for query in queries if query.sink.name in seen.names}
 
 
 def _changelogs(serving: Serving, drivers: Iterable[Driver]) -> dict[str, str]:
-    """By the id of every query that has state."""
+    """Changelog topics, by the id of the query."""
     told = _told_by_query(serving, drivers)
     main = serving.settings.application_id
     return {
@@ -214,10 +214,10 @@ def _changelogs(serving: Serving, drivers: Iterable[Driver]) -> dict[str, str]:
 def relation(
     serving: Serving, drivers: Iterable[Driver], name: str, seen: Visible
 ) -> dict[str, Any]:
-    """The statement of a stream or table, and what `holdfast explain` says of its query.
+    """The statement of a stream or table, and the output of `holdfast explain` for its query.
 
     Raises:
-        Refused: there is none of that name.
+        Refused: no stream or table has that name.
     """
     topology = seen.topology
     query = topology.query(name)
@@ -241,7 +241,7 @@ def relation(
 def partitions(
     serving: Serving, drivers: Sequence[Driver], seen: Visible, wanted: str = ""
 ) -> list[dict[str, Any]]:
-    """Partitions of the table `wanted`, or of all that are seen: the executor that keeps each, and
+    """Partitions of the table `wanted`, or of all visible tables: the executor that owns each, and
     the servers that hold it.
     """
     told = _told_by_query(serving, drivers)
@@ -268,7 +268,7 @@ def partitions(
 
 
 def _owner(told: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The executor's store, as the driver last saw it."""
+    """The executor's store, as the driver last reported it."""
     if told is None:
         return None
     names = ("owner", "volume", "rows", "bytes", "position", "restore_records", "restore_seconds")

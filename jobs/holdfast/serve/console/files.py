@@ -1,4 +1,4 @@
-"""The page's own files, as they lie in the package."""
+"""The page's static files, from the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["INDEX", "PAGE_POLICY", "REPORT_POLICY", "StaticFile", "static_files"
 
 INDEX = "index.html"
 _NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-# Reports are pages with their style inside.
+# Reports are pages with inline styles.
 REPORT_POLICY = f"{_NOTHING}; style-src 'unsafe-inline'; img-src data:; sandbox allow-popups"
 PAGE_POLICY = (
     f"{_NOTHING}; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -39,7 +39,7 @@ class StaticFile:
 
 @cache
 def static_files() -> Mapping[str, StaticFile]:
-    """By path below `static/`, and `colors.css`, which reports use as well."""
+    """Files by their path below `static/`, and `colors.css`, which reports use as well."""
     found = dict(_walk(resources.files("holdfast.serve.console").joinpath("static"), ""))
     colors = resources.files("holdfast.pages").joinpath("colors.css")
     return {**found, "colors.css": _file(colors)}

@@ -1,7 +1,7 @@
 """A job's topology as nodes and edges, for the console to draw.
 
-Streams and tables are shared by the queries that read them, so all queries of a job make one
-graph: sources → WHERE → GROUP BY or join → HAVING → table → the next query.
+Queries share the streams and tables that they read, so all queries of a job form one graph: sources
+→ WHERE → GROUP BY or join → HAVING → table → the next query.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Node:
         id: unique in its graph.
         kind: stream, table, internal, filter, select, explode, group, join, having or step.
         text: a second line, "" without one.
-        facts: (name, value) pairs, for whoever looks closer.
-        query: whose step it is; "" of streams and tables.
-        changelog: the topic with its state; "" without state.
+        facts: (name, value) pairs, shown on demand.
+        query: the query whose step it is; "" for streams and tables.
+        changelog: the step's changelog topic; "" without state.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """An arrow between two nodes' ids; `label` says how rows get there, if not by themselves."""
+    """An arrow between two nodes' ids; `label`: how rows are distributed, if they are."""
 
     source: str
     target: str
@@ -74,9 +74,9 @@ class Graph:
 def graph_of(
     queries: Iterable[Query], changelogs: Mapping[str, str], alone: Iterable[Sink] = ()
 ) -> Graph:
-    """The graph of all `queries`; `changelogs` by the id of each that has state.
+    """The graph of all `queries`; `changelogs`: topics by the id of each query with state.
 
-    `alone`: results that are drawn without what they are made of.
+    `alone`: results that are drawn without their inputs.
     """
     drawing = _Drawing(changelogs)
     for sink in alone:
@@ -93,7 +93,7 @@ class _Drawing:
     edges: list[Edge] = field(default_factory=list)
 
     def add(self, query: Query) -> None:
-        """Draws one query from what it reads to what it writes."""
+        """Draw one query from its sources to its sink."""
         ends = list(self._inputs(query))
         step = self._put(_step_node(query, self.changelogs.get(query.id, "")))
         label = _way(query)
@@ -113,7 +113,7 @@ class _Drawing:
         return node.id
 
     def _inputs(self, query: Query) -> Iterator[str]:
-        """What the step reads, behind each input's WHERE."""
+        """The nodes that the step reads: each input, after its WHERE."""
         filters = [(each.source, each.filter) for each in query.inputs]
         for place, (source, text) in enumerate(filters or [(query.source, query.filter)]):
             end = self._put(_relation(source))
@@ -224,7 +224,7 @@ def _join_facts(step: JoinStep) -> dict[str, str]:
 
 
 def _after(query: Query) -> Iterator[tuple[str, str, str]]:
-    """(kind, title, text) of what follows the state task's merge."""
+    """(kind, title, text) of the steps after the state task's merge."""
     step = query.step
     if isinstance(step, AggregateStep) and step.having:
         text = _plain(step.having)
@@ -239,7 +239,7 @@ def _called(call: AggregateCall) -> str:
     return f"{call.function}({', '.join(call.args) or '*'})"
 
 
-# What the planner wraps around names, constants and divisors says nothing to a reader.
+# The planner's wrappers around names, constants and divisors do not help a reader.
 _WRAPPED = (
     (re.compile(r"[`\"](\w+)[`\"]"), r"\1"),
     (re.compile(r"CAST\((-?[\d.]+|'[^']*') AS [A-Z]+\)"), r"\1"),
@@ -249,7 +249,7 @@ _WRAPPED = (
 
 
 def _plain(text: str) -> str:
-    """An expression as short as can be read, for a drawing; not to be evaluated."""
+    """An expression shortened for the drawing; it cannot be evaluated."""
     for pattern, short in _WRAPPED:
         text = pattern.sub(short, text)
     while text.startswith("(") and _closes(text) == len(text) - 1:
@@ -258,7 +258,7 @@ def _plain(text: str) -> str:
 
 
 def _closes(text: str) -> int:
-    """Where the bracket that `text` begins with is closed; -1: nowhere.  Texts hold no brackets."""
+    """The index of the bracket that closes the first one, or -1.  Literals hold no brackets."""
     depth, quoted = 0, False
     for place, letter in enumerate(text):
         quoted ^= letter == "'"

@@ -1,7 +1,7 @@
 """A table's changes as they are committed, at a pace that a person and a browser can follow.
 
 A busy table changes far faster than a page can show: every quarter of a second the newest changes
-go out, with a count of all there were.
+are sent, with the number of all changes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ __all__ = ["live_changes"]
 
 _EVERY_S = 0.25
 _SHOWN_MAX = 50
-_QUIET_S = 15.0  # a line now and then keeps proxies from closing what is idle
+_QUIET_S = 15.0  # a periodic line keeps proxies from closing an idle connection
 
 
 @dataclass
 class _Window:
-    """What came since the last event went out: of each partition the newest, and a count of all."""
+    """Changes since the last event: the newest of each partition, and the number of all."""
 
     newest: dict[int, deque[tuple[bytes, bytes | None]]] = field(default_factory=dict)
     count: int = 0
@@ -39,7 +39,7 @@ class _Window:
         kept.extend(zip(change.keys, change.rows, strict=True))
 
     def shown(self) -> list[tuple[int, bytes, bytes | None]]:
-        """At most `_SHOWN_MAX` changes, so that no partition hides the others."""
+        """At most `_SHOWN_MAX` changes, taken evenly from all partitions."""
         share = max(1, _SHOWN_MAX // max(1, len(self.newest)))
         found = [(p, *one) for p, kept in self.newest.items() for one in list(kept)[-share:]]
         return found[-_SHOWN_MAX:]
@@ -48,10 +48,10 @@ class _Window:
 async def live_changes(reader: Reader, table: ServedTable) -> AsyncGenerator[dict[str, Any], None]:
     """Events from now on: first the columns, then `count`, `rows`, `present`, `partitions`.
 
-    An event without anything comes after a long quiet time.  Ends with the reader's error.
+    An empty event is a heartbeat.  Ends with the reader's error.
     """
     async with _all_changes(reader, table) as changes:
-        # Whoever has the columns may take it that every later change will come.
+        # A client that has the columns may rely on receiving every later change.
         yield {"columns": columns_json(shown_columns(table))}
         while True:
             window = _Window()
@@ -81,19 +81,19 @@ async def _next(changes: _Changes) -> Change:
 
 @asynccontextmanager
 async def _all_changes(reader: Reader, table: ServedTable) -> AsyncIterator[_Changes]:
-    """Changes of every partition in one short queue: who does not take them stops the reading."""
+    """Changes of every partition in one bounded queue: a slow consumer pauses the reading."""
     queue: _Changes = asyncio.Queue(maxsize=2)
 
     async def follow(partition: int) -> None:
         try:
             async for change in reader.changes(table, partition):
                 await queue.put(change)
-        except Exception as error:  # noqa: BLE001 - told to whoever listens, whatever it is
+        except Exception as error:  # noqa: BLE001 - every error is passed to the consumer
             await queue.put(error)
 
     tasks = [asyncio.create_task(follow(p)) for p in range(table.partitions)]
     try:
-        await asyncio.sleep(0)  # each has begun to listen
+        await asyncio.sleep(0)  # every partition is subscribed
         yield queue
     finally:
         for task in tasks:

@@ -1,4 +1,4 @@
-"""Rows of a table for the page: one key, keys that begin alike, or all of them page by page."""
+"""Rows of a table for the page: one key, keys with a prefix, or all rows page by page."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from holdfast.types.schema import BIGINT, Base, Column
 __all__ = ["PAGE_MAX", "RowsPage", "columns_json", "json_rows", "page_of", "shown_columns"]
 
 PAGE_MAX = 200
-_ANY_LAG = 2**62  # rows may be old here: the page shows by how much
+_ANY_LAG = 2**62  # rows may be stale here: the page shows the lag
 _CURSOR = re.compile(r"([0-9]{1,9})\.((?:[\w-]{4})*(?:[\w-]{2}==|[\w-]{3}=)?)", re.ASCII)
 _LAST_LETTER = "\U0010ffff"
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A stretch of one partition's keys; `end` is exclusive, None: open."""
+    """A range of one partition's keys; `end` is exclusive, None: open."""
 
     partition: int
     start: bytes
@@ -35,9 +35,7 @@ class _Place:
 
 @dataclass
 class RowsPage:
-    """A part of a table, its rows ready for JSON; `next` is where the next part begins, "" where
-    there is none.
-    """
+    """A page of a table, its rows ready for JSON; `next`: the cursor of the next page, or ""."""
 
     columns: tuple[Column, ...]
     rows: list[Sequence[Any]]
@@ -55,7 +53,7 @@ class RowsPage:
 
 
 def shown_columns(table: ServedTable) -> tuple[Column, ...]:
-    """Everything that SELECT * gives, and ROWTIME."""
+    """The columns of SELECT *, and ROWTIME."""
     return (*table.columns, Column(ROWTIME, BIGINT))
 
 
@@ -65,7 +63,7 @@ def columns_json(columns: Iterable[Column]) -> list[dict[str, str]]:
 
 
 def json_rows(data: pa.Table, columns: Sequence[Column]) -> list[Sequence[Any]]:
-    """These columns of decoded rows, ready for JSON."""
+    """The given columns of decoded rows, ready for JSON."""
     chosen = data.select([c.name for c in columns]).combine_chunks()
     return [row for batch in chosen.to_batches() for row in rows_of(batch, columns)]
 
@@ -78,16 +76,16 @@ async def page_of(
     cursor: str = "",
     limit: int = 50,
 ) -> RowsPage:
-    """Rows in the order of partition and key.
+    """A page of rows, ordered by partition and key.
 
     Args:
-        search: a text per key column; empty: every row.  A single text that ends in `*` finds
-            the keys that begin with it.
-        cursor: `next` of the page before.
+        search: a text per key column; empty: every row.  A single text that ends in `*` finds the
+            keys with that prefix.
+        cursor: `next` of the previous page.
 
     Raises:
-        Refused: the search does not fit the key, or nobody holds the rows.
-        Retriable: soon it may work.
+        Refused: the search does not fit the key, or no server holds the rows.
+        Retriable: a retry may succeed.
     """
     limit = max(1, min(limit, PAGE_MAX))
     if search and not _is_prefix(search, table):
@@ -102,7 +100,7 @@ async def page_of(
 
 
 def _beginning(page: RowsPage, prefix: str) -> RowsPage:
-    """Only what is asked for: stretches of keys may hold others."""
+    """The rows whose key has the prefix: the scanned range may hold others."""
     if not prefix:
         return page
     pairs = zip(page.rows, page.partitions, strict=True)
@@ -154,7 +152,7 @@ async def _scan(
     for index in range(first, len(places)):
         place = places[index]
         begin = start if index == first and start else place.start
-        wanted = limit + 1 - len(found.keys)  # one more tells whether there is another page
+        wanted = limit + 1 - len(found.keys)  # one more row shows whether there is another page
         parts = reader.scan(
             table, place.partition, begin, place.end, limit=wanted, max_lag=_ANY_LAG
         )

@@ -1,8 +1,8 @@
 """Plans of changelog compaction and verdicts of chaos runs, read from their folders.
 
-Several homes may have runs, as `make chaos` has one of its own; of two of the same name that of the
-first home is told.  A folder may be written to while it is read, or be of another version: what
-cannot be read is left out, or named with the reason; the page never fails for it.
+Several homes may have runs (`make chaos` has its own); of two runs with the same name, the first
+home's is shown.  A folder may be written to while it is read, or be of another version: unreadable
+runs are left out, or named with the reason; the page never fails because of one.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _LISTED_MAX = 100
 
 
 def compaction_runs(homes: Sequence[Path]) -> list[dict[str, Any]]:
-    """All runs, newest first: name, time, state, and what the plan wins; bytes and seconds."""
+    """All runs, newest first: name, time, state, and the plan's gain in bytes and seconds."""
     return [_plan_line(folder) for folder in _folders(homes, COMPACTION, SURVEY)]
 
 
 def compaction_run(homes: Sequence[Path], run: str) -> dict[str, Any]:
-    """One run, topic by topic: what is planned, what was done, what came of it.
+    """One run, topic by topic: the planned changes, the applied ones, and their results.
 
     Raises:
-        Refused: there is no such run, or no plan in it.
+        Refused: there is no such run, or it has no plan.
     """
     folder = _folder(homes, COMPACTION, run)
     plan = Plan.read(folder / PLAN)
@@ -175,7 +175,7 @@ def report_of(homes: Sequence[Path], kind: str, run: str) -> bytes:
     """A run's report page.
 
     Raises:
-        Refused: there is no such run, or nobody wrote its report.
+        Refused: there is no such run, or its report was not written.
     """
     path = _folder(homes, kind, run) / REPORT_PAGE
     try:
@@ -187,13 +187,13 @@ def report_of(homes: Sequence[Path], kind: str, run: str) -> bytes:
 
 
 def _folder(homes: Sequence[Path], kind: str, run: str) -> Path:
-    """The run's folder in the first home that has it, else where it would be."""
+    """The run's folder in the first home that has it, else its path in the first home."""
     places = [folder_of_run(home, kind, run) for home in homes]
     return next((place for place in places if place.is_dir()), places[0])
 
 
 def _folders(homes: Sequence[Path], kind: str, file: str) -> list[Path]:
-    """Folders of runs that have `file`, the newest first."""
+    """Folders of runs that contain `file`, newest first."""
     found: dict[str, Path] = {}
     for home in homes:
         for path in home.glob(f"{kind}/*/{file}"):
@@ -208,7 +208,7 @@ def _written(folder: Path) -> tuple[int, str]:
 
 
 def _object(path: Path) -> Mapping[str, Any]:
-    """A JSON object; nothing where there is none."""
+    """A JSON object; empty if the file is missing or unreadable."""
     try:
         found = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):

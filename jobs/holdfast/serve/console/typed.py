@@ -1,4 +1,4 @@
-"""What a person typed for a key column, as a value."""
+"""Parses the text that a user typed for a key column."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def typed(text: str, column: Column) -> Any:
     """The value of `text` in `column`, as `ServedTable.key_of` takes it.
 
     Raises:
-        Refused: it is not of the column's type.
+        Refused: the text is not of the column's type.
     """
     reader = _TYPED.get(column.type.base)
     if reader is None:
@@ -62,4 +62,6 @@ def typed(text: str, column: Column) -> Any:
     try:
         return reader(text)
     except (ValueError, KeyError, ArithmeticError) as error:
-        raise Refused(f"{text[:100]!r} is no {column.type}, which {column.name} is.") from error
+        raise Refused(
+            f"{text[:100]!r} is not of the type {column.type} of {column.name}."
+        ) from error

@@ -1,1 +1,1 @@
-"""Standbys: this server's stores, and the threads that keep them level with their changelogs."""
+"""Standbys: this server's stores, and the threads that keep them caught up with the changelogs."""

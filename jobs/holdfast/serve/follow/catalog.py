@@ -1,4 +1,4 @@
-"""Which tables are served, by the scripts and the topics as they are now."""
+"""The served tables, according to the scripts and topics as they are now."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Script:
 
     Attributes:
         name: for messages.
-        text: reads them.
-        load: plans them, with the settings of their job.
+        text: function that reads them.
+        load: function that plans them, with the settings of their job.
     """
 
     name: str
@@ -46,10 +46,10 @@ class _Planned:
 
 @dataclass(frozen=True)
 class _Published:
-    """What readers see, all of one refresh: who sees topics without their tables waits for none.
+    """The state that readers see, all from one refresh, so that topics and tables always match.
 
     Attributes:
-        topics: None while nobody has looked yet.
+        topics: None before the first refresh.
     """
 
     topics: Mapping[str, TopicInfo | None] | None
@@ -58,7 +58,7 @@ class _Published:
 
 
 class ScriptCatalog:
-    """Owns what is known of the scripts; `refresh` from one thread, the rest from any."""
+    """Owns the planned scripts; call `refresh` from one thread, the rest from any."""
 
     def __init__(self, scripts: Sequence[Script]) -> None:
         """Reads the scripts.
@@ -77,11 +77,11 @@ class ScriptCatalog:
         return self._published.tables
 
     def stored(self) -> Mapping[str, StoredTable]:
-        """The same, for followers."""
+        """The served tables, for followers."""
         return self._published.tables
 
     def expected(self) -> Mapping[str, StoredTable] | None:
-        """The same; None before the first `refresh`."""
+        """The served tables; None before the first `refresh`."""
         published = self._published
         return published.tables if published.topics is not None else None
 
@@ -103,26 +103,28 @@ class ScriptCatalog:
         return self._version
 
     def topics(self) -> set[str]:
-        """Whatever tables are read from."""
+        """The topics that tables are read from."""
         return {table.topic for _, table in self._planned.tables}
 
     def topic_id(self, topic: str) -> str:
-        """As of the last refresh; empty: there is no such topic."""
+        """The topic's id as of the last refresh; empty if it does not exist."""
         found = (self._published.topics or {}).get(topic)
         return found.topic_id if found is not None else ""
 
     def stores(self) -> dict[tuple[str, str], str]:
-        """Every table's store, (application id, store name) -> table; also without a topic yet."""
+        """Every table's store, (application id, store name) -> table, even before its topic
+        exists.
+        """
         made = ((a, table.made(1)) for a, table in self._planned.tables)
         return {(application, table.store_name): table.name for application, table in made}
 
     def refresh(self, describe: Callable[[str], TopicInfo | None]) -> None:
-        """Look at the scripts and the topics again.
+        """Read the scripts and the topics again.
 
-        A script that is wrong now changes nothing; `error` tells.
+        A script that has become wrong changes nothing; `error` holds the reason.
 
         Raises:
-            KafkaUnavailable, Refused: the topics could not be asked for.
+            KafkaUnavailable, Refused: the topics could not be described.
         """
         try:
             texts = self._texts()
@@ -161,7 +163,7 @@ class ScriptCatalog:
     def _made(
         self, topics: Mapping[str, TopicInfo | None] | None, kept: Mapping[str, StoredTable]
     ) -> _Published:
-        """Tables over the topics; those that are as before are the same objects."""
+        """Tables over the topics; unchanged tables stay the same objects."""
         tables: dict[str, StoredTable] = {}
         unserved = {each.name: each for each in self._planned.unserved}
         for _, candidate in self._planned.tables:
@@ -183,7 +185,7 @@ def _not_there(table: Candidate) -> Unserved:
 def _refuse_twins(
     script: str, found: Sequence[Candidate], before: Sequence[tuple[str, Candidate]]
 ) -> None:
-    """One name may stand for one topic only; several jobs may well declare the same table."""
+    """A name may stand for one topic only; several jobs may declare the same table."""
     topics = {table.name: table.topic for _, table in before}
     for table in found:
         if topics.get(table.name, table.topic) != table.topic:

@@ -1,4 +1,4 @@
-"""Keeps this server's standbys level: a few threads restore, one follows all that are level."""
+"""Keeps this server's standbys caught up: a few threads restore, one follows the restored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holdfast.types.ids import Place
 __all__ = ["Follower", "Key", "Store", "Wanted"]
 
 _LOG = logging.getLogger(__name__)
-_RECORDS_MAX = 20_000  # of one poll
+_RECORDS_MAX = 20_000  # per poll
 _POLL_S = 0.1
 _SOON_S = 1.0
 _LATER_S = 10.0
@@ -36,7 +36,7 @@ Store = tuple[str, str, int]  # application id, store name, partition
 
 @dataclass(frozen=True)
 class Wanted:
-    """What shall be held: a partition of a table, and its topic's id as it is now."""
+    """A partition that this server should hold, and the current id of its topic."""
 
     table: StoredTable
     partition: int
@@ -44,18 +44,18 @@ class Wanted:
 
     @property
     def store(self) -> Store:
-        """Where it lies on the volume."""
+        """The partition's store on the volume."""
         return self.table.application_id, self.table.store_name, self.partition
 
 
 @dataclass
 class _Held:
-    """A standby and where it is in its life; `gone` ends a restore under way."""
+    """A standby and its life cycle; `gone` cancels a running restore."""
 
     wanted: Wanted
     standby: Standby
     gone: threading.Event = field(default_factory=threading.Event)
-    idle: threading.Event = field(default_factory=threading.Event)  # no thread works on it
+    idle: threading.Event = field(default_factory=threading.Event)  # no thread is working on it
     again_at: float = 0.0
     level: bool = False
 
@@ -65,17 +65,17 @@ class _Held:
 
 
 class Follower:
-    """Owns the standbys, their stores and the threads; `assign` from one thread only."""
+    """Owns the standbys, their stores and the threads; call `assign` from one thread only."""
 
     def __init__(
         self, settings: Settings, volume: Volume, server: str, *, restores: int = 2
     ) -> None:
-        """Nothing is opened before `assign`.
+        """No store is opened before `assign`.
 
         Args:
             settings: Kafka's and RocksDB's; the job may keep its own stores in another backend.
             server: this server's id.
-            restores: how many stores are restored at a time.
+            restores: number of concurrent restores.
         """
         self._settings = settings
         self._volume = volume
@@ -90,19 +90,19 @@ class Follower:
         self._thread.start()
 
     def standby(self, table: str, partition: int) -> Standby | None:
-        """The one of a partition, if it is held here.  Safe from any thread."""
+        """The standby of a partition, or None if it is not held here.  Thread-safe."""
         held = self._held.get((table, partition))
         return held.standby if held is not None else None
 
     def standbys(self) -> list[Standby]:
-        """All that are held here.  Safe from any thread."""
+        """All standbys of this server.  Thread-safe."""
         return [held.standby for held in list(self._held.values())]
 
     def assign(self, wanted: Mapping[Key, Wanted], kept: Callable[[Store], bool]) -> None:
-        """Hold exactly these; what is new is restored.
+        """Hold exactly these partitions; new ones are restored.
 
         Args:
-            kept: whether to leave a store on disk that is not held; else it is removed.
+            kept: whether a store that is not held stays on disk; else it is removed.
         """
         for key, held in list(self._held.items()):
             if wanted.get(key) != held.wanted:
@@ -116,14 +116,14 @@ class Follower:
         self._sweep(kept)
 
     def seen_ends(self, topic: str, ends: Mapping[int, int]) -> None:
-        """The committed ends of a topic, as they are now."""
+        """Record the current committed end offsets of a topic."""
         for held in list(self._held.values()):
             end = ends.get(held.wanted.partition)
             if held.wanted.table.topic == topic and end is not None:
                 held.standby.seen_end(end)
 
     def close(self) -> None:
-        """Stop all threads and let go of the stores."""
+        """Stop all threads and close the stores."""
         for held in self._held.values():
             held.gone.set()
         self._stopped.set()
@@ -148,9 +148,9 @@ class Follower:
         self._held[key] = held
 
     def _open(self, want: Wanted) -> TableStore:
-        # The only one whose readers need not wait for a writer, nor see half of what it writes.
+        # Only RocksDB lets readers neither wait for a writer nor see half of its write.
         state = replace(self._settings.state, backend="rocksdb")
-        # Windows leave by tombstone: who only follows asks for none by time.
+        # Windows expire by tombstone, so a follower needs no index by time.
         return open_table_store(state, self._volume, *want.store, windowed=False)
 
     def _drop(self, key: Key, held: _Held) -> None:
@@ -192,7 +192,7 @@ class Follower:
             return
         except HoldfastError as error:
             self._failed(held, error)
-        except Exception as error:  # noqa: BLE001 - else nobody would try again
+        except Exception as error:  # noqa: BLE001 - else the restore would never be retried
             self._failed(held, _unexpected(held, error))
         finally:
             held.idle.set()
@@ -201,7 +201,9 @@ class Follower:
         return lambda: held.gone.is_set() or self._stopped.is_set()
 
     def _failed(self, held: _Held, error: HoldfastError) -> None:
-        """It is tried again: soon where waiting helps, else when a person may have acted."""
+        """Schedule a retry: soon where waiting helps, else after a time in which a person may
+        act.
+        """
         _LOG.warning("%s: %s", held.standby.name, error)
         held.standby.stop(error.fact)
         held.level = False
@@ -210,7 +212,7 @@ class Follower:
         if isinstance(error, StoreCorrupted):
             held.standby.store.wipe()
 
-    # -- following; all below runs in the one thread -------------------------------------------
+    # -- following; everything below runs in a single thread -----------------------------------
 
     def _follow(self) -> None:
         reader = TailReader(self._settings.client())
@@ -248,7 +250,7 @@ class Follower:
             except HoldfastError as error:
                 self._unfollow(reader, held)
                 self._failed(held, error)
-            except Exception as error:  # noqa: BLE001 - what was read must be read again
+            except Exception as error:  # noqa: BLE001 - the records must be read again
                 self._unfollow(reader, held)
                 self._failed(held, _unexpected(held, error))
 
@@ -258,7 +260,7 @@ class Follower:
         held.standby.begin()
         sharing = self._followed.setdefault(held.place, [])
         sharing.append(held)
-        # Tables over one topic may stand at different offsets; each leaves out what it has.
+        # Tables over one topic may be at different offsets; each skips the records that it has.
         reader.follow(*held.place, min(each.standby.state().position for each in sharing))
 
     def _unfollow(self, reader: TailReader, held: _Held) -> None:

@@ -19,7 +19,7 @@ from holdfast.serve.follow.subscription import Ended, Subscription
 
 __all__ = ["LocalReader", "Terms"]
 
-_INLINE_MAX = 64  # keys that are looked up on the loop; a thread costs more than they do
+_INLINE_MAX = 64  # up to so many keys are looked up on the loop; a thread would cost more
 _PART_ROWS = 1_000
 _POLL_S = 0.02
 _CATCH_UP_S = 30.0
@@ -34,7 +34,7 @@ class Terms:
     at_least: Mapping[int, int] = field(default_factory=dict)
 
     def why_not(self, state: PartitionState) -> str | None:
-        """Why a store in this state may not answer; None: it may."""
+        """Why a store in this state may not answer, or None if it may."""
         wanted = self.at_least.get(state.partition, 0)
         if state.position < wanted:
             return f"it is at position {state.position}, {wanted} is asked for"
@@ -46,7 +46,7 @@ class Terms:
 
 
 class LocalReader:
-    """Owns the threads that read; `find` gives the standby of (table, partition)."""
+    """Owns the reading threads; `find` gives the standby of (table, partition)."""
 
     def __init__(self, find: Callable[[str, int], Standby | None], log: Log, server: str) -> None:
         self._find = find
@@ -55,7 +55,7 @@ class LocalReader:
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="read")
 
     def close(self) -> None:
-        """Reads under way end first."""
+        """Stop the threads after running reads have ended."""
         self._threads.shutdown(cancel_futures=True)
 
     def standby(self, table: str, partition: int) -> Standby:
@@ -79,7 +79,7 @@ class LocalReader:
         return found
 
     def may_answer(self, table: str, partition: int, terms: Terms) -> bool:
-        """Whether its store is here and near enough."""
+        """Whether the partition's store is here and within the terms."""
         found = self._find(table, partition)
         usable = found is not None and not found.is_foreign
         return usable and found is not None and terms.why_not(found.state()) is None
@@ -90,7 +90,7 @@ class LocalReader:
         """Rows of keys by partition.
 
         Raises:
-            NoHolder, StoreBehind: of one of the partitions.
+            NoHolder, StoreBehind: for one of the partitions.
         """
         if sum(map(len, asked.values())) <= _INLINE_MAX:
             return self._get(table, asked, within, terms)
@@ -132,7 +132,7 @@ class LocalReader:
         limit: int | None,
         terms: Terms,
     ) -> AsyncGenerator[Rows, None]:
-        """Rows of a range, as they are at the first part."""
+        """Rows of a range, in a snapshot taken at the first part."""
         standby = self.standby(table, partition)
         state, rows = await self._in_thread(lambda: standby.scan(*bounds, limit))
         self._check(standby, state, terms)
@@ -143,7 +143,7 @@ class LocalReader:
     async def _parts(
         self, rows: Iterator[tuple[bytes, bytes]]
     ) -> AsyncGenerator[list[tuple[bytes, bytes]], None]:
-        """One at least, the last one not full."""
+        """At least one part; the last one is not full."""
         while True:
             part = await self._in_thread(lambda: list(islice(rows, _PART_ROWS)))
             yield part
@@ -153,11 +153,11 @@ class LocalReader:
     async def changes(
         self, table: str, partition: int, since: int | None, *, snapshot: bool, old: bool = False
     ) -> AsyncGenerator[Change, None]:
-        """See `Reader.changes`; ends when the standby does not follow any more.
+        """See `Reader.changes`; ends when the standby stops following.
 
         Raises:
-            NoHolder: it is not held here, or not following its changelog.
-            StoreBehind: it does not reach `since`.
+            NoHolder: the partition is not held here, or its changelog is not followed.
+            StoreBehind: the store does not reach `since`.
             PositionLost: see `Reader.changes`.
         """
         standby = self.standby(table, partition)
@@ -217,7 +217,7 @@ class LocalReader:
         return self._log.next(standby.table, standby.partition, since, end)
 
     async def _reached(self, standby: Standby, since: int) -> None:
-        """Waits for a store that is behind the reader, who was at another server."""
+        """Wait for a store that is behind a reader that comes from another server."""
         deadline = asyncio.get_running_loop().time() + _CATCH_UP_S
         while standby.state().position < since:
             if asyncio.get_running_loop().time() > deadline:

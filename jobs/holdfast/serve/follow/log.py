@@ -1,4 +1,4 @@
-"""What was committed between two positions of a changelog, for who was not there."""
+"""Reads the changes between two positions of a changelog, for readers that missed them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from holdfast.transport.reader import Chunk, PartitionReader
 __all__ = ["Log"]
 
 _RECORDS = 50_000
-_READS_MAX = 4  # at a time; each has a consumer of its own
+_READS_MAX = 4  # concurrent reads; each has its own consumer
 
 
 class Log:
-    """Reads changelogs again.  Safe to share between threads."""
+    """Re-reads changelogs.  Thread-safe."""
 
     def __init__(self, client: Mapping[str, str], tombstones_kept_ms: int) -> None:
         self._client = dict(client)
@@ -27,16 +27,17 @@ class Log:
         self._free = threading.Semaphore(_READS_MAX)
 
     def next(self, table: StoredTable, partition: int, start: int, end: int) -> tuple[Change, int]:
-        """The next changes with start <= offset < end, both between transactions.
+        """The next changes with start <= offset < end; both bounds lie between transactions.
 
         Returns:
-            Some changes, perhaps none, and the offset to go on from, `end` when that was all.
+            Some changes, perhaps none, and the offset to continue from, which is `end` after the
+            last.
 
         Raises:
-            PositionLost: the topic does not reach back, or forward, that far.
+            PositionLost: the topic does not reach back to `start`, or forward to `end`.
             KafkaUnavailable: no broker answered.
         """
-        # For each part a consumer of its own: a slow reader must not keep one from the others.
+        # One consumer per part: a slow reader must not hold a consumer that others wait for.
         with self._free:
             reader = PartitionReader(self._client, table.topic, partition)
             try:
@@ -58,7 +59,9 @@ class Log:
         return transactions.rest(end)
 
     def _refuse_old(self, chunk: Chunk, start: int) -> None:
-        """Tombstones may be gone by now, and nobody could tell."""
+        """Refuse records so old that tombstones among them may have been compacted away
+        unnoticed.
+        """
         now_ms = int(time.time() * 1000)
         age_ms = now_ms - (chunk.timestamps[0] if len(chunk) else now_ms)
         if age_ms > self._tombstones_kept_ms:

@@ -1,4 +1,4 @@
-"""Brings one standby level with its changelog, whatever state its store is in."""
+"""Restores one standby from its changelog, whatever state its store is in."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from holdfast.transport.reader import PartitionReader
 __all__ = ["Cancelled", "Restorer"]
 
 _LOG = logging.getLogger(__name__)
-_LAST_RECORDS = 10  # a commit marker is the last of them, but for what ends the transaction
+_LAST_RECORDS = 10  # a commit marker is the last record, followed only by the transaction's end
 _TOMBSTONES_MS = 86_400_000  # Kafka's default of delete.retention.ms
 
 
 class Cancelled(Exception):
-    """The standby is not wanted any more."""
+    """The standby is no longer needed."""
 
 
 class Restorer:
-    """Knows the cluster; safe to share between threads."""
+    """Restores standbys.  Thread-safe."""
 
     def __init__(self, client: Mapping[str, str], settings: StateSettings, admin: Admin) -> None:
         self._client = READ_AHEAD | dict(client)
@@ -34,15 +34,15 @@ class Restorer:
         self._admin = admin
 
     def level(self, standby: Standby, topic_id: str, cancelled: Callable[[], bool]) -> None:
-        """Replay what the store has not seen.
+        """Replay the records that the store lacks.
 
-        A store that cannot go on is wiped and restored in full: its topic was replaced or cut, or
-        its rows are another statement's and the changelog has ours by now.
+        A store that cannot continue is wiped and restored in full: its topic was replaced or
+            truncated, or its rows are another statement's and the changelog has this one's by now.
 
         Raises:
-            Cancelled: as told by `cancelled`.
-            ChangelogLost: the changelog has lost its head; nobody can restore from it.
-            IncompatibleStatement: also the changelog belongs to another statement.
+            Cancelled: `cancelled` returned True.
+            ChangelogLost: the changelog has lost its head, so no store can be restored from it.
+            IncompatibleStatement: the changelog belongs to another statement, too.
             TopicMissing, KafkaUnavailable, Refused: see `restore`.
         """
         table = standby.table
@@ -100,7 +100,7 @@ class Restorer:
 
 
 def _is_of(reader: PartitionReader, table: StoredTable) -> bool:
-    """Whether the last transaction of a changelog is of the table's statement."""
+    """Whether the last transaction of a changelog has the table's fingerprint."""
     start, end = reader.bounds()
     for chunk in reader.read(max(start, end - _LAST_RECORDS), end):
         _, marker = table.rows_of(chunk)

@@ -1,8 +1,8 @@
-"""One partition of a table on this server: its store, how far it is, and who waits for changes.
+"""One partition of a table on this server: its store, its position, and its subscribers.
 
-The follower's threads write, the event loop reads.  A store tells rows together with the position
-they are of, so readers take no lock; the lock is held while rows, position and subscribers have
-to move as one.
+The follower's threads write, the event loop reads.  A store returns rows together with their
+position, so readers take no lock; the lock is held while rows, position and subscribers have to
+change together.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["Found", "Standby"]
 
 _LOG = logging.getLogger(__name__)
 _REASON_CHARS = 200
-_TOUCH_MS = 60_000  # how often a store that has nothing to do says that it is level
+_TOUCH_MS = 60_000  # how often an idle store records that it is caught up
 Pairs = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of one moment of a store."""
+    """Rows from one snapshot of a store."""
 
     rows: Pairs
     state: PartitionState
@@ -44,7 +44,7 @@ class Found:
 class Standby:
     """Owns one open store.
 
-    `restoring` is true until the store has been level once, since it was opened or wiped.
+    `restoring` is true until the store has caught up once since it was opened or wiped.
     """
 
     def __init__(self, table: StoredTable, partition: int, store: TableStore, server: str) -> None:
@@ -56,41 +56,41 @@ class Standby:
         self._subscribers: set[Subscription] = set()
         self._transactions = Transactions(table.has_markers)
         self._following = False
-        self._changed_at = 0  # nothing has changed from here on
+        self._changed_at = 0  # no row has changed after this position
         self._end = store.position.offset if store.position is not None else 0
         self._checked_ms = 0
         self._undecodable = 0
         self._stats = StoreStats(-1, 0)
-        self._measured_at: tuple[str, int] | None = None  # the topic and offset that they are of
+        self._measured_at: tuple[str, int] | None = None  # topic id and offset
         self.error: str | None = None
 
     @property
     def name(self) -> str:
-        """For messages and logs."""
+        """The standby's name in messages and logs."""
         return f"{self.table.name} partition {self.partition}"
 
     @property
     def is_foreign(self) -> bool:
-        """Whether its rows are another statement's, and would be misread."""
+        """Whether the rows are another statement's and would be misread."""
         position, wanted = self.store.position, self.table.fingerprint
         if position is None or wanted is None:
             return False
         return position.fingerprint not in ("", wanted)
 
-    # -- what readers ask ----------------------------------------------------------------------
+    # -- for readers ---------------------------------------------------------------------------
 
     def state(self) -> PartitionState:
-        """How far it is now."""
+        """The partition's current state."""
         return self._state(self.store.position)
 
     def get(self, keys: Sequence[bytes]) -> Found:
-        """Rows of stored keys; what is not there is left out."""
+        """Rows of stored keys; missing keys are left out."""
         rows, position = self.store.read_many(keys)
         found = [(key, row) for key, row in zip(keys, rows, strict=True) if row is not None]
         return Found(found, self._state(position))
 
     def get_windows(self, keys: Sequence[bytes], within: WindowBounds) -> Found:
-        """Rows of all asked-for windows of keys."""
+        """Rows of the requested windows of keys."""
         ranges = [self.table.window_range(key, within) for key in keys]
         found, position = self.store.read_ranges(ranges)
         rows = [
@@ -104,7 +104,7 @@ class Standby:
     def scan(
         self, start: bytes = b"", end: bytes | None = None, limit: int | None = None
     ) -> tuple[PartitionState, Iterator[tuple[bytes, bytes]]]:
-        """All rows of a range as they are now, and the position they are of."""
+        """All rows of a range as they are now, and their position."""
         with self._lock:
             return self._scan(start, end, limit)
 
@@ -112,16 +112,16 @@ class Standby:
         self, start: bytes, end: bytes | None, limit: int | None
     ) -> tuple[PartitionState, Iterator[tuple[bytes, bytes]]]:
         rows = self.store.scan(start, end, limit)
-        first = list(islice(rows, 1))  # the moment of a scan is that of its first row
+        first = list(islice(rows, 1))  # a scan's snapshot is taken at its first row
         return self.state(), chain(first, rows)
 
     @property
     def changed_at(self) -> int:
-        """From here to its position there are only ends of transactions."""
+        """The offset after the last change; only transaction markers lie between it and `state`."""
         return self._changed_at
 
     def subscribe(self, subscription: Subscription) -> PartitionState:
-        """Hand over every change after the position that is returned.
+        """Subscribe to every change after the returned position.
 
         Raises:
             NoHolder: it is not following its changelog yet.
@@ -132,7 +132,7 @@ class Standby:
     def snapshot(
         self, subscription: Subscription
     ) -> tuple[PartitionState, Iterator[tuple[bytes, bytes]]]:
-        """The contents as they are now, and every change after them.
+        """The contents as they are now; the subscription receives every change after them.
 
         Raises:
             NoHolder: it is not following its changelog yet.
@@ -154,11 +154,11 @@ class Standby:
         return state
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """No more changes for it."""
+        """Send no more changes to a subscription."""
         with self._lock:
             self._subscribers.discard(subscription)
 
-    # -- what the follower does ----------------------------------------------------------------
+    # -- for the follower ----------------------------------------------------------------------
 
     @property
     def following(self) -> bool:
@@ -166,14 +166,14 @@ class Standby:
         return self._following
 
     def begin(self) -> None:
-        """It is level, and will be told of all that follows its position."""
+        """Begin to follow: the store is caught up and will receive all later records."""
         with self._lock:
             self._transactions = Transactions(self.table.has_markers)
             self._following, self.error = True, None
             self._changed_at = self._position().offset
 
     def stop(self, why: str | None) -> None:
-        """It is not told of changes any more; subscribers have to go on from their position."""
+        """Stop following; subscribers have to continue from their positions elsewhere."""
         with self._lock:
             self._following, self.error = False, why
             for subscription in self._subscribers:
@@ -183,7 +183,7 @@ class Standby:
     def take(self, chunk: Chunk) -> None:
         """Apply committed records, up to the last whole transaction among them.
 
-        Those that it has already are left out.
+        Records that the store already has are skipped.
         """
         whole = self._transactions.add(chunk.since(self._position().offset))
         if whole is None:
@@ -202,7 +202,7 @@ class Standby:
             )
             told = bool(keys and self._subscribers)
             old = self._old(keys, values) if told else None
-            # Whoever is pushed a row finds it when he asks: it is written before.
+            # A subscriber that receives a row can also look it up: the store is written first.
             self.store.replay(keys, values, position=moved, marker=marker, count=False)
             self._end = max(self._end, whole.position)
             self._changed_at = whole.position
@@ -215,7 +215,7 @@ class Standby:
                     subscription.put(change)
 
     def rows_of(self, chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
-        """`StoredTable.rows_of` of what can be decoded; the rest is counted."""
+        """`StoredTable.rows_of` for decodable records; the others are counted."""
         readable, bad = self.table.readable(chunk)
         if bad:
             self._undecodable += len(bad)
@@ -231,7 +231,7 @@ class Standby:
         return self.table.rows_of(readable)
 
     def _old(self, keys: list[bytes], rows: list[bytes | None]) -> list[bytes | None]:
-        """What the keys have now: of those that are removed, or of all if somebody asks for it."""
+        """The keys' current rows: of removed keys, or of all if a subscriber wants them."""
         if any(subscription.wants_old for subscription in self._subscribers):
             return self.store.get_many(keys)
         gone = [key for key, row in zip(keys, rows, strict=True) if row is None]
@@ -241,24 +241,24 @@ class Standby:
         return [before.get(key) for key in keys]
 
     def at_end(self, end: int) -> None:
-        """All committed records before `end` have been taken."""
+        """Record that all committed records before `end` have been applied."""
         self.seen_end(end)
         position = self._position()
         stale = _now_ms() - position.written_ms > _TOUCH_MS
         if self._transactions.open or (end <= position.offset and not stale):
             return
-        # What lies there are ends of transactions.  Written down, so that a store that was away
+        # Only transaction markers lie there.  The position is stored, so that a store that was away
         # for long is known to have missed nothing.
         moved = replace(position, offset=max(end, position.offset), written_ms=_now_ms())
         with self._lock:
             self.store.replay([], [], position=moved, marker=None, count=False)
 
     def seen_end(self, end: int) -> None:
-        """The changelog's committed end, as it is now."""
+        """Record the changelog's current committed end."""
         self._end, self._checked_ms = end, _now_ms()
 
     def measure(self) -> None:
-        """Count its rows and look at how much disk it takes, if it has changed."""
+        """Count the store's rows and measure its disk space, if it has changed."""
         position = self.store.position
         at = (position.topic_id, position.offset) if position is not None else None
         if self.store.counted and at != self._measured_at:
@@ -266,7 +266,7 @@ class Standby:
 
     @property
     def checked_ms(self) -> int:
-        """When the end was last seen, wall clock."""
+        """When the changelog's end was last seen, wall clock."""
         return self._checked_ms
 
     def _position(self) -> StorePosition:

@@ -1,4 +1,4 @@
-"""What carries changes from a follower's thread to one reader on the event loop."""
+"""Carries changes from a follower's thread to one reader on the event loop."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from holdfast.serve.contract import Change
 
 __all__ = ["Ended", "Subscription"]
 
-_ROWS_MAX = 50_000  # waiting for a slow reader; it reads the changelog itself after that
+_ROWS_MAX = 50_000  # queued for a slow reader; beyond that it reads the changelog itself
 
 
 class Ended(Exception):
-    """No more changes come this way; those after the last position are in the changelog."""
+    """The subscription has ended; changes after the last position are in the changelog."""
 
 
 class Subscription:
     """A bounded queue: `put` and `end` from any thread, iteration on the loop that made it.
 
-    A reader that is too slow loses the queue, not changes: it goes on from its position.
+    A reader that is too slow loses the queue but no changes: it continues from its position.
     """
 
     def __init__(self, rows_max: int = _ROWS_MAX, *, wants_old: bool = False) -> None:
@@ -34,18 +34,18 @@ class Subscription:
         self._news = asyncio.Event()
 
     def put(self, change: Change) -> None:
-        """Hand over the next change."""
+        """Queue the next change."""
         self._call(self._take, change)
 
     def end(self) -> None:
-        """There will be no more."""
+        """End the subscription: no more changes will be queued."""
         self._call(self._close)
 
     async def next(self) -> Change:
-        """The next change, once there is one.
+        """Wait for the next change.
 
         Raises:
-            Ended: there is none, and will be none.
+            Ended: there will be no more changes.
         """
         while not self._waiting:
             if self._ended:

@@ -1,4 +1,4 @@
-"""Cuts what was read of a changelog into whole transactions: each ends in its commit marker."""
+"""Cuts records of a changelog into whole transactions: each ends in its commit marker."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Transactions"]
 
 
 class Transactions:
-    """Keeps the beginning of a transaction until its end has been read.
+    """Buffers the beginning of a transaction until its end has been read.
 
-    A topic without commit markers has no such bounds: everything is given out at once.
+    A topic without commit markers has no such bounds: records are passed on at once.
     """
 
     def __init__(self, has_markers: bool) -> None:
@@ -22,11 +22,11 @@ class Transactions:
 
     @property
     def open(self) -> bool:
-        """Whether the beginning of a transaction is waiting for the rest."""
+        """Whether the beginning of a transaction is buffered."""
         return bool(self._kept)
 
     def add(self, chunk: Chunk) -> Chunk | None:
-        """All whole transactions that are there now, in one chunk; None: none is."""
+        """All transactions that are now complete, as one chunk, or None."""
         if not self._has_markers:
             return chunk
         last = _last_marker(chunk)
@@ -39,7 +39,7 @@ class Transactions:
         return whole
 
     def rest(self, position: int) -> Chunk:
-        """What is kept, where a transaction is known to end: its marker has been compacted away."""
+        """The buffered records, where a transaction is known to end whose marker was compacted."""
         kept, self._kept = self._kept, []
         return replace(_joined([*kept, Chunk([], [], [], [], position)]), position=position)
 

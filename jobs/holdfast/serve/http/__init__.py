@@ -1,1 +1,1 @@
-"""What clients see of a query server: ksqlDB's REST API, our own, and who may use them."""
+"""The HTTP side of a query server: ksqlDB's REST API, our own, and access control."""

@@ -1,6 +1,6 @@
-"""The query server's ASGI application: who asks, what for, and which handler answers.
+"""The query server's ASGI application: authenticates requests and routes them to handlers.
 
-Look-ups are found in one dictionary, before anything that costs time.
+The paths of look-ups are found in one dictionary, before anything slower.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ __all__ = ["AUDIT", "CLIENT", "RUNNING", "HttpApp"]
 
 _log = logging.getLogger(__name__)
 
-# Where mounted applications find the `Client`, the `Audit` and `Running` in their scope.
+# Keys under which mounted applications find the `Client`, `Audit` and `Running` in their scope.
 CLIENT, AUDIT, RUNNING = "holdfast.client", "holdfast.audit", "holdfast.running"
 _INTERNAL = "/internal/"
-_OPEN = re.compile(r"/console(/(static/[\w./-]*)?)?")  # a page and its files hold no facts
+_OPEN = re.compile(r"/console(/(static/[\w./-]*)?)?")  # the page and its files hold no data
 
 _Handler = Callable[[Request, Client], Awaitable[None]]
 
 
 class HttpApp:
-    """Owns the routes.  `mounts`: applications of others, by the path prefix they answer."""
+    """Owns the routes.  `mounts`: further applications by their path prefix."""
 
     def __init__(
         self, context: Context, mounts: Mapping[str, App] | None = None, *, local_only: bool = False
@@ -90,7 +90,7 @@ class HttpApp:
                 await self._sockets.serve(request)
             elif scope["type"] == "http":
                 await self._http(request)
-        except Exception as error:  # noqa: BLE001 - one request's failure is no other's
+        except Exception as error:  # noqa: BLE001 - a failed request must not affect others
             if not isinstance(error, HoldfastError):
                 _log.exception("a request failed", extra={"path": scope.get("path")})
             with contextlib.suppress(BadRequest):  # the client went away
@@ -134,20 +134,22 @@ class HttpApp:
         )
 
     async def _mount(self, request: Request, mount: App) -> None:
-        """A mounted application; all but its page asks for a token where there are any."""
+        """Call a mounted application; everything but its page needs a token where tokens are
+        used.
+        """
         scope = request.scope
         scope[CLIENT] = ANYONE if _OPEN.fullmatch(scope["path"]) else self._client(request)
         scope[AUDIT], scope[RUNNING] = self._context.audit, self._context.running
         await mount(scope, request.receive, request.send)
 
     async def _internal(self, request: Request) -> None:
-        """What other servers ask; to everybody else there is no such path."""
+        """Requests of other servers; for all other clients the path does not exist."""
         if not (self._has_peers and self._context.access.peer(request.scope["headers"])):
             raise _nothing_at(request.scope["path"])
         await self._context.serving.internal(request.scope, request.receive, request.send)
 
     async def _root(self, request: Request, client: Client) -> None:
-        """GET /: to the console, where there is one."""
+        """GET /: redirects to the console, if it is mounted."""
         if "/console" in self._mounts:
             await request.respond(b"", status=307, headers={"location": "/console/"})
             return
@@ -155,7 +157,7 @@ class HttpApp:
 
 
 def _route(scope: Scope) -> tuple[str, str]:
-    """HEAD is GET (the server leaves the body out), and a last slash says nothing."""
+    """Method and path; HEAD is GET (the server drops the body), a trailing slash is ignored."""
     method, path = scope["method"], scope["path"]
     if len(path) > 1 and path[-1] == "/":
         path = path.rstrip("/") or "/"

@@ -1,4 +1,4 @@
-"""What the handlers of requests share: the server's parts, and asking a query."""
+"""Shared by the request handlers: the server's parts, and running a query."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from holdfast.serve.queries import Answer, Ask, Queries
 
 __all__ = ["Context", "Noted"]
 
-_QUICK_S = 0.1  # after which it is looked whether the client is still there
+_QUICK_S = 0.1  # after this time the handler watches for the client's disconnect
 
 
 @dataclass
 class Noted:
-    """What is known of a query when it has ended, for the audit log and the meter."""
+    """The outcome of a query, for the audit log and the meter."""
 
     ended: Ended = Ended.FAILED
     rows: int = 0
@@ -49,10 +49,10 @@ class Context:
     running: Running
 
     def client(self, request: Request, headers: Iterable[tuple[bytes, bytes]]) -> Client:
-        """Who asks; one request of theirs is taken.
+        """The client of a request, which counts against its rate limit.
 
         Raises:
-            BadRequest: no token that is known.
+            BadRequest: no token, or an unknown one.
             Overloaded: too many requests.
         """
         try:
@@ -66,7 +66,7 @@ class Context:
 
     @contextlib.asynccontextmanager
     async def noted(self, request: Request, client: Client, sql: str) -> AsyncIterator[Noted]:
-        """Around a query: whatever happens it is written down, and what it read from is closed."""
+        """Log a query whatever its outcome, and close its answer."""
         found, error = Noted(), ""
         try:
             yield found
@@ -90,14 +90,14 @@ class Context:
                 await closed(answer.batches)
 
     async def answer(self, request: Request, client: Client, ask: Ask, form: Form) -> None:
-        """Asks, and writes the answer in this form.
+        """Run a query and write its answer in a form.
 
         Raises:
             HoldfastError: the query is refused, or fails before its first row.
         """
         async with self.noted(request, client, ask.sql) as noted:
             answer = await self.asked(request, client, ask, noted)
-            if answer is None:  # it may have closed only what it writes with
+            if answer is None:  # the client may have closed only its sending side
                 left = "the client went away before it was answered."
                 await request.fail(BadRequest(left, status=499))
                 return
@@ -111,7 +111,8 @@ class Context:
     async def asked(
         self, request: Request, client: Client, ask: Ask, noted: Noted
     ) -> Answer | None:
-        """The answer to a query, None if the client goes away before; either is noted.
+        """The answer to a query, None if the client disconnects first; both are recorded in
+        `noted`.
 
         Raises:
             HoldfastError: the query is refused, or fails at once.
@@ -126,7 +127,7 @@ class Context:
         return noted.answer
 
     async def _asked(self, client: Client, ask: Ask) -> Answer:
-        """The answer to a query, with an id, and with its first batch if it is a pull query.
+        """The answer to a query, with an id; for a pull query the first batch is ready.
 
         Raises:
             HoldfastError: the query is refused, or fails at once.
@@ -159,7 +160,7 @@ class Context:
 
 @contextlib.contextmanager
 def _leaving(request: Request) -> Iterator[asyncio.Event]:
-    """Cancels the task inside when the client goes away; quick ones are not watched."""
+    """Cancel the task inside when the client disconnects; short ones are not watched."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     left, watches = asyncio.Event(), list[asyncio.Task[None]]()
 
@@ -192,7 +193,7 @@ async def _at_once(request: Request, answer: Answer, form: Form) -> None:
 
 
 async def _begun(batches: AsyncIterator[pa.RecordBatch]) -> AsyncGenerator[pa.RecordBatch, None]:
-    """The same batches; the first of them is there, so what fails at once has failed."""
+    """The same batches with the first one ready, so that immediate errors are raised here."""
     first = await anext(batches, None)
     return _all_of(first, batches)
 

@@ -1,7 +1,7 @@
-"""How an answer is written: ksqlDB's three forms of it, and ours.
+"""Serialisation of answers: ksqlDB's three formats, and ours.
 
-A form makes bytes of an answer's beginning, its batches and its end.  Every chunk is a whole unit
-(a line, an event, a message), so a reader that takes chunk by chunk never sees half of one.
+A form serialises an answer's head, its batches and its end.  Every chunk is a whole unit
+(a line, an event, a message), so a client that reads chunk by chunk never sees a partial unit.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _Rows = Sequence[Sequence[Any]]
 
 
 def ready(answer: Answer, batch: pa.RecordBatch | None) -> _Rows:
-    """The rows of a batch, or with None those the answer came with, ready for orjson."""
+    """The rows of a batch (None: the answer's own rows), ready for orjson."""
     if batch is None:
         return ready_rows(answer.rows or (), answer.columns)
     return rows_of(batch, answer.columns)
 
 
 def _gone(batch: pa.RecordBatch | None) -> dict[str, Any]:
-    """Which rows of a push query's batch tell that a row has left its result."""
+    """The places of those rows of a push query's batch that have left its result."""
     gone = gone_rows(batch) if batch is not None else []
     return {"gone": gone} if gone else {}
 
@@ -74,7 +74,7 @@ def partitions(states: Mapping[int, PartitionState]) -> dict[str, Any]:
 
 
 def described(answer: Answer) -> dict[str, Any]:
-    """What stands above the rows in our own forms."""
+    """The description before the rows in our own forms."""
     columns = [{"name": c.name, "type": str(c.type)} for c in answer.columns]
     resume = {"resume": answer.token} if answer.push and answer.token else {}
     return {"query_id": answer.query_id, "columns": columns, **resume}
@@ -83,7 +83,7 @@ def described(answer: Answer) -> dict[str, Any]:
 class Form(Protocol):
     """One way of writing answers.
 
-    `kind` is its media type; with `separate` no two chunks may travel as one.
+    `kind` is its media type; with `separate` each chunk must be sent on its own.
     """
 
     kind: str
@@ -92,19 +92,19 @@ class Form(Protocol):
     def head(self, answer: Answer) -> bytes: ...
 
     def batch(self, answer: Answer, batch: pa.RecordBatch | None) -> Iterable[bytes]:
-        """The rows, one chunk or several; of None the rows the answer came with."""
+        """The rows of a batch (None: the answer's own rows), as one or more chunks."""
 
     def beat(self) -> bytes:
-        """What shows that the query lives; empty where the form has nothing for it."""
+        """A heartbeat; empty if the form has none."""
 
     def failed(self, body: Mapping[str, Any]) -> bytes:
-        """An error after the head: the last that is written."""
+        """An error after the head: the last chunk."""
 
     def end(self, answer: Answer) -> bytes: ...
 
 
 class Chunked:
-    """What most forms have in common: nothing between batches, nothing at the end."""
+    """Base of most forms: no heartbeat, and nothing at the end."""
 
     separate = False
 
@@ -126,7 +126,7 @@ def _metadata(answer: Answer) -> bytes:
 
 
 class DelimitedForm(Chunked):
-    """/query-stream for clients that read line by line; if `separate` a chunk is one line."""
+    """/query-stream as lines; with `separate` each chunk is one line."""
 
     kind = DELIMITED
 
@@ -219,12 +219,12 @@ class ObjectForm(Chunked):
 
 
 class LinesForm(Chunked):
-    """Our NDJSON: a line that describes, a line per row (an array), and what is known after them.
+    """Our NDJSON: a descriptive line, a line per row (an array), and lines about those rows.
 
-    Lines that are objects have `columns`, `resume`, `gone`, `end` or `error`; empty lines show that
-    the query lives.  `resume` comes when a push query can go on behind all rows so far: within a
-    table's contents that is after each partition.  `gone` are the places of those rows since the
-    last such line that have left the result.
+    Lines that are objects have `columns`, `resume`, `gone`, `end` or `error`; empty lines are
+    heartbeats.  `resume` is sent when a push query can resume after all rows so far: within a
+    table's contents, after each partition.  `gone` lists the places, since the last such line, of
+    rows that have left the result.
     """
 
     kind = NDJSON
@@ -259,7 +259,7 @@ class EventsForm(Chunked):
     """Our events, `columns`, `rows`, `end` and `error`: objects in Server-Sent Events or messages.
 
     An event's id is the token that resumes after it, so a browser's EventSource resumes by itself;
-    one without is of contents that are not whole yet, see `LinesForm`.
+    an event without an id is part of unfinished contents, see `LinesForm`.
     """
 
     kind = EVENTS
@@ -299,7 +299,7 @@ class EventsForm(Chunked):
 
 
 class ArrowForm(Chunked):
-    """An Arrow IPC stream.  Its last batch is empty; the key `holdfast` of its metadata has JSON:
+    """An Arrow IPC stream.  Its last batch is empty; its metadata's key `holdfast` holds JSON with
     the `partitions`, or an `error`.
     """
 
@@ -343,7 +343,7 @@ class ArrowForm(Chunked):
 
 
 class _Sink:
-    """A file that forgets what was taken from it."""
+    """A file that drops the bytes taken from it."""
 
     closed = False
 
@@ -355,7 +355,7 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Do nothing: there is no buffer."""
 
     def taken(self) -> bytes:
         found = b"".join(self._parts)

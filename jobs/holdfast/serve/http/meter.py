@@ -1,4 +1,4 @@
-"""Counts of the queries that clients asked, for Prometheus."""
+"""Prometheus metrics of clients' queries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Meter(Collector):
-    """Owns the counts; `open_queries` tells how many answers are under way."""
+    """Owns the counts; `open_queries` gives the number of running queries."""
 
     def __init__(self) -> None:
         self.open_queries: Callable[[], int] = int
@@ -25,15 +25,15 @@ class Meter(Collector):
         self._seconds = 0.0
 
     def ended(self, kind: str, how: str, rows: int, seconds: float) -> None:
-        """One query; `kind` is pull or push, `how` an `Ended` or the name of an error."""
+        """Count a query; `kind` is pull or push, `how` an `Ended` or the name of an error."""
         self._ended[kind, how] = self._ended.get((kind, how), 0) + 1
         self._rows[kind] = self._rows.get(kind, 0) + rows
-        if kind == "pull":  # how long a push query went on says nothing
+        if kind == "pull":  # a push query's duration has no meaning
             self._counts[bisect_left(_BOUNDS_S, seconds)] += 1
             self._seconds += seconds
 
     def collect(self) -> Iterator[Metric]:
-        """The families, as of now."""
+        """The current metric families."""
         ended = CounterMetricFamily(
             "holdfast_serve_queries", "Queries that ended", labels=["kind", "ended"]
         )

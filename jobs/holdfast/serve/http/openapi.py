@@ -53,8 +53,8 @@ _SCHEMAS: _Json = {
                 "type": "object", "additionalProperties": {"anyOf": [_WHOLE, _ref("Partition")]},
             },
             "wait_ms": {**_WHOLE, "description": "How long to wait for `positions`."},
-            "timeout_ms": {**_WHOLE, "description": "Of a pull query; at most the server's."},
-            "resume": {**_TEXT, "description": "Go on after the `resume` of an earlier answer."},
+            "timeout_ms": {**_WHOLE, "description": "A pull query's limit, below the server's."},
+            "resume": {**_TEXT, "description": "Token of an earlier answer to resume after."},
         },
         ("sql",),
     ),
@@ -121,7 +121,7 @@ def _query_paths() -> _Json:
         "/v1/query": {
             "post": _operation("query", "A pull or push query.", ours, body=_ref("Ask")),
             "get": _operation(
-                "queryEvents", "The same for an EventSource; Last-Event-ID resumes.", ours,
+                "queryEvents", "The same query for an EventSource; Last-Event-ID resumes it.", ours,
                 parameters=parameters,
             ),
         },
@@ -141,10 +141,10 @@ def _other_paths() -> _Json:
         return {"get": _operation(operation, text, {JSON: schema}, **more)}
 
     return {
-        "/v1/tables": get("tables", "Tables that can be read.", _ref("Tables")),
+        "/v1/tables": get("tables", "Tables that the client may read.", _ref("Tables")),
         "/v1/tables/{name}": get("table", "One table.", _ref("Table"), parameters=name),
         "/v1/tables/{name}/positions": get(
-            "positions", "How far each of its partitions is.", _ref("Positions"), parameters=name
+            "positions", "Position and lag of each partition.", _ref("Positions"), parameters=name
         ),
         "/v1/servers": get("servers", "The query servers.", _ref("Servers")),
         "/v1/session": {
@@ -154,7 +154,7 @@ def _other_paths() -> _Json:
         "/info": get("info", "ksqlDB's."),
         "/clusterStatus": get("clusterStatus", "ksqlDB's: servers and their lags."),
         "/status": get("status", "ksqlDB's: no command runs here."),
-        "/healthcheck": get("healthcheck", "200: ready; 503: restores.", public=True),
+        "/healthcheck": get("healthcheck", "200: ready; 503: restoring.", public=True),
     }
 
 

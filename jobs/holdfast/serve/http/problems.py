@@ -1,4 +1,4 @@
-"""Errors as ksqlDB's REST API words them: a status, a code, and a JSON object."""
+"""Errors in the format of ksqlDB's REST API: a status, a code, and a JSON object."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from holdfast.errors import (
 __all__ = ["BAD_STATEMENT", "QUERY_ENDPOINT", "UNEXPECTED", "problem", "status_of"]
 
 BAD_STATEMENT, QUERY_ENDPOINT = 40001, 40002
-# What a client is told of an error nobody expected; the log has the rest.
+# The answer for an unexpected error; the details are in the log.
 UNEXPECTED = "The server failed to answer; its log tells why."
 
 
 def status_of(error: HoldfastError) -> int:
-    """The HTTP status that asks a client for the reaction the error is named by."""
+    """The HTTP status for an error's class, by the reaction that it asks of a client."""
     if isinstance(error, BadRequest):
         return error.status
     if isinstance(error, NotAllowed):
@@ -38,14 +38,14 @@ def status_of(error: HoldfastError) -> int:
 
 
 def _reaction(error: HoldfastError) -> str:
-    """The class of `holdfast.errors` that a client raises in its turn."""
+    """The name of the class of `holdfast.errors` that the client library raises."""
     return next(c.__name__ for c in type(error).__mro__ if not c.__name__.startswith("_"))
 
 
 def problem(error: BaseException, statement: str = "", code: int = 0) -> tuple[int, dict[str, Any]]:
-    """Status and body; a `statement` that is wrong is repeated in it, as ksqlDB does.
+    """Status and body of an error; the body repeats a wrong `statement`, as in ksqlDB.
 
-    `code` is ksqlDB's `error_code` where it is not the status with two zeros.
+    `code`: ksqlDB's `error_code`, where it is not the status followed by two zeros.
     """
     if not isinstance(error, HoldfastError):
         return 500, {"@type": "generic_error", "error_code": 50000, "message": UNEXPECTED}

@@ -1,4 +1,4 @@
-"""Carries an answer to its reader, batch by batch: nothing is read ahead of a slow one."""
+"""Sends an answer batch by batch, and reads nothing ahead of a slow client."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Ended(StrEnum):
     """How an answer ended, for the audit log."""
 
     DONE = "done"
-    FAILED = "failed"  # with an error that was written
-    LEFT = "left"  # the client went away
-    SLOW = "slow"  # it took nothing for too long
-    CLOSED = "closed"  # by a request of its own
-    STOPPED = "stopped"  # the server stops
+    FAILED = "failed"  # with an error in the answer
+    LEFT = "left"  # the client disconnected
+    SLOW = "slow"  # the client read nothing for too long
+    CLOSED = "closed"  # by a request to close it
+    STOPPED = "stopped"  # the server is stopping
 
 
 class Running:
-    """Owns the queries whose answers are under way: by id, whose they are, how to stop each."""
+    """Owns the running queries: by id, their owner and how to stop them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -49,27 +49,27 @@ class Running:
         return len(self._stops)
 
     def new_id(self, kind: str) -> str:
-        """An id that nobody guesses; lower case, for SQL does not tell cases apart."""
+        """An unguessable id, in lower case because SQL ignores case."""
         return f"{kind}_{secrets.token_hex(16)}"
 
     @contextlib.contextmanager
     def opened(self, query_id: str, owner: str) -> Iterator[asyncio.Future[Ended]]:
-        """What is done when the query has to stop.
+        """Register a query; the future is done when the query has to stop.
 
         Args:
             query_id: see `new_id`.
-            owner: name of the client that asked; nobody else may close it.
+            owner: name of the query's client; no other client may close the query.
 
         Raises:
-            Overloaded: too many queries run.
-            Retriable: the server stops.
+            Overloaded: too many queries are running.
+            Retriable: the server is stopping.
         """
         if self._stopping:
             raise _STOPPING
         if len(self._stops) >= self._limit:
             raise Overloaded(
-                f"{self._limit:,} queries run, the most this server answers at a time.",
-                action="close some, wait, or ask another server.",
+                f"{self._limit:,} queries are running, the most that this server allows at a time.",
+                action="close some, wait, or use another server.",
             )
         stop = asyncio.get_running_loop().create_future()
         self._stops[query_id] = owner, stop
@@ -82,7 +82,7 @@ class Running:
                 self._none.set()
 
     def close(self, query_id: str, owner: str) -> bool:
-        """Whether the client has such a query; it is told to stop."""
+        """Stop a client's query; returns whether the client has such a query."""
         whose, stop = self._stops.get(query_id, ("", None))
         if stop is None or whose != owner:
             return False
@@ -90,7 +90,7 @@ class Running:
         return True
 
     async def end(self, timeout_s: float) -> None:
-        """The server stops: every query is told to, no other begins; waits until they have."""
+        """Stop all queries and refuse new ones, then wait until they have ended."""
         self._stopping = True
         for _, stop in self._stops.values():
             _stop(stop, Ended.STOPPED)
@@ -111,17 +111,17 @@ async def pump(
     stop: asyncio.Future[Ended],
     limits: Limits,
 ) -> tuple[Ended, int]:
-    """Writes batches until they end, the reader leaves or is too slow, or `stop` is done.
+    """Write batches until they end, the client disconnects or is too slow, or `stop` is done.
 
-    Returns how it ended, and how many rows were written.
+    Returns how it ended, and the number of rows written.
 
     Args:
-        answer: its head is written already.
-        form: how its batches are written.
-        write: one chunk; it waits until there is room for it.
-        gone: returns when the reader has left.
+        answer: the answer; its head has been written.
+        form: serialises the batches.
+        write: writes one chunk; waits until there is room for it.
+        gone: returns when the client has disconnected.
         stop: see `Running`.
-        limits: for writing, and between heartbeats.
+        limits: time limits for writing and between heartbeats.
     """
     watch = asyncio.create_task(_watch(gone, stop))
     rows = 0
@@ -138,7 +138,7 @@ async def pump(
             await _written(write, form.failed(problem(_STOPPING)[1]), limits.send_s)
     except TimeoutError:
         return Ended.SLOW, rows
-    except Exception as error:  # noqa: BLE001 - whatever it is, the reader is told
+    except Exception as error:  # noqa: BLE001 - every error is sent to the client
         if not isinstance(error, HoldfastError):
             _log.exception("a query failed")
         await _written(write, form.failed(problem(error)[1]), limits.send_s)
@@ -163,7 +163,7 @@ async def _written(
 
 
 class _Batches:
-    """The answer's batches until `stop`; None whenever there was none for `beat_s`."""
+    """The answer's batches until `stop`; yields None after each `beat_s` without a batch."""
 
     def __init__(self, answer: Answer, stop: asyncio.Future[Ended], beat_s: float) -> None:
         self._batches = answer.batches
@@ -192,12 +192,12 @@ class _Batches:
         return None
 
     async def aclose(self) -> None:
-        """Ends the query; what it still waits for is given up."""
+        """End the query and cancel what it is waiting for."""
         if self._next is not None:
             self._next.cancel()
             await asyncio.wait((self._next,))
             if not self._next.cancelled():
-                self._next.exception()  # seen: nobody waits for it any more
+                self._next.exception()  # retrieve the error: nothing awaits the task any more
         await closed(self._batches)
 
 
@@ -206,7 +206,7 @@ async def _following(batches: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch |
 
 
 async def closed(batches: AsyncIterator[pa.RecordBatch]) -> None:
-    """Ends what the batches are read from, if it has not ended."""
+    """Close the batches' source, if it is still open."""
     close = getattr(batches, "aclose", None)
     if close is not None:
         await close()

@@ -1,4 +1,4 @@
-"""One HTTP request: its headers, its body within limits, and its answer."""
+"""One HTTP request: its headers, its size-limited body, and its response."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _SERVE = ServeSettings()
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may ask of a server.
+    """The limits of a client's requests.
 
     Attributes:
-        request_bytes: of a request's body.
-        request_s: for the body to arrive.
-        send_s: for a client to take what was sent; a slower one is cut off.
-        timeout_s: of a pull query; a request may ask for less.
-        heartbeat_s: after so long without a row a push query shows that it lives.
-        open_queries: queries at a time, all clients together.
-        sockets: WebSockets at a time of one client; those who need no token are one client.
-        socket_bytes: that one WebSocket may send as long as it lives, pings as well.
-        rate_per_s: requests of one client, on average; 0: any number.
+        request_bytes: size of a request's body.
+        request_s: time for the body to arrive.
+        send_s: time for a client to read what was sent; a slower one is disconnected.
+        timeout_s: duration of a pull query; a request may ask for less.
+        heartbeat_s: time without a row after which a push query sends a heartbeat.
+        open_queries: concurrent queries of all clients together.
+        sockets: concurrent WebSockets of one client; all clients without a token count as one.
+        socket_bytes: bytes that a WebSocket may send in its lifetime, pings included.
+        rate_per_s: requests of one client, on average; 0: no limit.
         burst: requests at once after a pause.
     """
 
@@ -55,7 +55,7 @@ class Limits:
 
     @staticmethod
     def of(settings: ServeSettings, rate_per_s: float) -> Limits:
-        """Those of a server with these settings."""
+        """The limits of a server with these settings."""
         return Limits(
             request_bytes=settings.request_bytes,
             send_s=settings.send_ms / 1000,
@@ -68,9 +68,9 @@ class Limits:
 
 
 class Request:
-    """Owns one request's way through the server; `status` is what was answered, 0 before.
+    """A request and its response; `status` is 0 until the response starts.
 
-    A WebSocket is a request as well: an answer before it is accepted refuses it.
+    A WebSocket is a request as well: a response before it is accepted refuses it.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
@@ -95,19 +95,19 @@ class Request:
         return [bytes(v).decode("latin-1") for k, v in self.scope["headers"] if k == name]
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Sends a message of ASGI.
+        """Send an ASGI message.
 
         Raises:
-            BadRequest: the client went away, which nobody has to look into.
+            BadRequest: the client disconnected, which needs no investigation.
         """
         try:
             await self._send(message)
-        except RuntimeError as error:  # what the transport says then
+        except RuntimeError as error:  # raised by the transport on a disconnect
             raise BadRequest("the client went away.", status=499) from error
 
     @property
     def address(self) -> str:
-        """Where it comes from; empty when that is not known."""
+        """The client's address; empty if unknown."""
         return str((self.scope.get("client") or [""])[0])
 
     @property
@@ -118,7 +118,7 @@ class Request:
         """The whole body.
 
         Raises:
-            BadRequest: it is too large, too slow, or the client went away.
+            BadRequest: it is too large or too slow, or the client disconnected.
         """
         length = self.header(b"content-length")
         if length.isascii() and length.isdigit() and self._is_too_long(length):
@@ -160,7 +160,7 @@ class Request:
         """The body as a JSON object.
 
         Raises:
-            BadRequest: it is none.
+            BadRequest: it is not one.
         """
         return plain_object(await self.body())
 
@@ -172,12 +172,12 @@ class Request:
         kind: str = _JSON,
         headers: dict[str, str] | None = None,
     ) -> None:
-        """Answers at once, whole."""
+        """Send a complete response."""
         await self.start(status, kind, {"content-length": str(len(body)), **(headers or {})})
         await self.send({"type": f"{self._answer}.body", "body": body})
 
     async def start(self, status: int, kind: str, headers: dict[str, str] | None = None) -> None:
-        """Begins an answer whose body follows."""
+        """Begin a response whose body follows."""
         self.status = status
         given = {"content-type": kind, "cache-control": "no-store",
                  "x-content-type-options": "nosniff", **(headers or {})}  # fmt: skip
@@ -185,11 +185,11 @@ class Request:
         await self.send({"type": f"{self._answer}.start", "status": status, "headers": sent})
 
     async def json(self, value: Any, *, status: int = 200) -> None:
-        """Answers with JSON."""
+        """Send a JSON response."""
         await self.respond(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS), status=status)
 
     async def fail(self, error: BaseException, statement: str = "", code: int = 0) -> None:
-        """Answers with an error, if nothing was answered yet."""
+        """Send an error response, unless a response has begun."""
         if self.status:
             return
         status, body = problem(error, statement, code)
@@ -208,5 +208,5 @@ def plain_object(data: bytes | str) -> dict[str, Any]:
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"the request is not JSON: {error}.") from None
     if not isinstance(found, dict):
-        raise BadRequest("the request is JSON, but no object.")
+        raise BadRequest("the request is JSON, but not an object.")
     return found

@@ -1,7 +1,7 @@
-"""Runs the HTTP server in this process's event loop: address, TLS, who may connect, and the end.
+"""Runs the HTTP server in this process's event loop: address, TLS, access, and shutdown.
 
-Bound to loopback it is open to whoever is on the machine; any other address asks for tokens, for
-client certificates, or for `insecure`.
+On loopback it is open to everybody on the machine; any other address needs tokens, client
+certificates, or `insecure`.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _END_S = 2
 
 @dataclass(frozen=True)
 class Listen:
-    """Where a server listens, and whom it lets in.
+    """The address of a server, and its access control.
 
     Attributes:
         host, port: the address.
-        tokens: file of clients, see `access`; None: no token is asked for.
-        peer_token: other query servers' own token; empty: as any client with `peer`.
+        tokens: file of clients, see `access`; None: requests need no token.
+        peer_token: token of the other query servers; empty: they use a client with `peer`.
         cert, key: PEM files; both or neither.
-        client_ca: certificates that clients must have one of; a connection without is refused.
-        insecure: lets an address that others reach be open to all.
+        client_ca: CA certificates; a client without a certificate of theirs is refused.
+        insecure: allow an address that other machines reach without access control.
         audit: file of the audit log.
-        audit_literals: statements are kept there with their literals.
-        limits: of each client.
+        audit_literals: whether the audit log keeps literals of statements.
+        limits: limits of each client.
     """
 
     host: str = "127.0.0.1"
@@ -74,17 +74,17 @@ class Listen:
 
     @property
     def local(self) -> bool:
-        """Only this machine reaches it."""
+        """Whether only this machine can reach the address."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
 
     def check(self) -> None:
-        """Refuses what would be open by mistake, and files that are not there.
+        """Refuse an address that would be open by mistake, and missing files.
 
         Raises:
-            InvalidConfig: it says what is missing.
+            InvalidConfig: names what is missing.
         """
         if (self.cert is None) != (self.key is None) or (self.client_ca and not self.cert):
             raise InvalidConfig(
@@ -96,7 +96,7 @@ class Listen:
                 raise InvalidConfig(f"there is no file {path}.")
         if not (self.local or self.tokens or self.client_ca or self.insecure):
             raise InvalidConfig(
-                f"{self.host} can be reached from other machines, and nothing says who may ask.",
+                f"{self.host} can be reached from other machines, and nothing restricts access.",
                 action="give --tokens FILE (`holdfast token` makes entries), or --client-ca for "
                 "TLS with client certificates; --insecure if a network keeps others out.",
             )
@@ -112,12 +112,12 @@ async def running(
     mounts: Mapping[str, App] | None = None,
     meter: Meter | None = None,
 ) -> AsyncIterator[Context]:
-    """The HTTP server, listening; leaving it ends push queries, then the server.
+    """Context of the listening HTTP server; leaving it ends push queries, then the server.
 
     Args:
-        serving: what is served.
-        queries: who answers.
-        listen: the address; port 0 is not known to it.
+        serving: the server's parts.
+        queries: runs the queries.
+        listen: the address; port 0 is not supported.
         mounts: applications by path prefix (`/console`); they find the `Client` in their scope.
         meter: counts the queries.
 
@@ -157,7 +157,7 @@ async def serve_http(
     stop: asyncio.Event,
     mounts: Mapping[str, App] | None = None,
 ) -> None:
-    """Runs until `stop` is set.  Raises as `running`."""
+    """Run the server until `stop` is set.  Raises as `running`."""
     async with running(serving, queries, listen, mounts):
         _log.info("listening", extra={"address": listen.url})
         await stop.wait()
@@ -171,7 +171,7 @@ def _server(app: HttpApp, listen: Listen) -> Server:
         interface=Interfaces.ASGINL,
         http=HTTPModes.auto,
         backlog=1024,
-        backpressure=2 * listen.limits.open_queries,  # connections, of which some only wait
+        backpressure=2 * listen.limits.open_queries,  # connections, some of them idle
         log_enabled=False,
         http1_settings=HTTP1Settings(max_buffer_size=64 << 10),
         http2_settings=HTTP2Settings(max_headers_size=64 << 10, max_concurrent_streams=1000),
@@ -180,12 +180,12 @@ def _server(app: HttpApp, listen: Listen) -> Server:
         ssl_ca=listen.client_ca,
         ssl_client_verify=listen.client_ca is not None,
     )
-    server.workers_kill_timeout = _END_S  # of clients that hold on to their connections
+    server.workers_kill_timeout = _END_S  # for clients that keep their connections open
     return server
 
 
 def _check_free(listen: Listen) -> None:
-    # The server shares its port with any other that does the same, and would not notice.
+    # The server sets SO_REUSEPORT, so it would silently share a taken port.
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -200,7 +200,7 @@ def _check_free(listen: Listen) -> None:
 
 
 async def _answers(listen: Listen, server: asyncio.Task[None]) -> None:
-    """Waits until connections are taken; raises what the server failed with."""
+    """Wait until connections are accepted; raises the error that the server failed with."""
     while True:
         if server.done():
             server.result()

@@ -1,8 +1,8 @@
 """/v1/ws: a query over a WebSocket.
 
-Who asks is known before the socket is accepted: by the same headers or cookie as of any request.
-The first message asks, as the body of POST /v1/query does.  Events come back as messages; closing
-the socket ends the query.
+The client is authenticated before the socket is accepted, by the same headers or cookie as any
+request.  The first message is the query, like the body of POST /v1/query.  Events are sent as
+messages; closing the socket ends the query.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ _NORMAL, _FAILED = 1000, 1011
 
 
 class Sockets:
-    """Owns how many sockets each client has."""
+    """Owns the number of sockets of each client."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._open: Counter[str] = Counter()
 
     async def serve(self, request: Request) -> None:
-        """From the handshake to the close.
+        """Serve a WebSocket from the handshake to the close.
 
         Raises:
-            HoldfastError: the handshake is refused; nothing was answered yet.
+            HoldfastError: the handshake is refused; no response has begun.
         """
         if request.scope["path"] != _PATH:
-            raise BadRequest(f"a WebSocket is taken at {_PATH} only.", status=404)
+            raise BadRequest(f"WebSockets are accepted at {_PATH} only.", status=404)
         client = self._context.client(request, request.scope["headers"])
         with self._counted(client):
             if (await request.receive())["type"] != "websocket.connect":
                 return
             async with limited_inflow(request.scope, self._context.limits.socket_bytes):
                 await request.send({"type": "websocket.accept"})
-                request.status = 101  # from here on what is wrong is told in a message
+                request.status = 101  # from here on errors are sent as messages
                 await self._accepted(request, client)
 
     @contextlib.contextmanager
@@ -63,7 +63,7 @@ class Sockets:
         limit = self._context.limits.sockets
         if self._open[client.name] >= limit:
             raise Overloaded(
-                f"{client.name} has {limit:,} WebSockets, the most that one client may have.",
+                f"{client.name} has {limit:,} WebSockets open, the most that one client may have.",
                 action="close some, or ask over HTTP.",
             )
         self._open[client.name] += 1
@@ -79,10 +79,10 @@ class Sockets:
             await self._answer(request, client, await self._asked(request))
         except _Left:
             return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+        except Exception as error:  # noqa: BLE001 - every error is sent to the client
             if not isinstance(error, HoldfastError):
                 _log.exception("a socket's query failed")
-            with contextlib.suppress(Exception):  # it may be closed
+            with contextlib.suppress(Exception):  # the socket may be closed
                 await self._tell(request, orjson.dumps({"error": problem(error)[1]}))
                 await self._close(request, _FAILED)
 
@@ -137,4 +137,4 @@ class Sockets:
 
 
 class _Left(Exception):
-    """The socket was closed before it asked."""
+    """The socket was closed before it sent a query."""

@@ -40,20 +40,20 @@ _WAIT_S_MAX = 60.0
 
 
 class V1:
-    """Owns nothing: handlers of the paths under /v1."""
+    """Handlers of the paths under /v1; owns nothing."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     async def query(self, request: Request, client: Client) -> None:
-        """POST /v1/query; its answer's form goes by Accept."""
+        """POST /v1/query; the Accept header chooses the format of the answer."""
         await self._run(request, client, await request.json_object())
 
     async def query_events(self, request: Request, client: Client) -> None:
-        """GET /v1/query?sql=…: for what can only GET, such as a browser's EventSource."""
+        """GET /v1/query?sql=…: for clients that can only GET, such as a browser's EventSource."""
         asked = parse_qs(request.scope["query_string"].decode("latin-1"))
         body: dict[str, Any] = {name: values[-1] for name, values in asked.items()}
-        body.pop("positions", None)  # no way to write them in a URL
+        body.pop("positions", None)  # a URL cannot express them
         body["properties"] = {k.removeprefix("properties."): v for k, v in body.items()
                               if k.startswith("properties.")}  # fmt: skip
         resume = request.header(b"last-event-id")
@@ -68,7 +68,7 @@ class V1:
             await request.fail(error, ask.sql)
 
     async def tables(self, request: Request, client: Client) -> None:
-        """GET /v1/tables: those the client may read, and what cannot be read, with the reason."""
+        """GET /v1/tables: tables that the client may read, and unserved ones with the reason."""
         catalog = self._context.serving.catalog
         known = self._seen(client).topology
         served = sorted(catalog.tables().items())
@@ -86,7 +86,7 @@ class V1:
         await request.json(_about(table, self._seen(client).topology))
 
     async def positions(self, request: Request, client: Client) -> None:
-        """GET /v1/tables/NAME/positions: of each state partition, from its best holder."""
+        """GET /v1/tables/NAME/positions: the position of each state partition's best holder."""
         table = self._table(request, client, 3)
         states = await self._context.serving.reader.positions(table)
         await request.json({"table": table.name, "partitions": partitions(states)})
@@ -132,7 +132,7 @@ class V1:
 
 
 def _about(table: ServedTable, known: Topology) -> dict[str, Any]:
-    """A table; its statement only where the caller may know all that it names."""
+    """A table as JSON; with its statement only if the client may see everything it names."""
     return {
         "name": table.name,
         "query": table.query_id,
@@ -149,10 +149,10 @@ def _about(table: ServedTable, known: Topology) -> dict[str, Any]:
 
 
 async def ask_of(queries: Queries, body: Mapping[str, Any], timeout_s: float) -> Ask:
-    """What a request of ours asks for.
+    """The query that a request under /v1 asks for.
 
     Raises:
-        BadRequest: a part of it is not as it must be.
+        BadRequest: a part of it is malformed.
     """
     resume = body.get("resume") or ""
     if not isinstance(resume, str):
@@ -180,7 +180,7 @@ def _positions(found: Any) -> dict[int, int] | None:
             '{"0": 17} or the `partitions` of an earlier answer.'
         ) from None
     if any(not 0 <= p < 1 << 31 or not 0 <= at < 1 << 63 for p, at in positions.items()):
-        raise BadRequest("`positions` has a partition or position that cannot be.")
+        raise BadRequest("`positions` has an impossible partition or position.")
     return positions
 
 

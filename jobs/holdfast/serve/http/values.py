@@ -1,7 +1,7 @@
-"""Values in ksqlDB's JSON: what orjson cannot write, or writes differently, is made ready here.
+"""Converts values that orjson cannot write, or writes differently from ksqlDB.
 
 DATE is `2020-01-31`, TIME `23:59:59`, TIMESTAMP `2020-01-31T23:59:59.000`, BYTES base64, DECIMAL a
-number with all its digits, a DOUBLE that is no number its name as text.
+number with all its digits, and a DOUBLE that is NaN or infinite its name as a string.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def rows_of(batch: pa.RecordBatch, columns: Sequence[Column]) -> list[Sequence[A
 
 
 def ready_rows(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> Sequence[Sequence[Any]]:
-    """The same for rows of Python values."""
+    """Rows of Python values, ready for orjson."""
     readies = _readies(tuple(columns))
     if not any(readies):
         return rows
@@ -52,7 +52,7 @@ def _readies(columns: tuple[Column, ...]) -> tuple[_Ready | None, ...]:
 
 @lru_cache(maxsize=1024)
 def _ready(kind: SqlType) -> _Ready | None:
-    """How a value that is not None is made ready; None where it is already."""
+    """The conversion of a non-null value; None if it needs none."""
     if kind.base is Base.ARRAY and kind.element is not None:
         return _array(_ready(kind.element))
     if kind.base is Base.MAP and kind.element is not None:

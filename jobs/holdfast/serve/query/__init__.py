@@ -1,7 +1,7 @@
 """Pull and push queries in SQL over served tables.
 
-A statement becomes a `Read` (`holdfast.sql.read.plan`); `plans` keeps it, `access` decides how its
-rows are found, `pull` and `push` run it, `evaluate` makes result rows of stored ones.
+A statement becomes a `Read` (`holdfast.sql.read.plan`); `plans` caches it, `access` decides how its
+rows are found, `pull` and `push` run it, `evaluate` turns stored rows into result rows.
 """
 
 from __future__ import annotations

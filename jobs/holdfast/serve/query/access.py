@@ -1,4 +1,4 @@
-"""How the rows of a query are found: by their keys, in ranges of keys, or by looking at all."""
+"""How the rows of a query are found: by key, by key range, or by a table scan."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _WIDER = f"leave {TABLE_SCAN}=false out: Holdfast finds these rows without a sca
 
 @dataclass(frozen=True)
 class Lookup:
-    """Stored keys by the windows that are asked for of them.
+    """Stored keys, grouped by their requested windows.
 
-    `exact`: every row that is found there passes the WHERE clause.
+    `exact`: every row found passes the WHERE clause.
     """
 
     keys: tuple[tuple[WindowBounds, tuple[bytes, ...]], ...]
@@ -58,12 +58,12 @@ EVERYTHING = Ranges(((b"", None),))
 def access_of(
     script: Script, read: Read, table: ServedTable, options: Options, limits: ServeSettings
 ) -> Access:
-    """The narrowest way to every row that can pass the WHERE clause.
+    """The narrowest access that finds every row that can pass the WHERE clause.
 
     Raises:
-        InvalidStatement: all rows would have to be looked at, and the caller has not asked for it.
-        QueryTooLarge: more keys are named than one statement may look up.
-        Refused: a key is out of its type's range.
+        InvalidStatement: it needs a table scan, and the caller has not enabled those.
+        QueryTooLarge: the statement names more keys than it may look up.
+        Refused: a key is outside of its type's range.
     """
     boxes = read.bounds.boxes
     keyed = [_values(b, table) for b in boxes]
@@ -90,21 +90,21 @@ def _refuse(script: Script, fact: str, action: str) -> None:
 
 
 def _needs_scan(boxes: Sequence[Box], table: ServedTable) -> str:
-    """Ranges that ksqlDB finds are one of STRING keys."""
+    """Why ksqlDB needs a table scan here: it scans ranges of single STRING keys only."""
     text = table.key_columns[0].type.base is Base.STRING
     return "" if text and table.window is None and len(boxes) == 1 else _NEEDS_SCAN
 
 
 @dataclass(frozen=True)
 class Within:
-    """Stored ranges as `Ranges` has them; `exact`: every row in them passes the WHERE clause."""
+    """Stored ranges as in `Ranges`; `exact`: every row in them passes the WHERE clause."""
 
     ranges: tuple[Range, ...]
     exact: bool
 
 
 def stored_within(read: Read, table: ServedTable, limits: ServeSettings) -> Within | None:
-    """Where the rows lie that can pass the WHERE clause; None: it may be any row."""
+    """The ranges of all rows that can pass the WHERE clause; None: any row can."""
     boxes, found, exact = read.bounds.boxes, list[Range](), read.bounds.exact
     if len(boxes) > limits.keys_max:
         return None
@@ -112,7 +112,7 @@ def stored_within(read: Read, table: ServedTable, limits: ServeSettings) -> With
         try:
             named = _of_keys(box, table, limits)
             part = _ranges([box], table) if named is None else named
-        except Refused:  # a key that is out of its type's range
+        except Refused:  # a key is outside of its type's range
             return None
         if part is None:
             return None
@@ -122,7 +122,7 @@ def stored_within(read: Read, table: ServedTable, limits: ServeSettings) -> With
 
 
 def _of_keys(box: Box, table: ServedTable, limits: ServeSettings) -> list[Range] | None:
-    """One for each key that a box names; None: it does not, or they are followed by windows."""
+    """A range for each key that a box names; None if it names none, or keys have windows."""
     values = _values(box, table)
     if values is None or table.window is not None or prod(map(len, values)) > limits.keys_max:
         return None
@@ -130,7 +130,7 @@ def _of_keys(box: Box, table: ServedTable, limits: ServeSettings) -> list[Range]
 
 
 def _values(box: Box, table: ServedTable) -> list[list[Any]] | None:
-    """The values of each key column, None where one may be anything."""
+    """The values of each key column; None if a column is unrestricted."""
     domains = [box.domains.get(c.name, _ANY) for c in table.key_columns]
     if any(d.points is None for d in domains):
         return None
@@ -161,7 +161,7 @@ def _stored(table: ServedTable, values: list[list[Any]]) -> list[bytes]:
 
 
 def _several_windows(box: Box) -> bool:
-    """Whether some windows between the lowest and the highest are not asked for."""
+    """Whether several single windows are named, so that others between them are not requested."""
     domains = [box.domains.get(name) for name in (WINDOWSTART, WINDOWEND)]
     return any(d is not None and d.points is not None and len(d.points) > 1 for d in domains)
 
@@ -174,7 +174,7 @@ def _windows(box: Box) -> WindowBounds:
 
 
 def _span(domain: Domain) -> tuple[int | None, int | None]:
-    """The lowest and the highest; points between them are told apart by the condition."""
+    """The lowest and the highest value; the condition filters the points between them."""
     if domain.points is None:
         return domain.low, domain.high
     values = [p.value for p in domain.points.values()]
@@ -182,7 +182,7 @@ def _span(domain: Domain) -> tuple[int | None, int | None]:
 
 
 def _ranges(boxes: Sequence[Box], table: ServedTable) -> tuple[Range, ...] | None:
-    """Ranges of the one key column; None where keys are not bounded, or not in order."""
+    """Ranges of a single key column; None if keys are unbounded, or not stored in order."""
     if len(table.key_columns) != 1:
         return None
     name = table.key_columns[0].name
@@ -205,7 +205,7 @@ def _ends(domain: Domain) -> tuple[Any, Any]:
 
 
 def _merged(ranges: list[Range]) -> list[Range]:
-    """The same keys without overlap, in order."""
+    """The same ranges in order, without overlap."""
     merged: list[Range] = []
     for start, end in sorted(ranges, key=lambda r: r[0]):
         if merged and (merged[-1][1] is None or start <= merged[-1][1]):

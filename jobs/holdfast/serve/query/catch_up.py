@@ -1,4 +1,4 @@
-"""The changes of one partition from a position on, for a subscriber that is behind the tail."""
+"""Reads the changes of one partition for a subscriber that is behind the tail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AGAIN_S = 0.5
 
 
 class CatchUp:
-    """Reads one change ahead, so that several partitions can be waited for at a time."""
+    """Reads one change ahead, so that a subscriber can wait for several partitions at once."""
 
     def __init__(
         self, reader: Reader, table: ServedTable, partition: int, position: int, *, old: bool
@@ -26,26 +26,26 @@ class CatchUp:
         return await anext(self._changes, None)
 
     def take(self) -> Change | None:
-        """The change that was read, None while there is none.
+        """The change that was read, or None if there is none yet.
 
         Raises:
-            Retriable: whoever was read from is gone; begin anew.
-            PositionLost: the changelog does not tell any more what followed.
+            Retriable: the holder is gone; start again.
+            PositionLost: the changelog no longer holds the changes that followed.
         """
         if not self.task.done():
             return None
         change = self.task.result()
         if change is None:
-            raise NoHolder("changes ended, although there is no end to them.")
+            raise NoHolder("the stream of changes ended unexpectedly.")
         self.task = asyncio.ensure_future(self._read())
         return change
 
     async def aclose(self) -> None:
-        """Stops reading; what was read ahead is read again by who goes on from its position."""
+        """Stop reading; a reader that resumes from the position reads the pending change again."""
         async with closing(self._changes):
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
 
     async def wait_for_holder(self) -> None:
-        """After an error: a moment for another holder to take over."""
+        """Wait a moment after an error for another holder to take over."""
         await asyncio.sleep(_AGAIN_S)

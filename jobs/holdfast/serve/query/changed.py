@@ -1,4 +1,4 @@
-"""Changes of a table → rows of a push query: new rows, and rows that are gone."""
+"""Turns changes of a table into rows of a push query: new rows, and rows that are gone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Told:
-    """What a push query tells of a change: its rows, and which of them are there (not gone)."""
+    """A push query's rows for a change; `there`: which rows are in the result (not gone)."""
 
     rows: pa.Table
     there: _Flags
@@ -35,16 +35,16 @@ class Told:
 
     @property
     def count(self) -> int:
-        """How many are there."""
+        """The number of rows that are in the result."""
         return int(self.there.sum())
 
     def first(self, count: int) -> Told:
-        """The rows up to the one with which `count` of them are there."""
+        """The shortest prefix with `count` rows that are in the result."""
         end = int(np.searchsorted(np.cumsum(self.there), count)) + 1
         return Told(self.rows.slice(0, end), self.there[:end])
 
     def batch(self) -> pa.RecordBatch | None:
-        """One batch, None of no rows; see `gone_rows`."""
+        """The rows as one batch, or None without rows; see `gone_rows`."""
         if not len(self.rows):
             return None
         rows = self.rows.combine_chunks()
@@ -61,7 +61,7 @@ def needs_old(table: ServedTable, evaluation: Evaluation) -> bool:
 
 
 def narrowed(change: Change, within: Sequence[Range]) -> Change:
-    """What a change has in stored ranges, which are in order; its keys are, too."""
+    """The part of a change in stored ranges; the ranges and the change's keys are sorted."""
     cuts = [slice(bisect_left(change.keys, start), _end(change.keys, end)) for start, end in within]
     if sum(cut.stop - cut.start for cut in cuts) == len(change.keys):
         return change
@@ -79,11 +79,10 @@ def _end(keys: Sequence[bytes], end: bytes | None) -> int:
 
 
 def changed_rows(table: ServedTable, evaluation: Evaluation, change: Change) -> Told:
-    """The outputs of a push query for a change.
+    """A push query's rows for a change.
 
-    A row that is not in the result any more, because it was removed or does not pass WHERE now,
-    has its key columns and nothing else.  It is left out where it is known that it was not there
-    before either.
+    A row that is not in the result, because it was removed or does not pass WHERE, has only its key
+    columns.  It is left out if it is known that it was not in the result before, either.
     """
     rows = table.decode(change.keys, change.rows)
     values, there = _passing(evaluation, rows)
@@ -115,7 +114,7 @@ def _passing(evaluation: Evaluation, rows: pa.Table) -> tuple[pa.Table, _Flags]:
 def _without_values(
     table: ServedTable, evaluation: Evaluation, values: pa.Table, there: _Flags
 ) -> list[pa.ChunkedArray]:
-    """The columns; in rows that are gone only those that are key columns or bounds."""
+    """The columns; rows that are gone keep only key columns and window bounds."""
     if there.all():
         return list(values.columns)
     keys = {c.name for c in table.key_columns} | {WINDOWSTART, WINDOWEND}

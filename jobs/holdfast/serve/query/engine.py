@@ -1,4 +1,4 @@
-"""Pull and push queries over served tables: what the HTTP layer asks."""
+"""Pull and push queries over served tables, for the HTTP layer."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 
 class QueryEngine:
-    """Plans and runs the queries of a server; `holdfast.serve.queries.Queries`.
+    """Plans and runs the queries of a server; implements `holdfast.serve.queries.Queries`.
 
     Args:
-        catalog: the tables, asked anew for each query.
-        reader: their rows.
-        limits: what one query may cost.
-        streams: reads streams from their topics; without it only tables are read.
+        catalog: the tables, read anew for each query.
+        reader: reads their rows.
+        limits: limits of one query.
+        streams: reads streams from their topics; without it only tables can be read.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class QueryEngine:
     ) -> None:
         self._limits = limits = limits or ServeSettings()
         self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="query")
-        # Long statements wait for each other, and no other waits for them.
+        # Long statements have a thread of their own, so that short ones do not wait for them.
         self._planning = ThreadPoolExecutor(limits.threads, thread_name_prefix="plan")
         self._planning_long = ThreadPoolExecutor(1, thread_name_prefix="plan-long")
         self._workers = Workers(limits.threads + 1, limits.memory_bytes, limits.timeout_ms / 1_000)
@@ -99,11 +99,11 @@ class QueryEngine:
         return self._planning if len(text) <= TEXT_MAX else self._planning_long
 
     def prepare(self) -> None:
-        """Begins workers, so that no query waits for one to begin.  It takes a second."""
+        """Start workers, which takes a second, so that no query has to wait for one."""
         self._workers.prepare()
 
     async def aclose(self) -> None:
-        """Stops what push queries share, and the threads.  Running queries end with an error."""
+        """Stop tails and threads.  Running queries fail."""
         await self._push.aclose()
         if self._of_streams is not None:
             await self._of_streams[1].aclose()

@@ -1,4 +1,4 @@
-"""Decoded rows → result rows: plain columns as they are, everything else by DuckDB in a worker."""
+"""Turns decoded rows into result rows: plain columns directly, others by DuckDB in a worker."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Evaluation", "present"]
 
 
 class Evaluation:
-    """What a read makes of rows.
+    """Evaluates a read over rows.
 
     Args:
-        read: what was planned.
-        workers: evaluate what is more than plain columns.
-        bytes_max: of a result.
-        filtered: whether the rows that come are only those that pass WHERE.
+        read: the plan.
+        workers: evaluate expressions other than plain columns.
+        bytes_max: size of a result.
+        filtered: whether all rows given are known to pass WHERE.
     """
 
     def __init__(self, read: Read, workers: Workers, bytes_max: int, *, filtered: bool) -> None:
@@ -41,16 +41,16 @@ class Evaluation:
 
     @property
     def output_refs(self) -> list[str | None]:
-        """Of each output the column of the rows that it is, if it is nothing more."""
+        """For each output, the column that it refers to, or None if it is an expression."""
         return [o.ref for o in self._read.outputs]
 
     @property
     def refs(self) -> list[str]:
-        """Of a plain read, which columns of the rows the result's are."""
+        """The columns that a plain read selects."""
         return self._refs
 
     def over(self, rows: pa.Table, interrupt: Interrupt | None = None) -> pa.Table:
-        """The result of rows that are all present.  In a worker thread, unless it is `plain`."""
+        """The result over rows that are all present.  Call it in a thread, unless it is `plain`."""
         if self.plain:
             return rows.select(self._refs).rename_columns(self.schema.names).cast(self.schema)
         where = "" if self._condition is None else f" WHERE {self._condition}"
@@ -68,7 +68,7 @@ class Evaluation:
         return f"({grouped}){having}"
 
     def every(self, rows: pa.Table) -> tuple[pa.Table, list[bool]]:
-        """The outputs of all rows, and which of them pass WHERE."""
+        """The outputs of all rows, and whether each row passes WHERE."""
         condition = self._condition or "true"
         text = f'SELECT {self._outputs}, {condition} AS "__c" FROM {ROWS}'
         if self.plain:
@@ -79,12 +79,12 @@ class Evaluation:
         return self._typed(kept, self.schema), passes
 
     def looks_only_at(self, names: Collection[str], rows: pa.Schema) -> bool:
-        """Whether no other column of the rows decides about WHERE."""
+        """Whether WHERE depends on these columns only."""
         condition = self._condition or ""
         return all(n in names or f'"{n}"' not in condition for n in rows.names)
 
     def needed(self, rows: pa.Table) -> pa.Table:
-        """The rows with only those columns that are evaluated."""
+        """The rows with only the columns that the evaluation needs."""
         grouping = self._read.grouping
         texts = [self._outputs, self._condition or ""]
         texts += [sql for _, sql in grouping.columns] if grouping is not None else []
@@ -102,6 +102,6 @@ class Evaluation:
 
 
 def present(rows: pa.Table) -> pa.Table:
-    """The rows that the table has, of what `decode` gave."""
+    """The decoded rows that the table has."""
     there = rows.column(PRESENT)
     return rows if pc.all(there).as_py() is not False else rows.filter(there)

@@ -1,4 +1,4 @@
-"""A thread that waits for a worker: its work ends with the deadline, and with who asked for it."""
+"""Work in a thread that ends at a deadline or when its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 async def interruptible(pool: Executor, work: Callable[[Interrupt], T], deadline: float) -> T:
-    """What the work gives; `deadline` is of the loop's clock.
+    """The result of the work; `deadline` is by the loop's clock.
 
     Raises:
-        QueryTimedOut: it was not done by then.
+        QueryTimedOut: the work was not done by then.
     """
     interrupt = Interrupt()
     loop = asyncio.get_running_loop()
@@ -38,7 +38,7 @@ async def interruptible(pool: Executor, work: Callable[[Interrupt], T], deadline
 def _end(done: asyncio.Future[T], interrupt: Interrupt) -> None:
     interrupt.ask()
     done.add_done_callback(_forget)
-    done.cancel()  # of what has not begun
+    done.cancel()  # cancels work that has not begun
 
 
 def _forget(done: asyncio.Future[T]) -> None:

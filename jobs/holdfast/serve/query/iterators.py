@@ -1,4 +1,4 @@
-"""Async iterators that end in time."""
+"""Async iterators that are closed reliably."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Closing", "closing", "no_batches"]
 
 
 async def no_batches() -> AsyncIterator[pa.RecordBatch]:
-    """Nothing."""
+    """An empty iterator."""
     nothing: tuple[pa.RecordBatch, ...] = ()
     for batch in nothing:
         yield batch
@@ -20,7 +20,7 @@ async def no_batches() -> AsyncIterator[pa.RecordBatch]:
 
 @asynccontextmanager
 async def closing(iterator: AsyncIterator[Any]) -> AsyncIterator[None]:
-    """Closes the iterator at the end, where it can be closed."""
+    """Context that closes the iterator at the end, if it can be closed."""
     try:
         yield
     finally:
@@ -30,7 +30,7 @@ async def closing(iterator: AsyncIterator[Any]) -> AsyncIterator[None]:
 
 
 class Closing:
-    """Batches with something to do at their end, even when none was ever read."""
+    """Batches with a callback at their end, which runs even if no batch was read."""
 
     def __init__(
         self, batches: AsyncGenerator[pa.RecordBatch, None], closed: Callable[[], None]
@@ -49,7 +49,7 @@ class Closing:
             raise
 
     async def aclose(self) -> None:
-        """Ends the batches."""
+        """Close the batches."""
         try:
             await self._batches.aclose()
         finally:

@@ -1,4 +1,4 @@
-"""What a caller may set of one query."""
+"""The options of one query."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _STREAMS = "ksql.streams."
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller sets for one query by ksqlDB's properties.
+    """The options that a caller sets for one query by ksqlDB's properties.
 
     Attributes:
-        table_scan: rows may be looked for in the whole table.
-        range_scan: they may be looked for in a range of keys.
+        table_scan: table scans are allowed.
+        range_scan: scans of a key range are allowed.
         limit: a pull query may have LIMIT.
-        wide_ranges: rows are also found by keys and ranges where ksqlDB would scan the table: two
-            bounds, several ranges, numbers, windows.  Not if a caller has switched scans off.
-        max_lag: how far behind a store may be, in offsets; None: any that has finished its restore.
+        wide_ranges: keys and ranges are also used where ksqlDB would scan the table: two bounds,
+            several ranges, numbers, windows.  False if the caller has switched scans off.
+        max_lag: a store's maximum lag in offsets; None: any restored store may answer.
         from_earliest: a push query begins with the table's contents.
     """
 
@@ -46,10 +46,10 @@ _PLAIN = Options()
 
 
 def options_of(properties: Mapping[str, Any]) -> Options:
-    """The options that the properties set; those of other things are ignored, as in ksqlDB.
+    """The options in the properties; other properties are ignored, as in ksqlDB.
 
     Raises:
-        InvalidConfig: a value is wrong, or a name is nearly one of those that mean something.
+        InvalidConfig: a value is wrong, or a name looks like a misspelt option.
     """
     if not properties:
         return _PLAIN
@@ -76,7 +76,7 @@ def _refuse_typos(given: Mapping[str, Any]) -> None:
 
 
 def _alike(name: str, known: tuple[str, ...]) -> bool:
-    """Whether only its case, or marks between its words, differ from one that is known."""
+    """Whether the name differs from a known one only in case or in separators between words."""
     return any(_letters(name) == _letters(k) for k in known)
 
 
@@ -90,7 +90,7 @@ def _flag(name: str, given: Mapping[str, Any], *, default: bool) -> bool:
 
 
 def _choice(name: str, given: Mapping[str, Any], allowed: tuple[str, ...]) -> str:
-    """The value in lower case; the first of `allowed` where there is none."""
+    """The value in lower case; the first of `allowed` by default."""
     text = str(given.get(name, allowed[0])).strip().lower()
     if text not in allowed:
         raise _wrong(name, given[name], " or ".join(dict.fromkeys(allowed)))

@@ -1,4 +1,4 @@
-"""Statements → plans, and the plans that are kept: by text, and by template for look-ups."""
+"""Plans statements, and caches plans by text, and for look-ups by template."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 _KEPT_MAX = 1_000
 _PUTTING = threading.Lock()
-TEXT_MAX = 4_096  # characters of statements whose plans are kept
+TEXT_MAX = 4_096  # total characters of statements whose plans are cached
 _WHOLE = (Base.INTEGER, Base.BIGINT)
 
 
 class NotOpenError(Exception):
-    """A stream is not known yet: open it, and plan again."""
+    """A stream has not been opened yet: open it, and plan again."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source.name)
@@ -53,8 +53,8 @@ class NotOpenError(Exception):
 class Plan:
     """One statement, ready to run.
 
-    `access` is None of a push query, which reads all; `stream`: it reads a stream, not a table.
-    `within`: where the rows lie that a push query tells of; None: anywhere.
+    `access` is None for a push query, which reads everything; `stream`: it reads a stream, not a
+    table. `within`: the ranges of a push query's rows; None: anywhere.
     """
 
     read: Read
@@ -67,13 +67,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Slots:
-    """A look-up whose keys are a statement's literals: their places, for each key column."""
+    """A look-up whose keys are literals: for each key column, their places in the statement."""
 
     plan: Plan
     columns: tuple[tuple[int, ...], ...]
 
     def filled(self, literals: Literals) -> Lookup:
-        """The keys of another statement of the same template."""
+        """The look-up of another statement with the same template."""
         values = [[literals[i] for i in places] for places in self.columns]
         key_of = self.plan.table.key_of
         keys = dict.fromkeys(key_of(each) for each in product(*values))
@@ -81,7 +81,7 @@ class _Slots:
 
 
 class Plans:
-    """Owns the plans that are kept; one is used as long as its table is the served one."""
+    """Owns the cached plans; a plan is valid as long as its table is the served one."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Plans:
     def kept(
         self, sql: str, options: Options, may_read: Callable[[str], bool]
     ) -> tuple[Plan, Access | None] | None:
-        """The plan of a statement, and how its rows are found, if it has been planned before.
+        """The cached plan of a statement and its access, or None if it has not been planned before.
 
         Raises:
             NotAllowed: `may_read` says no.
@@ -122,16 +122,16 @@ class Plans:
     def made(
         self, sql: str, options: Options, may_read: Callable[[str], bool], interrupt: Interrupt
     ) -> tuple[Plan, Access | None]:
-        """The plan of a statement, which is kept.  In a thread: a worker parses and plans.
+        """Plan a statement and cache the plan.  Call it in a thread: a worker parses and plans.
 
         Raises:
-            NotOpenError: it reads a stream that has to be opened first.
-            InvalidStatement: it is wrong, or names what is not served.
+            NotOpenError: the statement reads a stream that has to be opened first.
+            InvalidStatement: it is wrong, or names a relation that is not served.
             NotAllowed: `may_read` says no.
-            Refused: it asks for more than is allowed.
+            Refused: it exceeds a limit.
             QueryTimedOut: it takes too long.
         """
-        kept = self.kept(sql, options, may_read)  # who asked before may have been quicker
+        kept = self.kept(sql, options, may_read)  # another caller may have planned it meanwhile
         if kept is not None:
             return kept
         plan = self._made(sql, options, may_read, interrupt)
@@ -151,7 +151,7 @@ class Plans:
         return self._plan(script, read, table, options, stream=stream)
 
     def _keep(self, sql: str, options: Options, plan: Plan) -> None:
-        """The plan will be found by its text, and by its template if it is a look-up."""
+        """Cache a plan by its text, and by its template if it is a look-up."""
         if len(sql) > TEXT_MAX:
             return
         _put(self._by_text, (sql, options), plan)
@@ -171,7 +171,7 @@ class Plans:
         if not may_read(name):
             raise NotAllowed(
                 f"You are not allowed to read {name}.",
-                action="ask for a token that may.",
+                action="use a token that may.",
             )
 
     def _plan(
@@ -245,7 +245,9 @@ def _source(table: ServedTable) -> Source:
 
 
 def _refuse_same_folded(script: Script, read: Read, table: ServedTable) -> None:
-    """DuckDB does not tell A from a, quoted or not; a look-up of plain columns does not ask it."""
+    """DuckDB ignores the case of names, even quoted ones; look-ups of plain columns do not use
+    it.
+    """
     folded = [c.name.upper() for c in table.columns]
     if len(set(folded)) < len(folded) and not read.plain:
         raise script.unsupported(
@@ -266,7 +268,7 @@ def _refuse_limit(script: Script, read: Read, options: Options) -> None:
 
 
 def _slots(sql: str, plan: Plan) -> _Slots | None:
-    """The places of the keys among the literals, if every literal is a key and nothing else."""
+    """The places of the keys among the literals, or None unless every literal is a key."""
     access, boxes = plan.access, plan.read.bounds.boxes
     starts = literal_starts(sql)
     if not isinstance(access, Lookup) or not access.exact or len(boxes) != 1 or starts is None:

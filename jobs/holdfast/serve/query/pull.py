@@ -27,13 +27,13 @@ from holdfast.serve.workers.pool import Interrupt
 __all__ = ["Pull"]
 
 T = TypeVar("T")
-_FEW = 500  # rows that are decoded at once, on the loop
-_INSTANT = 64  # of these the loop is not held long enough for another thread to be worth it
+_FEW = 500  # rows that are decoded on the loop
+_INSTANT = 64  # up to so many rows block the loop too briefly for a thread to be worth it
 
 
 @dataclass
 class _Run:
-    """One pull query that runs; `deadline` is of the loop's clock."""
+    """One running pull query; `deadline` is by the loop's clock."""
 
     plan: Plan
     ask: Ask
@@ -46,7 +46,7 @@ class Pull:
     """Runs pull queries.
 
     Args:
-        pool: threads in which rows are decoded and evaluated.
+        pool: threads that decode and evaluate rows.
     """
 
     def __init__(self, reader: Reader, pool: Executor, limits: ServeSettings) -> None:
@@ -56,11 +56,11 @@ class Pull:
         self._together = Together(reader)
 
     async def run(self, plan: Plan, access: Lookup | Ranges, ask: Ask, options: Options) -> Answer:
-        """The answer; of a scan its batches are read as they are asked for.
+        """The answer; a scan's batches are read on demand.
 
         Raises:
-            Retriable: no holder, one too far behind, or not within the time allowed.
-            QueryTooLarge: more rows than an answer may have.
+            Retriable: there is no holder, it is too far behind, or the time is over.
+            QueryTooLarge: the answer has too many rows.
         """
         deadline = asyncio.get_running_loop().time() + ask.timeout_s
         if ask.positions:
@@ -136,7 +136,7 @@ class Pull:
                     return
 
     async def _parts(self, run: _Run, access: Ranges) -> AsyncIterator[Rows]:
-        """All parts of all partitions, each within the time that is left."""
+        """All parts of all partitions, each within the remaining time."""
         table = run.plan.table
         for partition in range(table.partitions if run.plan.read.limit != 0 else 0):
             for start, end in access.ranges:
@@ -155,7 +155,7 @@ class Pull:
                             yield part
 
     async def _grouped(self, run: _Run, parts: AsyncIterator[Rows]) -> pa.Table:
-        """One evaluation over all rows: their columns that it needs are gathered first."""
+        """Evaluate once over all rows, after gathering the columns that are needed."""
         evaluation = run.plan.evaluation
         found = [evaluation.needed(run.plan.table.decode([], []))]
         size = 0
@@ -174,7 +174,7 @@ class Pull:
         return _limited(result, run.plan)
 
     async def _off(self, work: Callable[[Interrupt], T], deadline: float) -> T:
-        """Runs it in a thread; ends it when nobody waits for it any more."""
+        """Run the work in a thread; it ends when its caller stops waiting."""
         return await interruptible(self._pool, work, deadline)
 
 
@@ -192,7 +192,7 @@ def _limited(result: pa.Table, plan: Plan) -> pa.Table:
 
 
 def _distinct(found: Sequence[Rows]) -> tuple[list[bytes], list[bytes]]:
-    """All rows that were found, each once."""
+    """The found keys and rows without duplicates."""
     if len(found) == 1:
         return found[0].keys, found[0].rows
     merged = {k: r for part in found for k, r in zip(part.keys, part.rows, strict=True)}
@@ -200,7 +200,7 @@ def _distinct(found: Sequence[Rows]) -> tuple[list[bytes], list[bytes]]:
 
 
 def _gathers(run: _Run, access: Lookup) -> bool:
-    """Whether it is like so many others that they are read as one."""
+    """Whether the look-up can be batched with others by `Together`."""
     few = sum(len(keys) for _, keys in access.keys) <= _INSTANT
     plan = run.plan
     return few and plan.evaluation.plain and plan.table.window is None and not run.ask.positions
@@ -229,6 +229,6 @@ async def _batches(result: pa.Table) -> AsyncIterator[pa.RecordBatch]:
 def _too_many_rows(rows_max: int) -> QueryTooLarge:
     return QueryTooLarge(
         f"the answer has more than {rows_max} rows",
-        action="add LIMIT or a narrower WHERE, ask for one range of keys after the "
-        "other, or set serve.query.max.rows.",
+        action="add LIMIT or a narrower WHERE, query one range of keys after the other, or set "
+        "serve.query.max.rows.",
     )

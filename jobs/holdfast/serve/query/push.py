@@ -1,10 +1,10 @@
-"""Push queries: a table's changes, after its contents or from now on, for as long as one listens.
+"""Push queries: a table's changes, after its contents or from now on, until they are closed.
 
-    snapshot of each partition (earliest) ──► changes: from the tail that all share,
+    snapshot of each partition (earliest) ──► changes: from the shared tail,
                                               or, when behind, from the changelog, until they meet
 
-A subscription owns nothing but a position per partition.  It reads on only when its client does:
-who is slow falls behind the tail and then reads the changelog at its own pace.
+A subscription owns only a position per partition.  It reads only as fast as its client: a slow
+client falls behind the tail and then reads the changelog at its own pace.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["Push"]
 
 _Key = tuple[str, str, str, int, bool]
 _UNTOLD_MAX = 100
-_INLINE_MAX = 64  # rows that are told on the loop, if as they are; a thread costs more than they do
+_INLINE_MAX = 64  # up to so many plain rows are evaluated on the loop; a thread would cost more
 
 
 class Push:
-    """Starts push queries; owns the tails that they share."""
+    """Starts push queries; owns their shared tails."""
 
     def __init__(
         self, reader: Reader, pool: Executor, limits: ServeSettings, partitions: Partitions
@@ -48,11 +48,11 @@ class Push:
         self._starting = asyncio.Lock()
 
     async def start(self, plan: Plan, ask: Ask, options: Options) -> Answer:
-        """The answer, whose batches end with LIMIT or when they are closed.
+        """Start a push query; its batches end at LIMIT or when they are closed.
 
         Raises:
-            NoHolder: nobody holds a partition of the table.
-            Refused: the token is not one of this table.
+            NoHolder: a partition of the table has no holder.
+            Refused: the token belongs to another table.
         """
         resumed = read_token(plan.table, ask.token) if ask.token else {}
         tail = await self._join(plan.table, old=needs_old(plan.table, plan.evaluation))
@@ -96,7 +96,7 @@ class Push:
                 del self._tails[key]
 
     async def aclose(self) -> None:
-        """Stops all tails."""
+        """Stop all tails."""
         tails = list(self._tails.values())
         self._tails.clear()
         for tail in tails:
@@ -108,7 +108,7 @@ def _key(table: ServedTable, *, old: bool) -> _Key:
 
 
 class Subscription:
-    """One push query that runs.  `positions` has no entry of a partition still to be read whole."""
+    """One running push query.  `positions` lacks partitions whose contents are still to be read."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Subscription:
                 if partition not in self._positions and self._left != 0:
                     async for batch in self._snapshot(partition):
                         yield batch
-            # `due` are the partitions in which something may have come since `moved` was not set.
+            # `due`: partitions that may have changed since `moved` was created.
             moved, due = self._tail.moved(), set(self._positions)
             while self._left != 0:
                 idle = True
@@ -165,7 +165,7 @@ class Subscription:
             async for change in changes:
                 batch = await self._made(change, None)
                 if batch is None and change.last:
-                    # Without rows, but the token resumes behind the contents now.
+                    # The batch is empty, but the token now resumes after the contents.
                     batch = pa.RecordBatch.from_pylist([], self._plan.evaluation.schema)
                 if batch is not None:
                     yield batch
@@ -176,7 +176,7 @@ class Subscription:
         return self._tail.meets(partition, self._positions[partition])
 
     async def _next(self, partition: int) -> tuple[Change | None, Entry | None]:
-        """What follows in a partition, if it is there already."""
+        """The next change of a partition, if it is available already."""
         position = self._positions[partition]
         behind = self._behind.get(partition)
         if self._meets(partition):
@@ -198,7 +198,7 @@ class Subscription:
             return None, None
 
     async def _wait(self, moved: Moved) -> None:
-        """Until there may be something: of the tail, or of a partition that is behind."""
+        """Wait for a change of the tail, or of a partition that is behind it."""
         tasks = [b.task for b in self._behind.values()]
         if not tasks:
             await moved.wait()
@@ -210,7 +210,7 @@ class Subscription:
             tail.cancel()
 
     async def _made(self, change: Change, entry: Entry | None) -> pa.RecordBatch | None:
-        """The rows of a change; after it the answer's token resumes behind the change."""
+        """The rows of a change; moves the answer's token past the change."""
         plan, evaluation = self._plan, self._plan.evaluation
         wanted = change if plan.within is None else narrowed(change, plan.within.ranges)
 
@@ -240,7 +240,7 @@ class Subscription:
             return
         self._positions[change.partition] = change.position
         self._untold += 1
-        # Most changes are of no interest to most who listen: their tokens may be a little old.
+        # Most changes have no rows for most subscribers, so their tokens may lag a little.
         if len(told.rows) or change.last or self._untold >= _UNTOLD_MAX:
             self._answer.token = write_token(self._plan.table, self._positions)
             self._untold = 0

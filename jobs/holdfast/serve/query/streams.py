@@ -1,8 +1,8 @@
-"""Streams as they are queried: the records of their topics, read from Kafka for each who asks.
+"""Reads streams for queries: the records of their topics, read from Kafka for each query.
 
-A stream has no store and no holder; its records are rows that are never removed, its positions the
-offsets of its topic partitions.  What `Reader` says of a table's contents is said of all records
-that the topic still has.
+A stream has no store and no holder; its records are rows that are never removed, its positions are
+the offsets of its topic partitions.  Where `Reader` speaks of a table's contents, a stream has all
+records that the topic still holds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Streams"]
 
 T = TypeVar("T")
 _TIME = struct.Struct(">q")
-_RECORDS_MAX = 2_000  # of one part; they are taken from the client on the loop
+_RECORDS_MAX = 2_000  # records per part; they are converted on the loop
 _POLL_S = 0.02
 _KNOWN_MAX = 1_000
 
@@ -57,11 +57,11 @@ class _Tail(Protocol):
 
 
 class Streams:
-    """Reads streams; keeps the contract of `Reader`, by key excepted.
+    """Reads streams; implements `Reader`, except for reads by key.
 
     Args:
         client: librdkafka properties.
-        topics: tells of topics, if it is not the cluster of `client`; `tail` reads them then.
+        topics: describes topics, in place of the cluster of `client`; `tail` then reads them.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class Streams:
         self._looked: dict[Source, float] = {}
 
     def known(self, source: Source) -> TopicTable | None:
-        """The stream, if it has been opened a short time ago: topics may get more partitions."""
+        """The stream, if it was opened recently: its topic may have got more partitions since."""
         fresh = time.monotonic() - self._looked.get(source, -LOOK_S) < LOOK_S
         return self._known.get(source) if fresh else None
 
     async def open(self, source: Source) -> TopicTable:
-        """Finds out how many partitions the stream has.
+        """Open a stream: look up its topic's partitions.
 
         Raises:
             TopicMissing: its topic does not exist.
-            InvalidStatement: it cannot be decoded.
+            InvalidStatement: the stream cannot be decoded.
         """
         info = await asyncio.to_thread(self._admin.describe, source.topic)
         if info is None:
@@ -119,11 +119,11 @@ class Streams:
         return self._known[source]
 
     async def partitions(self, table: ServedTable) -> int:
-        """How many its topic has now; as many as before where it is gone."""
+        """The topic's current number of partitions; the previous one if the topic is gone."""
         info = await _off(lambda: self._admin.describe(table.topic))
         if info is None or info.partitions == table.partitions:
             return table.partitions
-        self._looked.clear()  # whoever asks next finds them
+        self._looked.clear()  # the next query sees the new partitions
         return info.partitions
 
     async def get(
@@ -153,26 +153,26 @@ class Streams:
         max_lag: int | None = None,
         at_least: Mapping[int, int] | None = None,
     ) -> AsyncGenerator[Rows, None]:
-        """All records up to the end that the partition has now."""
+        """All records up to the partition's current end."""
         low, high = (await self._bounds(table))[partition]
         states = {partition: PartitionState(partition, high, high)}
         yield Rows([], [], states)
         async for chunk in self._until(table, partition, low, high):
-            # A record may have no key: `decode` of a stream takes that.
+            # A record may have no key: a stream's `decode` accepts that.
             yield Rows(chunk.keys, _rows(chunk), states)  # type: ignore[arg-type]
 
     async def positions(self, table: ServedTable) -> Mapping[int, PartitionState]:
-        """The end of each partition."""
+        """The end offset of each partition."""
         bounds = await self._bounds(table)
         return {p: PartitionState(p, high, high) for p, (_, high) in bounds.items()}
 
     async def await_positions(
         self, table: ServedTable, positions: Mapping[int, int], timeout_s: float
     ) -> None:
-        """Waits until the partitions are as long.
+        """Wait until the partitions reach these offsets.
 
         Raises:
-            StoreBehind: not in time.
+            StoreBehind: they do not in time.
         """
 
         async def reached() -> None:
@@ -187,7 +187,7 @@ class Streams:
         except TimeoutError:
             raise StoreBehind(
                 f"After {timeout_s:g} s {table.name} does not reach these positions.",
-                action="wait longer, or look at its producer.",
+                action="wait longer, or check its producer.",
             ) from None
 
     async def changes(
@@ -199,7 +199,7 @@ class Streams:
         snapshot: bool = False,
         old: bool = False,
     ) -> AsyncGenerator[Change, None]:
-        """Records as changes; with `snapshot` those first that the topic has now."""
+        """Records as changes; with `snapshot`, first the records that the topic holds now."""
         low, high = (await self._bounds(table))[partition]
         position = high if since is None else since
         if since is not None and not low <= since <= high:
@@ -227,7 +227,7 @@ class Streams:
     async def _following(
         self, table: ServedTable, partition: int, start: int
     ) -> AsyncGenerator[tuple[Chunk | None, int], None]:
-        """Records from an offset on, for ever, and after each part the offset that is reached."""
+        """Records from an offset on, without end, each part with the offset reached after it."""
         place, reader = (table.topic, partition), self._tail()
         try:
             reader.follow(table.topic, partition, start)
@@ -263,7 +263,7 @@ def _rows(chunk: Chunk) -> list[bytes]:
 
 
 def _change(partition: int, chunk: Chunk, position: int, *, snapshot: bool) -> Change:
-    """Nothing was there before a record; one without value is no row of a stream's."""
+    """Records as a change without old rows; records without a value are not rows of a stream."""
     rows = _rows(chunk)
     old: list[bytes | None] = [None] * len(rows)
     return Change(

@@ -1,9 +1,9 @@
-"""The newest changes of a table, read once for all who wait for them.
+"""The newest changes of a table, read once for all subscribers.
 
 A `Tail` follows every partition of one table and keeps its last changes, up to a limit in bytes.
-Who subscribes holds a position per partition and takes what comes after it, as long as the tail
-still has it.  Who is further behind reads the changelog itself until it meets the tail again: a
-slow subscriber costs its own reading and nobody's memory.
+A subscriber holds a position per partition and takes the changes after it, as long as the tail
+still has them.  A subscriber that is further behind reads the changelog itself until it meets the
+tail again: it costs its own reads but no memory.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ __all__ = ["LOOK_S", "Entry", "Moved", "Partitions", "Tail"]
 
 _LOG = logging.getLogger(__name__)
 Partitions = Callable[[ServedTable], Awaitable[int]]
-"""How many partitions a table has as it is now."""
+"""A table's current number of partitions."""
 
-LOOK_S = 5.0  # between two looks at how many partitions there are
-_AGAIN_S = 0.2  # after a holder went away
+LOOK_S = 5.0  # between checks of the number of partitions
+_AGAIN_S = 0.2  # pause after losing a holder
 _AGAIN_S_MAX = 5.0
-_OVERHEAD = 64  # bytes of Python's own, for each key and each change
+_OVERHEAD = 64  # Python's overhead in bytes per key and per change
 
 
 @dataclass(eq=False)
 class Entry:
-    """One change, from where to where it goes, and what queries have made of it."""
+    """One change, its start position, and the results that queries have computed from it."""
 
     start: int
     change: Change
@@ -42,12 +42,12 @@ class Entry:
 
     @property
     def bytes(self) -> int:
-        """About what it holds."""
+        """The approximate size."""
         held = sum(map(len, self.change.keys)) + sum(len(r) for r in self.change.rows if r)
         return held + _OVERHEAD * (1 + len(self.change.keys))
 
     async def result(self, evaluation: Evaluation, made: Callable[[], Awaitable[Told]]) -> Told:
-        """What a query makes of it: the first who asks has it made, for all."""
+        """A query's result for the change; the first subscriber computes it for all."""
         found = self._results.get(evaluation)
         if found is None:
             found = self._results[evaluation] = asyncio.ensure_future(made())
@@ -55,16 +55,16 @@ class Entry:
 
 
 class Moved(asyncio.Event):
-    """Set with one change of a tail; the next one is told by `next`.
+    """Set at one change of a tail; `next` is set at the following one.
 
-    `partition` is where it was; None: something else has happened, look everywhere.
+    `partition`: where the change was; None: another event, check all partitions.
     """
 
     partition: int | None = None
     next: Moved | None = None
 
     def partitions(self) -> set[int] | None:
-        """Where changes were since this one was not set yet; None: look everywhere."""
+        """Partitions that have changed since this event was created; None: check all."""
         found: set[int] = set()
         at: Moved | None = self
         while at is not None and at.is_set():
@@ -78,14 +78,14 @@ class Moved(asyncio.Event):
 class _Part:
     """The newest changes of one partition.
 
-    `entries` follow each other without gap: each starts where the one before it ends.
+    `entries` have no gaps: each starts where the previous one ends.
     """
 
     def __init__(self, position: int, bytes_max: int) -> None:
         self.position = position
         self._bytes_max = bytes_max
         self._entries: deque[Entry] = deque()
-        self._at: dict[int, int] = {}  # start of an entry -> its number since the beginning
+        self._at: dict[int, int] = {}  # an entry's start position -> its sequence number
         self._dropped = 0
         self._bytes = 0
 
@@ -105,26 +105,26 @@ class _Part:
         self._dropped += 1
 
     def restart(self, position: int) -> None:
-        """Go on from a place that does not join what is kept."""
+        """Drop all entries and continue from a position that does not follow them."""
         while self._entries:
             self._drop()
         self.position = position
 
     def after(self, position: int) -> Entry | None:
-        """What comes next after a position, if it is kept."""
+        """The entry after a position, if it is kept."""
         number = self._at.get(position)
         return None if number is None else self._entries[number - self._dropped]
 
     def meets(self, position: int) -> bool:
-        """Whether who is there can go on with what the tail has, now or soon."""
+        """Whether a subscriber at a position can continue from the tail."""
         return position == self.position or position in self._at
 
 
 class Tail:
-    """Follows one table for its subscribers; made by `started`, stopped by `aclose`.
+    """Follows one table for its subscribers; started by `start`, stopped by `aclose`.
 
     Args:
-        partitions: how many the table has now: with more than it had the tail ends.
+        partitions: gives the table's current number of partitions; the tail ends if it grows.
         old: see `Reader.changes`.
     """
 
@@ -150,18 +150,18 @@ class Tail:
         self.subscribers = 0
 
     async def start(self) -> None:
-        """Begins at the newest position of every partition.
+        """Start at the newest position of every partition.
 
         Raises:
-            NoHolder: nobody holds a partition of the table.
+            NoHolder: a partition of the table has no holder.
         """
         self.states = dict(await self._reader.positions(self.table))
         missing = [p for p in range(self.table.partitions) if p not in self.states]
         if missing:
             raise NoHolder(
-                f"nobody holds partition {missing[0]} of {self.table.name}"
+                f"no server holds partition {missing[0]} of {self.table.name}"
                 f" ({len(missing)} of {self.table.partitions} are missing)",
-                action="wait until the query servers are up, and ask again.",
+                action="wait until the query servers are up, and retry.",
             )
         for partition, state in sorted(self.states.items()):
             self._parts[partition] = _Part(state.position, self._bytes_max)
@@ -174,37 +174,37 @@ class Tail:
         self._tasks.append(task)
 
     def stop(self) -> None:
-        """Stops following, soon."""
+        """Stop following, without waiting for the end."""
         for task in self._tasks:
             task.cancel()
 
     async def aclose(self) -> None:
-        """Stops following."""
+        """Stop following, and wait for the end."""
         self.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def position(self, partition: int) -> int:
-        """Where the tail is: a subscriber that begins now begins here."""
+        """The tail's position, where a new subscriber starts."""
         return self._parts[partition].position
 
     def after(self, partition: int, position: int) -> Entry | None:
-        """The change that comes next after a position; None: not yet, or not any more."""
+        """The change after a position; None if it is not available yet, or no longer."""
         return self._parts[partition].after(position)
 
     def meets(self, partition: int, position: int) -> bool:
-        """Whether a subscriber at this position finds all that comes after it here."""
+        """Whether the tail has, or will have, all changes after a subscriber's position."""
         return self._parts[partition].meets(position)
 
     @property
     def failed(self) -> bool:
-        """Whether it does not follow any more."""
+        """Whether the tail has stopped following."""
         return self._failure is not None
 
     def moved(self) -> Moved:
-        """Set with the next change of any partition; ask before looking for changes.
+        """The event of the next change of any partition; get it before looking for changes.
 
         Raises:
-            HoldfastError: the table cannot be followed any more.
+            HoldfastError: the table can no longer be followed.
         """
         if self._failure is not None:
             raise self._failure
@@ -229,10 +229,10 @@ class Tail:
             wait_s = min(wait_s * 2, _AGAIN_S_MAX)
 
     async def _watch(self) -> None:
-        """Ends the tail when partitions were added: it would never tell what is in them.
+        """End the tail when partitions were added: it would miss their changes.
 
         Raises:
-            Retriable: who resumes gets the new partitions from their beginning.
+            Retriable: a subscriber that resumes gets the new partitions from their beginning.
         """
         while True:
             await asyncio.sleep(LOOK_S)
@@ -245,11 +245,11 @@ class Tail:
                 raise Retriable(
                     f"{self.table.name} has {now} partitions now, {self.table.partitions} when "
                     "the query began.",
-                    action="ask again with the last token (`resume`): nothing is left out.",
+                    action="resume with the last token (`resume`): no change is left out.",
                 )
 
     async def _restart(self, partition: int) -> None:
-        """Goes on from now: subscribers that are behind learn of the loss themselves."""
+        """Continue from now; subscribers that are behind detect the loss themselves."""
         try:
             states = await self._reader.positions(self.table)
         except Retriable:

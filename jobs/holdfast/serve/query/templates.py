@@ -1,9 +1,9 @@
-"""A statement without its literals: the many look-ups that differ only in their keys are one.
+"""A statement without its literals: look-ups that differ only in their keys share a template.
 
 Parsing and planning a statement takes a thousand times as long as looking up its row, so the plan
-is kept by the statement's *template*: its text with every string and whole number taken out.
-That is safe only where the text outside of literals holds nothing that could hide one: no other
-quotes and no comments.  `split` says None of any other text.
+is cached by the statement's *template*: its text with every string and whole number removed. That
+is safe only if the text outside of literals cannot hide one: no other quotes and no comments.
+`split` returns None for any other text.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["Literals", "Template", "literal_starts", "split"]
 Template = tuple[str, ...]
 Literals = list[str | int]
 
-# One group for strings, one for whole numbers that are no part of a name or of another number.
+# One group for strings, one for whole numbers that are not part of a name or another number.
 _LITERAL = re.compile(r"'((?:[^']|'')*)'|(?<![\w.@$])([0-9]{1,18})(?![\w.@])")
 _HIDING = re.compile(r"[\"'`$]|--|/\*")
 
 
 def split(text: str) -> tuple[Template, Literals] | None:
-    """The parts between literals, with a mark of each literal's kind, and the literals' values."""
+    """The parts between literals, with a mark for each literal's kind, and the literals' values."""
     parts = _LITERAL.split(text)
     strings, numbers = parts[1::3], parts[2::3]
     literals: Literals = [
@@ -37,7 +37,7 @@ def split(text: str) -> tuple[Template, Literals] | None:
 
 
 def literal_starts(text: str) -> list[int] | None:
-    """Where the literals of a text begin; None when `split` does not see them as the lexer does."""
+    """The start of each literal; None if `split` and the lexer disagree on them."""
     found = [(m.start(), m.end()) for m in _LITERAL.finditer(text)]
     kinds = (Kind.STRING, Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
     lexed = [(t.start, t.end) for t in tokenize(text) if t.kind in kinds]

@@ -1,7 +1,7 @@
-"""Look-ups that are asked for in the same turn of the event loop are read and decoded as one.
+"""Batches look-ups that arrive in the same iteration of the event loop into one read.
 
-To read and decode one row costs nearly as much as sixty: with many clients at a time this is what
-makes a look-up cheap.  Nobody waits for more than the turn of the loop that has begun.
+Reading and decoding one row costs nearly as much as sixty rows, so batching makes look-ups of many
+concurrent clients cheap.  No look-up waits longer than the current iteration.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.serve.values import values_of
 
 __all__ = ["Found", "Together", "plain_rows"]
 
-_KEYS_MAX = 64  # the reader takes so many on the loop itself
+_KEYS_MAX = 64  # the reader looks up so many keys on the loop itself
 _Row = Sequence[Any]
 
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of keys, and the states of the partitions that they were looked for in."""
+    """Rows by key, and the states of the partitions that were read."""
 
     rows: Mapping[bytes, _Row]
     states: Mapping[int, PartitionState]
@@ -41,7 +41,7 @@ class _Waiting:
 
 
 class Together:
-    """Gathers look-ups of plain rows by key, of tables without windows."""
+    """Batches look-ups of plain rows by key, in tables without windows."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -51,8 +51,9 @@ class Together:
     async def look_up(
         self, plan: Plan, keys: Sequence[bytes], max_lag: int | None
     ) -> tuple[list[_Row], Mapping[int, PartitionState]]:
-        """The rows of the keys that are there, and the states of their partitions."""
-        place = (id(plan), max_lag)  # what waits holds the plan, so that its id is its own
+        """The rows of the keys that exist, and the states of their partitions."""
+        # The waiting look-up keeps the plan alive, so its id stays unique.
+        place = (id(plan), max_lag)
         waiting = self._waiting.get(place)
         if waiting is None:
             waiting = self._waiting[place] = _Waiting(plan, max_lag)
@@ -65,7 +66,8 @@ class Together:
         except HoldfastError:
             if len(waiting.keys) == len(keys):
                 raise
-            found = await self._read(plan, keys, max_lag)  # its fault may be one of the others
+            # Another look-up of the batch may have caused the error.
+            found = await self._read(plan, keys, max_lag)
         return [found.rows[k] for k in keys if k in found.rows], _states(plan, keys, found)
 
     def _begin(self, place: tuple[int, int | None], waiting: _Waiting) -> None:
@@ -81,7 +83,7 @@ class Together:
         except BaseException as error:
             if not waiting.found.done():
                 waiting.found.set_exception(error)
-                waiting.found.exception()  # all who waited may have gone
+                waiting.found.exception()  # all callers may have been cancelled
             if not isinstance(error, Exception):
                 raise
         else:
@@ -93,7 +95,7 @@ class Together:
 
 
 def plain_rows(plan: Plan, read: Rows) -> dict[bytes, _Row]:
-    """The columns of a plain read, of the rows that the table has, by stored key."""
+    """The selected columns of a plain read, by stored key, of the rows that the table has."""
     if not read.keys:
         return {}
     decoded = plan.table.decode(read.keys, read.rows)

@@ -1,4 +1,4 @@
-"""Where a push query has got to, as a text that its client keeps."""
+"""The position of a push query, as a token that its client keeps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["read_token", "write_token"]
 def write_token(table: ServedTable, positions: Mapping[int, int]) -> str:
     """A token that resumes after these positions (partition -> position).
 
-    A partition that is left out is read from its contents again.
+    A partition that is left out is read again from its contents.
     """
     places = {str(p): at for p, at in sorted(positions.items())}
     data = orjson.dumps({"table": table.name, "topic": table.topic, "positions": places})
@@ -28,20 +28,20 @@ def read_token(table: ServedTable, token: str) -> dict[int, int]:
     """The positions of a token.
 
     Raises:
-        Refused: it is no token, or that of another table.
+        Refused: it is not a token, or belongs to another table.
     """
     try:
         found = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         of = found["table"], found["topic"]
         positions = {int(p): int(at) for p, at in found["positions"].items()}
     except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _refused(f"{token[:40]!r} is no token of a push query") from error
+        raise _refused(f"{token[:40]!r} is not a token of a push query") from error
     if of != (table.name, table.topic):
-        raise _refused(f"the token is one of {of[0]}, the query reads {table.name}")
+        raise _refused(f"the token belongs to {of[0]}, the query reads {table.name}")
     if any(not 0 <= p < table.partitions or at < 0 for p, at in positions.items()):
         raise _refused(f"the token has partitions that {table.name} has not")
     return positions
 
 
 def _refused(fact: str) -> Refused:
-    return Refused(fact, action="give the newest token of the same query, or none to begin anew.")
+    return Refused(fact, action="use the newest token of the same query, or none to start again.")

@@ -1,4 +1,4 @@
-"""Tables that can be read, and how their rows are stored: by a changelog, or by their topic."""
+"""Readable tables, and how their rows are stored: in a changelog, or in their topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tables of a server have in common: names, columns, windows of stored keys."""
+"""Base of a server's tables: names, columns, windows of stored keys."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["StoredTable", "finished"]
 
 @dataclass(frozen=True)
 class StoredTable(ABC):
-    """A `ServedTable` with what its followers and readers must know of its stores.
+    """A `ServedTable` with the details of its stores that followers and readers need.
 
     Attributes:
-        application_id: whose volume folder its stores are in.
-        store_name: their folder; unique in the job.
+        application_id: the volume's folder of the stores.
+        store_name: the stores' folder below it; unique in the job.
         statement, query_id, topic, partitions: see `ServedTable`.
-        fingerprint: of the statement whose rows these are; None: any.
+        fingerprint: the fingerprint that the rows must have; None: any.
     """
 
     name: str
@@ -60,19 +60,19 @@ class StoredTable(ABC):
     @property
     @abstractmethod
     def has_markers(self) -> bool:
-        """Whether what is followed has commit markers, which end its transactions."""
+        """Whether the followed topic has commit markers, which end its transactions."""
 
     def readable(self, chunk: Chunk) -> tuple[Chunk, list[BadRecord]]:
-        """The records of the topic that can be decoded, and the others: these change nothing.
+        """The decodable records of a chunk, and the others, which change nothing.
 
-        As in Kafka Streams a key keeps the row that it had before an undecodable record.
+        As in Kafka Streams, a key keeps its previous row at an undecodable record.
         """
         return chunk, []
 
     @property
     @abstractmethod
     def rows_of(self) -> RowsOf:
-        """Takes the rows, and the last commit marker, from readable records of the topic."""
+        """The function that extracts rows and the last commit marker from readable records."""
 
     @abstractmethod
     def decode(self, keys: Sequence[bytes], rows: Sequence[bytes | None]) -> pa.Table:
@@ -92,18 +92,18 @@ class StoredTable(ABC):
 
     @abstractmethod
     def window_range(self, key: bytes, within: WindowBounds) -> tuple[bytes, bytes]:
-        """The stored range (start, end exclusive) with all windows of a key that are asked for."""
+        """The stored range (start, end exclusive) of the requested windows of a key."""
 
     @abstractmethod
     def split(self, stored: bytes) -> tuple[bytes, int, int]:
         """(key without window, window start, window end) of a stored key of a windowed table.
 
         Raises:
-            ValueError: it is too short to have a window.
+            ValueError: the key is too short to have a window.
         """
 
     def is_within(self, stored: bytes, key: bytes, within: WindowBounds) -> bool:
-        """Whether a stored key is a window of `key` that is asked for."""
+        """Whether a stored key is one of the requested windows of `key`."""
         try:
             plain, start, end = self.split(stored)
         except ValueError:
@@ -125,8 +125,8 @@ def finished(
     """The columns of `decode`; values and times are null where there is no row.
 
     Args:
-        keys: key columns and bounds.
-        present: booleans, as numpy has them.
+        keys: key columns and window bounds.
+        present: booleans in numpy.
     """
     there = pa.array(present, pa.bool_())
     if pc.all(there).as_py() is False:

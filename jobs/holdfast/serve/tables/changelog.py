@@ -29,7 +29,7 @@ _LATEST = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class ChangelogTable(StoredTable):
-    """An aggregate; its stored rows are the aggregates' state, by state key."""
+    """A table of aggregates; its stored rows are the aggregates' state, by state key."""
 
     step: AggregateStep
     _state: StateColumns = field(init=False, repr=False, compare=False)
@@ -90,7 +90,7 @@ class ChangelogTable(StoredTable):
         return state_partition(key, self.partitions)
 
     def key_ranges(self, low: Any, high: Any) -> list[tuple[bytes, bytes | None]] | None:
-        if self._sessions:  # the length comes before the key
+        if self._sessions:  # stored keys begin with their length
             return None
         return ordered_ranges(self.key_columns, low, high, windowed=self.window is not None)
 
@@ -108,12 +108,12 @@ class ChangelogTable(StoredTable):
 
 
 def window_range(key: bytes, within: WindowBounds, size_ms: int) -> tuple[bytes, bytes]:
-    """Where the windows of a key lie that is followed by their start, 8 bytes."""
+    """The range of a key's windows, stored as the key followed by the window start (8 bytes)."""
     ends = (within.end_from, within.end_to)
     by_end = [None if end is None else end - size_ms for end in ends]
     lows = [t for t in (within.start_from, by_end[0]) if t is not None]
     highs = [t for t in (within.start_to, by_end[1]) if t is not None]
     low, high = max(lows, default=-1), min(highs, default=_LATEST)
-    if low < 0:  # times before 1970 come behind the others
+    if low < 0:  # times before 1970 sort after the others
         return key, key + b"\xff" * 9
     return key + _WINDOW.pack(min(low, _LATEST)), key + _WINDOW.pack(max(high, 0)) + b"\0"

@@ -1,4 +1,4 @@
-"""Which tables of a job can be read, from what, and why the others cannot."""
+"""The readable tables of a job and their topics, and the reasons why others are not readable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Candidate", "Candidates", "candidates"]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A table whose rows lie in `topic`; `made(partitions)` once it is known how many it has."""
+    """A table with its rows in `topic`; call `made` with the number of partitions once known."""
 
     name: str
     topic: str
@@ -30,7 +30,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What a job's statements name: tables to be served, and the rest."""
+    """The relations of a job's statements: tables to serve, and the rest."""
 
     tables: tuple[Candidate, ...]
     unserved: tuple[Unserved, ...]
@@ -76,7 +76,7 @@ def _stream(relation: Source | Sink) -> Unserved:
 
 def _of_query(query: Query, application_id: str) -> Candidate | Unserved:
     step = query.step
-    # Of final results the store has what is not final yet; the topic has what is.
+    # The store holds results that are not final yet; the topic holds the final ones.
     if not isinstance(step, AggregateStep) or step.emit is Emit.FINAL:
         return _topic_table(query.sink.as_source(), query, application_id)
     topic = changelog_topic(application_id, query.id)
@@ -103,9 +103,9 @@ def _of_query(query: Query, application_id: str) -> Candidate | Unserved:
 
 
 def _store_name(source: Source) -> str:
-    """Another declaration has another store: what was not readable by the one may be by the other.
+    """The store's name; it depends on the declaration, since another may decode other records.
 
-    A store has the rows of records that could be decoded when they came.
+    A store has only the records that could be decoded when they arrived.
     """
     declared = sha256(source_facts(source).encode()).hexdigest()
     return f"table-{quote(source.name, safe='')}-{declared[:8]}"

@@ -1,4 +1,4 @@
-"""Keys as they are stored, from Python values, and ranges of them."""
+"""Stored keys, and ranges of them, from Python values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.types.schema import Base, Column, SqlType
 __all__ = ["column_of", "key_columns_of", "ordered_ranges", "state_key"]
 
 _NUMBERS = {Base.INTEGER: (struct.Struct(">i"), 31), Base.BIGINT: (struct.Struct(">q"), 63)}
-_AFTER = b"\xff" * 9  # behind any window
+_AFTER = b"\xff" * 9  # sorts after any window
 Range = tuple[bytes, bytes | None]
 
 
@@ -27,19 +27,19 @@ def column_of(column: Column, value: Any) -> pa.Array:
     """One value as an array of its column's type.
 
     Raises:
-        Refused: it is null, or not of that type.
+        Refused: the value is null, or not of that type.
     """
     try:
         array = pa.array([value], column.type.arrow())
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise Refused(
-            f"{value!r} is no {column.type}, which the key column {column.name} holds: {error}.",
+            f"{value!r} is not of the type {column.type} of the key column {column.name}: {error}.",
             action="compare the key with a value of its own type.",
         ) from error
     if array.null_count:
         raise Refused(
             f"The key column {column.name} is compared with NULL.",
-            action="no row has such a key; leave the condition out.",
+            action="remove the condition: no row has such a key.",
         )
     return array
 
@@ -59,14 +59,14 @@ def key_columns_of(columns: Sequence[Column], values: Sequence[Any]) -> list[pa.
 
 
 def state_key(columns: Sequence[Column], values: Sequence[Any]) -> bytes:
-    """What `tasks.evaluate.keys.state_key_sql` makes of these values in Spark.
+    """The state key of these values, as `tasks.evaluate.keys.state_key_sql` builds it in Spark.
 
     Raises:
         Refused: see `key_columns_of`.
     """
     first = columns[0].type.base
     if len(columns) == len(values) == 1 and first is Base.STRING and type(values[0]) is str:
-        return values[0].encode()  # by far the most frequent
+        return values[0].encode()  # by far the most frequent case
     arrays = key_columns_of(columns, values)
     if len(columns) == 1 and first is Base.STRING:
         text: str = arrays[0][0].as_py()
@@ -102,20 +102,20 @@ def _json(value: Any, kind: SqlType) -> str:  # noqa: PLR0911 - one line per typ
 
 
 def _mime(data: bytes) -> str:
-    """Base64 as Spark has it: lines of 76."""
+    """Base64 as Spark writes it: in lines of 76."""
     text = base64.b64encode(data).decode()
     return "\r\n".join(text[at : at + 76] for at in range(0, len(text), 76))
 
 
 def _text(text: str) -> str:
-    """A JSON string by Jackson's rules: it escapes what it must and nothing else."""
+    """A JSON string by Jackson's rules: only mandatory escapes."""
     return '"' + text.translate(ESCAPES) + '"'
 
 
 def ordered_ranges(
     columns: Sequence[Column], low: Any, high: Any, *, windowed: bool
 ) -> list[Range] | None:
-    """See `ServedTable.key_ranges`, of keys that are the plain bytes of one value."""
+    """See `ServedTable.key_ranges`; for keys that are the plain bytes of one value."""
     if len(columns) != 1:
         return None
     column = columns[0]
@@ -129,7 +129,7 @@ def ordered_ranges(
 
 
 def _number_ranges(column: Column, low: Any, high: Any, tail: bytes) -> list[Range]:
-    """Negative numbers are stored behind the others, each in their order."""
+    """Ranges of numbers: negative ones are stored after the others, both in ascending order."""
     packer, bits = _NUMBERS[column.type.base]
     first = -(1 << bits) if low is None else column_of(column, low)[0].as_py()
     last = (1 << bits) - 1 if high is None else column_of(column, high)[0].as_py()

@@ -1,6 +1,6 @@
 """Tables whose rows are the records of their topic: declared ones, joins, filters, final results.
 
-What these keep as state, if anything, are not their rows; the topic is compacted and has them.
+If they have state, it does not hold their rows; the compacted topic does.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _IN_ORDER = frozenset({Base.STRING, Base.INTEGER, Base.BIGINT})
 
 @dataclass(frozen=True)
 class TopicTable(StoredTable):
-    """A stored row is the record's timestamp (8 bytes) and its value; its key the record's.
+    """A table over a topic: a stored row is a record's timestamp (8 bytes) and value, by its key.
 
-    `source` tells formats; `ours`: Holdfast alone writes the topic, and so chose the partitions.
+    `source`: the formats; `ours`: only Holdfast writes the topic, so its partitioner applies.
     """
 
     source: Source
@@ -108,7 +108,7 @@ class TopicTable(StoredTable):
         return encode_keys(source.key_columns, arrays, form, delimiter)[0] or b""
 
     def partition_of(self, key: bytes) -> int | None:
-        # A windowed key is placed by its window, too.
+        # The partition of a windowed key depends on its window, too.
         known = self.ours and self.window is None
         return murmur2_partition(key, self.partitions) if known else None
 
@@ -121,7 +121,7 @@ class TopicTable(StoredTable):
     def window_range(self, key: bytes, within: WindowBounds) -> tuple[bytes, bytes]:
         if self.window is not WindowKind.SESSION:
             return window_range(key, within, self.window_size_ms)
-        # Their ends come first, their starts after.
+        # Session keys store the window's end before its start.
         by_end = WindowBounds(start_from=within.end_from, start_to=within.end_to)
         start, end = window_range(key, by_end, 0)
         return start, end + b"\xff" * _TIME.size
@@ -142,7 +142,7 @@ def _without(chunk: Chunk, offsets: set[int]) -> Chunk:
 
 
 def _topic_rows(chunk: Chunk) -> tuple[dict[bytes, bytes | None], CommitMarker | None]:
-    """The last row of each key; a record without key is none of a table's."""
+    """The last row of each key; records without a key are ignored."""
     columns = zip(chunk.keys, chunk.values, chunk.timestamps, strict=True)
     return {
         key: None if value is None else _TIME.pack(time) + value

@@ -1,8 +1,8 @@
-"""Processes in which clients' statements are planned and evaluated, and which can be killed.
+"""Killable processes that plan and evaluate clients' statements.
 
     server (asyncio)            thread of a pool            worker
     await, with a deadline ──►  Workers.call ── socket ──►  parses, plans, runs DuckDB
     deadline, client gone  ──►  Interrupt.ask ── SIGKILL ─►
 
-`fork_server` makes workers, `worker` is what runs in one, `calls` are the functions that it knows.
+`fork_server` forks workers, `worker` runs in one, `calls` holds the functions that it can call.
 """

@@ -1,4 +1,4 @@
-"""The functions that are called in workers: everything that a client's text decides about."""
+"""The functions that are called in workers: all work whose cost a client's text determines."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ __all__ = [
     "unpacked",
 ]
 
-_TEXT_MAX = 1 << 20  # characters of a statement with its variables
-ROWS = "rows_read"  # what a query's text calls the rows it is evaluated over
+_TEXT_MAX = 1 << 20  # characters of a statement after substitution
+ROWS = "rows_read"  # the name of the input rows in a query's text
 
 
 def source_of(sql: str) -> Name:
     """The stream or table that a SELECT reads.
 
     Raises:
-        InvalidStatement: it is none, or it is wrong.
+        InvalidStatement: the statement is wrong, or not a SELECT.
     """
     return _parsed(sql)[1].select.source
 
 
 def planned(sql: str, source: Source) -> Read:
-    """What a SELECT asks of its stream or table.
+    """The plan of a SELECT over its stream or table.
 
     Raises:
-        InvalidStatement: it is wrong.
+        InvalidStatement: the statement is wrong.
     """
     return plan_read(*_parsed(sql), source)
 
 
 def substituted(text: str, variables: Mapping[str, str]) -> str:
-    """A statement with the values of variables in their places.
+    """A statement with its variables substituted.
 
     Raises:
-        InvalidStatement: one is not known, or its value may not stand where it is, or it is large.
+        InvalidStatement: a variable is undefined, not allowed there, or too large.
     """
     try:
         made = Substituted(text, tokenize(text), variables).written(0, len(text))
     except (MisplacedError, UnclosedError) as error:
-        raise InvalidStatement(f"a variable of the statement cannot be put in: {error}") from None
+        raise InvalidStatement(f"a variable cannot be substituted: {error}") from None
     if len(made) > _TEXT_MAX:
         raise InvalidStatement(
             f"with its variables the statement has {len(made)} characters, {_TEXT_MAX} are allowed"
@@ -76,7 +76,7 @@ def substituted(text: str, variables: Mapping[str, str]) -> str:
 
 
 def statements_in(text: str) -> list[tuple[str, Statement | HoldfastError | None]]:
-    """Each statement of a text and what it is; the last may be an error, None is a definition."""
+    """Each statement of a text, parsed; an error can only be the last one, None: a definition."""
     known, found = Definitions(), list[tuple[str, Statement | HoldfastError | None]]()
     for start, end in statement_places(text):
         one = text[start:end]
@@ -90,26 +90,26 @@ def statements_in(text: str) -> list[tuple[str, Statement | HoldfastError | None
 
 
 def planned_after(text: str, known: Topology) -> Topology:
-    """What a statement means beside what is known already, all of it together.
+    """The topology of the known statements and a new one.
 
     Raises:
-        InvalidStatement: it is wrong.
+        InvalidStatement: the new statement is wrong.
     """
     return compile_text(text, after=known)
 
 
 @lru_cache(maxsize=1)
 def _parsed(sql: str) -> tuple[Script, SelectQuery]:
-    """The two functions above are called one after the other, mostly of the same worker."""
+    """Parse a statement; cached, as `source_of` and `planned` mostly follow in the same worker."""
     return parse_read(sql)
 
 
 def evaluated(text: str, rows: bytes, bytes_max: int) -> bytes:
-    """The result of a query in DuckDB's SQL over `ROWS`; both are Arrow IPC.
+    """The result of a query in DuckDB's SQL over `ROWS`; rows and result are in Arrow IPC.
 
     Raises:
-        QueryTooLarge: DuckDB's memory is not enough, or the result is too large to be handed on.
-        Refused: it cannot be evaluated.
+        QueryTooLarge: DuckDB runs out of memory, or the result is too large.
+        Refused: the query cannot be evaluated.
     """
     made = _evaluated(text, unpacked(rows))
     if made.nbytes > bytes_max:
@@ -129,7 +129,7 @@ def _evaluated(text: str, rows: pa.Table) -> pa.Table:
         made = connection.sql(text).to_arrow_table()
     except duckdb.OutOfMemoryException as error:
         raise QueryTooLarge(
-            f"the query needs more memory than one may have: {_first_line(error)}",
+            f"the query needs more memory than one query may use: {_first_line(error)}",
             action="ask for fewer rows, or keep the aggregate in a table (CREATE TABLE ... AS).",
         ) from error
     except (duckdb.Error, pa.ArrowException) as error:
@@ -137,7 +137,7 @@ def _evaluated(text: str, rows: pa.Table) -> pa.Table:
     finally:
         connection.unregister(ROWS)
     if (large := noted()) is not None:
-        raise QueryTooLarge(f"too large a value: {large}", action="make smaller values.")
+        raise QueryTooLarge(f"a value is too large: {large}", action="make smaller values.")
     return made
 
 
@@ -146,7 +146,7 @@ def _first_line(error: Exception) -> str:
 
 
 def packed(rows: pa.Table) -> bytes:
-    """A table as it is sent between processes."""
+    """A table in the format that is sent between processes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_table(rows)

@@ -1,8 +1,8 @@
-"""Makes workers by forking: a process that has imported what they need, and does nothing else.
+"""Forks workers: a process that has imported their modules and does nothing else.
 
-A worker so begins within milliseconds, and a killed one is soon replaced.  The server sends how
-much memory a worker may have, with the socket on which it answers; the reply is its pid.  The end
-of the server ends this process and all workers.
+So a worker starts within milliseconds, and a killed one is soon replaced.  The server sends a
+worker's memory limit with the socket on which it answers; the reply is its pid.  When the server
+ends, this process and all workers end, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PID = struct.Struct(">Q")
 
 
 def main() -> None:
-    """Serves the socket whose number is the only argument, until it ends."""
+    """Serve the socket whose descriptor is the only argument, until it is closed."""
     with socket.socket(fileno=int(sys.argv[1])) as control:
         _Forks(control).run()
 
@@ -56,7 +56,7 @@ class _Forks:
         self._control.sendall(PID.pack(pid))
 
     def _reap(self) -> None:
-        """Takes leave of workers that have ended."""
+        """Reap workers that have ended."""
         for pid in tuple(self._children):
             with contextlib.suppress(ChildProcessError):
                 if os.waitpid(pid, os.WNOHANG)[0] == 0:

@@ -1,4 +1,4 @@
-"""What a server and its workers tell each other."""
+"""The messages between a server and its workers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Answer", "Call", "too_large"]
 
 @dataclass(frozen=True)
 class Call:
-    """A function of a module, its arguments, and the files of users' functions it may call."""
+    """A module's function, its arguments, and the files of users' functions that it may call."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -22,7 +22,7 @@ class Call:
 
 @dataclass
 class Answer:
-    """What the function gave, or raised; `last`: the worker ends after it."""
+    """The function's result or error; `last`: the worker ends after it."""
 
     made: Any = None
     error: Exception | None = None
@@ -30,9 +30,9 @@ class Answer:
 
 
 def too_large(memory: int) -> QueryTooLarge:
-    """A worker's memory was not enough."""
+    """The error of a worker that ran out of memory."""
     return QueryTooLarge(
-        f"the query needs more memory than one may have: {memory} bytes",
+        f"the query needs more memory than one query may use: {memory} bytes",
         cause="a function that makes large values, or an aggregation over many rows.",
         action="ask for fewer rows or smaller values, keep the result in a table "
         "(CREATE TABLE ... AS), or set serve.query.memory.bytes.",

@@ -1,4 +1,4 @@
-"""Workers as the server sees them: calls that end in time, or are killed."""
+"""The server's side of workers: calls that end in time or are killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Interrupt", "Worker", "Workers"]
 
 T = TypeVar("T")
 _FORKS_LOCK = threading.Lock()
-# Libraries that take address space for threads and memory to come would be refused it.
+# Libraries that reserve address space for threads and memory would hit the limit.
 _FRUGAL = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "MALLOC_ARENA_MAX": "1",
@@ -32,7 +32,7 @@ _FRUGAL = {
 
 
 class _Forks:
-    """The fork server of this process; begun with the first worker, begun anew if it has died."""
+    """This process's fork server; started with the first worker, restarted if it has died."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -42,13 +42,13 @@ class _Forks:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **_FRUGAL},
-                start_new_session=True,  # a Ctrl-C is the server's
+                start_new_session=True,  # a Ctrl-C is for the server only
             )
         self._control = ours
         self._lock = threading.Lock()
 
     def fork(self, memory: int) -> tuple[int, socket.socket]:
-        """A new worker's pidfd, and the socket it answers on."""
+        """Fork a worker; returns its pidfd and its socket."""
         ours, theirs = socket.socketpair()
         with theirs, contextlib.ExitStack() as failing:
             failing.callback(ours.close)
@@ -57,13 +57,13 @@ class _Forks:
                 reply = self._control.recv(PID.size, socket.MSG_WAITALL)
                 if len(reply) < PID.size:
                     raise ConnectionError("the fork server has ended")
-                # It takes leave of no worker before it is asked again: the pid is this one's.
+                # It reaps workers only at the next request, so the pid is still this worker's.
                 process = os.pidfd_open(PID.unpack(reply)[0])
             failing.pop_all()
         return process, ours
 
     def close(self) -> None:
-        """Ends it with all its workers."""
+        """End the fork server and all its workers."""
         self._control.close()
         self._process.wait()
 
@@ -90,7 +90,7 @@ def _forked(memory: int) -> Worker:
 
 
 class Worker:
-    """One process, which takes one call at a time."""
+    """One process, which handles one call at a time."""
 
     def __init__(self, forks: _Forks, memory: int) -> None:
         self._memory = memory
@@ -100,11 +100,11 @@ class Worker:
         self._ready = False
 
     def ask(self, call: Call, timeout_s: float) -> Answer:
-        """Its answer; without one in time it is killed.
+        """The answer to a call; the worker is killed if it takes too long.
 
         Raises:
-            QueryTimedOut: it was killed.
-            QueryTooLarge: it has died.
+            QueryTimedOut: the worker was killed.
+            QueryTooLarge: the worker has died.
         """
         try:
             self._wait_ready()
@@ -115,14 +115,14 @@ class Worker:
         except (EOFError, OSError):
             if self._killed.is_set():
                 raise QueryTimedOut(
-                    "the query was ended: its time was over, or nobody waits for it any more",
-                    action="ask for less in one statement, or allow more time "
+                    "the query was killed: it exceeded its time limit, or the client disconnected",
+                    action="split the statement, or allow more time "
                     "(serve.query.planning.timeout.ms, serve.query.timeout.ms).",
                 ) from None
             raise too_large(self._memory) from None
 
     def kill(self) -> None:
-        """Ends it; may be called from another thread."""
+        """Kill the worker; may be called from another thread."""
         self._killed.set()
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._process, signal.SIGKILL)
@@ -134,7 +134,9 @@ class Worker:
 
     @property
     def usable(self) -> bool:
-        """Whether it takes a call; what is idle says nothing, unless it is ready or has ended."""
+        """Whether the worker can take a call; an idle one sends nothing unless it is ready or
+        ended.
+        """
         try:
             if not self._ready and self._connection.poll(0):
                 self._wait_ready()
@@ -143,24 +145,24 @@ class Worker:
             return False
 
     def close(self) -> None:
-        """Lets it end by itself."""
+        """Close the socket, which ends the worker."""
         self._connection.close()
         os.close(self._process)
 
 
 class Interrupt:
-    """Ends what a thread has a worker do, from another thread."""
+    """Kills a thread's worker from another thread."""
 
     def __init__(self) -> None:
         self._worker: Worker | None = None
-        self._lock = threading.Lock()  # the worker's next call must not be hit
+        self._lock = threading.Lock()  # so that the kill does not hit the worker's next call
         self._asked = False
 
     def begin(self, worker: Worker) -> None:
-        """From now on this worker works for it.
+        """Register the worker that has begun.
 
         Raises:
-            QueryTimedOut: nobody waits for it any more.
+            QueryTimedOut: the interrupt was requested before.
         """
         with self._lock:
             if self._asked:
@@ -168,12 +170,12 @@ class Interrupt:
             self._worker = worker
 
     def end(self) -> None:
-        """It has answered, or died."""
+        """Unregister the worker: it has answered, or died."""
         with self._lock:
             self._worker = None
 
     def ask(self) -> None:
-        """Kills the worker that is at it; what has not begun does not begin."""
+        """Kill the registered worker, and prevent further calls."""
         with self._lock:
             self._asked = True
             if self._worker is not None:
@@ -184,9 +186,9 @@ class Workers:
     """Idle workers, and calls of functions in them.
 
     Args:
-        count: of idle workers that are kept.
-        memory: bytes that one may take beyond what it begins with.
-        timeout_s: no call takes longer.
+        count: number of idle workers that are kept.
+        memory: bytes that a worker may allocate beyond its initial size.
+        timeout_s: limit of a call.
     """
 
     def __init__(self, count: int, memory: int, timeout_s: float) -> None:
@@ -198,7 +200,7 @@ class Workers:
         self._closed = False
 
     def prepare(self) -> None:
-        """Begins the workers that are kept, so that no query waits for them."""
+        """Start the workers that are kept, so that no query waits for them."""
         for worker in [_forked(self._memory) for _ in range(self._count)]:
             self._put(worker)
 
@@ -209,11 +211,11 @@ class Workers:
         interrupt: Interrupt | None = None,
         timeout_s: float | None = None,
     ) -> T:
-        """What a function of a module gives in a worker; the thread waits for it.
+        """The result of a module's function in a worker; blocks the thread.
 
         Raises:
-            QueryTimedOut: not in time, or the interrupt was asked for.
-            QueryTooLarge: it needs more memory than a worker has.
+            QueryTimedOut: the time is over, or the interrupt was requested.
+            QueryTooLarge: the function needs more memory than a worker has.
             Exception: what the function raises.
         """
         call = Call(function, args, loaded_files())
@@ -237,7 +239,7 @@ class Workers:
             if answer.last:
                 worker.kill()
                 worker.close()
-                worker = _forked(self._memory)  # before the next call waits for it
+                worker = _forked(self._memory)  # replace it before the next call needs it
             self._put(worker)
 
     def _take(self) -> Worker:
@@ -258,7 +260,7 @@ class Workers:
         worker.close()
 
     def close(self) -> None:
-        """Lets idle workers end; one that is at work ends after its call."""
+        """End idle workers; a busy one ends after its call."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

@@ -1,4 +1,4 @@
-"""What runs in a worker: one call after the other, within a limit of memory."""
+"""The process of a worker: handles one call after the other within a memory limit."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from holdfast.tasks.aggregates.user import load_functions
 __all__ = ["serve"]
 
 _NICE = 5  # the server's loop and its followers come first
-_GROWN = 0.25  # share of its memory that a worker may keep between calls
+_GROWN = 0.25  # share of its memory limit that a worker may keep between calls
 
 
 def serve(answers: int, memory: int) -> None:
-    """Answers calls on a socket until it ends."""
+    """Answer calls on a socket until it is closed."""
     connection: Connection[Answer, Call] = Connection(answers)
-    # DuckDB is made before the first call waits for it, and what it takes at once does not count.
+    # DuckDB is started before the first call, and its initial memory does not count to the limit.
     evaluated(f"SELECT n + 1 AS m FROM {ROWS}", packed(pa.table({"n": [1]})), memory)
     before = _limit(memory)
     with contextlib.suppress(EOFError, ConnectionError):
-        connection.send(Answer())  # it is ready: no call's time goes into its beginning
+        connection.send(Answer())  # ready: the start does not count to a call's time
         while True:
             answer = _answer(connection.recv(), memory)
             answer.last |= _size() - before > memory * _GROWN
@@ -44,9 +44,9 @@ def serve(answers: int, memory: int) -> None:
 
 
 def _limit(memory: int) -> int:
-    """The process may have so much more memory than now; returns how much it has.
+    """Limit the process to so much more memory than now; returns its size in bytes.
 
-    It is the first that the kernel kills.
+    Also makes it the kernel's first victim when memory runs out.
     """
     os.nice(_NICE)
     if (size := _size()) > 0:
@@ -58,7 +58,7 @@ def _limit(memory: int) -> int:
 
 
 def _size() -> int:
-    """The process's address space in bytes; 0 where the kernel does not tell."""
+    """The process's address space in bytes; 0 if the kernel does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -70,12 +70,12 @@ def _answer(call: Call, memory: int) -> Answer:
     try:
         _loaded(call.files)
         return Answer(call.function(*call.args))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told
+    except Exception as error:  # noqa: BLE001 - every error is returned to the caller
         return Answer(error=_raised(error, memory), last=isinstance(error, MemoryError))
 
 
 def _raised(error: Exception, memory: int) -> Exception:
-    """What the caller is to raise."""
+    """The error that the caller should raise."""
     if isinstance(error, HoldfastError):
         return error
     if isinstance(error, MemoryError):

@@ -154,7 +154,7 @@ def test_too_many_requests_and_too_large_ones(tmp_path: Path) -> None:
 
 def test_what_would_be_open_by_mistake_is_refused(tmp_path: Path) -> None:
     everywhere = Listen(host="0.0.0.0")
-    with pytest.raises(InvalidConfig, match="nothing says who may ask"):
+    with pytest.raises(InvalidConfig, match="nothing restricts access"):
         everywhere.check()
     replace(everywhere, insecure=True).check()
     replace(everywhere, tokens=tmp_path / "t").check()

@@ -171,7 +171,7 @@ def test_what_is_typed_becomes_a_value(text: str, kind: SqlType, value: Any) -> 
     ],
 )
 def test_what_is_no_such_value_is_refused_by_name(text: str, kind: SqlType) -> None:
-    with pytest.raises(Refused, match="which K is"):
+    with pytest.raises(Refused, match="of K"):
         typed(text, Column("K", kind))
 
 

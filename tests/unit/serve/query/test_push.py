@@ -193,7 +193,7 @@ def test_a_token_is_of_one_table(loop: asyncio.Runner) -> None:
     async def scenario() -> None:
         shop = Shop()
         token = (await shop.ask()).token
-        with pytest.raises(Refused, match="one of GOODS"):
+        with pytest.raises(Refused, match="belongs to GOODS"):
             await shop.ask("SELECT * FROM others EMIT CHANGES", token=token)
         await shop.engine.aclose()
 

@@ -41,7 +41,11 @@ def test_a_key_is_stored_as_the_shuffle_has_it(
 
 @pytest.mark.parametrize(
     ("kind", "value", "text"),
-    [(INTEGER, 1 << 31, "is no INTEGER"), (BIGINT, "x", "is no BIGINT"), (STRING, None, "NULL")],
+    [
+        (INTEGER, 1 << 31, "not of the type INTEGER"),
+        (BIGINT, "x", "not of the type BIGINT"),
+        (STRING, None, "NULL"),
+    ],
 )
 def test_values_of_other_types_are_refused(kind: SqlType, value: Any, text: str) -> None:
     with pytest.raises(Refused, match=text):

@@ -1,14 +1,13 @@
-"""Who asks, and what they may read: bearer tokens, kept only as SHA-256, and table patterns.
+"""Access control: bearer tokens, kept only as SHA-256, and patterns of readable tables.
 
-The file is TOML; it is read again when it changes:
+The tokens' file is TOML; it is read again when it changes:
 
     [[client]]
     name = "dashboards"
     token_sha256 = "9f86d081884c7d65…"       # of the token: `holdfast token` makes both
     read = ["MOVIE_*", "SALES"]              # resolved names; * stands for any text
 
-A client with `peer = true` is another query server: it may use `/internal/`, where there are
-other servers.
+A client with `peer = true` is another query server and may use `/internal/`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _COOKIE = re.compile(r"(?:^|;\s*)holdfast_token=([^;\s]+)")
 
 @dataclass(frozen=True)
 class Client:
-    """Somebody who asks.  `read` are patterns of resolved table names."""
+    """A client of the server.  `read`: patterns of the resolved names of readable tables."""
 
     name: str
     read: tuple[str, ...] = ()
@@ -45,17 +44,17 @@ class Client:
     _known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
     def may_read(self, table: str) -> bool:
-        """Whether one of the patterns is of this table."""
+        """Whether one of the patterns matches the table."""
         known = self._known.get(table)
         if known is None:
             known = any(fnmatch.fnmatchcase(table, pattern) for pattern in self.read)
-            if len(self._known) < 10_000:  # names come from callers
+            if len(self._known) < 10_000:  # callers choose the names
                 self._known[table] = known
         return known
 
     @property
     def reads_all(self) -> bool:
-        """Whether it may read every table there is, or ever will be."""
+        """Whether the client may read every table, present and future."""
         return "*" in self.read
 
 
@@ -63,19 +62,20 @@ ANYONE = Client("anonymous", ("*",))
 
 
 def check_readable(table: str, client: Client) -> None:
-    """Nothing, if the client may read the table of this resolved name.
+    """Check that the client may read the table of this resolved name.
 
     Raises:
         NotAllowed: it may not.
     """
     if not client.may_read(table):
         raise NotAllowed(
-            f"{client.name} may not read {table}.", action="ask who keeps the server's tokens."
+            f"{client.name} may not read {table}.",
+            action="ask the administrator of the server's tokens.",
         )
 
 
 def token_hash(token: str) -> str:
-    """What the file has of a token.  Tokens are random, so one round of SHA-256 keeps them."""
+    """The hash of a token in the file.  Tokens are random, so one round of SHA-256 suffices."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -85,10 +85,10 @@ def new_token() -> str:
 
 
 class Access:
-    """Owns the clients of the tokens' file; without a file everybody is `ANYONE`.
+    """Owns the clients of the tokens' file; without a file every client is `ANYONE`.
 
     Raises:
-        InvalidConfig: the file is not as it must be.
+        InvalidConfig: the file is malformed.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class Access:
 
     @property
     def open(self) -> bool:
-        """No token is asked for."""
+        """Whether requests need no token."""
         return self._path is None
 
     def client(self, headers: Iterable[tuple[bytes, bytes]]) -> Client:
-        """Whose token the headers carry.
+        """The client whose token the headers carry.
 
         Raises:
-            BadRequest: 401, none or an unknown one.
+            BadRequest: 401, there is no token or it is unknown.
         """
         if self._path is None:
             return ANYONE
@@ -126,7 +126,7 @@ class Access:
         return found
 
     def peer(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether another query server asks: only its token says so."""
+        """Whether the request comes from another query server, according to its token."""
         token = _token(headers)
         if not token:
             return False
@@ -146,7 +146,7 @@ class Access:
             if (stat.st_mtime_ns, stat.st_ino) != self._stamp:
                 self._read(path)
         except (OSError, InvalidConfig):
-            return  # half written, or gone for a moment: who was known stays known
+            return  # half written, or gone for a moment: the known clients stay
 
     def _read(self, path: Path) -> None:
         try:
@@ -172,7 +172,7 @@ def _client(path: Path, entry: Mapping[str, Any]) -> tuple[str, Client]:
     )
     if wrong:
         raise InvalidConfig(
-            f"the file of tokens {path} has an entry ({name!r}) that is not as it must be.",
+            f"the file of tokens {path} has an entry ({name!r}) that is malformed.",
             action="each [[client]] has `name`, `token_sha256` (64 hex digits), `read` (a list of "
             "patterns) and, for servers, `peer = true`; nothing else.",
         )

@@ -1,6 +1,6 @@
-"""The audit log: one JSON line per query, of who asked what and how it went.
+"""The audit log: one JSON line per query with its client, statement and outcome.
 
-Tokens never come here.  Literals of statements can be left out, for they may be personal data.
+Tokens are never logged.  Literals can be left out, since they may be personal data.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _log = logging.getLogger(__name__)
 _LITERAL = re.compile(r"'(?:[^']|'')*'?|(?<![\w`\"])[0-9][\w.]*")
 _FLUSH_S = 0.5
 _STATEMENT_MAX = 4_000  # characters
-# Lines of requests without a known token: anybody can send as many as the network carries.
+# Limits lines for requests without a known token: anybody can flood the server with those.
 _REFUSED_PER_S, _REFUSED_AT_ONCE = 1.0, 100
 _PATH_MAX = 200  # characters
-_LINES_MAX = 100_000  # waiting to be written; a disk that does not keep up loses lines, and says so
+_LINES_MAX = 100_000  # lines queued; if the disk does not keep up, lines are dropped and counted
 
 
 def without_literals(statement: str) -> str:
-    """The statement with ? for every text and number."""
+    """The statement with ? for every string and number."""
     return _LITERAL.sub("?", statement)
 
 
 class Audit:
-    """Owns the file; lines are written together, at most half a second later.
+    """Owns the file; lines are written in batches, at most half a second later.
 
-    With no path nothing is kept.
+    Without a path nothing is logged.
     """
 
     def __init__(self, path: Path | None = None, *, literals: bool = True) -> None:
@@ -55,7 +55,7 @@ class Audit:
         self._task: asyncio.Task[None] | None = None
 
     def note(self, started_s: float, **fields: Any) -> None:
-        """One query that has ended.  `started_s`: by the monotonic clock."""
+        """Log a query that has ended.  `started_s`: by the monotonic clock."""
         if self._path is None:
             return
         if len(self._lines) >= _LINES_MAX:
@@ -70,9 +70,9 @@ class Audit:
             self._task = asyncio.get_running_loop().create_task(self._later())
 
     def refused(self, started_s: float, path: str, address: str, error: str) -> None:
-        """A request without a known token.
+        """Log a request without a known token.
 
-        Of very many some are written, and with the next line how many were left out.
+        Under a flood some are written, and the next line tells how many were left out.
         """
         try:
             self._refused.take("")
@@ -95,7 +95,7 @@ class Audit:
             await asyncio.to_thread(self._write)
 
     def close(self) -> None:
-        """Writes what waits, now; what another thread is just writing is in the file, too."""
+        """Write all queued lines now, and wait for those that another thread is writing."""
         if self._task is not None:
             self._task.cancel()
         if self._left_out:

@@ -1,7 +1,7 @@
-"""Bytes that a connection has sent, as the kernel counts them; one that sends too many is cut.
+"""Limits the bytes that a connection sends, by the kernel's count, and cuts it beyond the limit.
 
-The WebSocket transport keeps the parts of an unfinished message, 64 MiB of them, where nobody can
-see or limit them.  The kernel's count of a connection is the one limit that holds in time.
+The WebSocket transport buffers the parts of an unfinished message, up to 64 MiB, and offers no way
+to see or limit them.  Only the kernel's count of a connection can be limited in time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from holdfast.serve.http.request import Scope
 
 __all__ = ["limited_inflow"]
 
-_BUSY_S = 0.002  # between two looks at a connection that goes on sending
-_IDLE_S = 1.0  # between two looks at any
+_BUSY_S = 0.002  # between checks of a connection that keeps sending
+_IDLE_S = 1.0  # between checks of any connection
 _SOCKETS = Path("/dev/fd")
 _AT_ONCE = struct.pack("ii", 1, 0)
 _RECEIVED = struct.Struct("=Q")
@@ -30,9 +30,9 @@ _RECEIVED_AT = 128  # tcpi_bytes_received in Linux's struct tcp_info
 
 @contextlib.asynccontextmanager
 async def limited_inflow(scope: Scope, limit: int) -> AsyncIterator[None]:
-    """Within it the request's connection is cut once it has sent more than so many bytes.
+    """Context that cuts the request's connection once it has sent more than `limit` bytes.
 
-    On other systems than Linux nothing is counted.
+    Counts nothing on systems other than Linux.
     """
     connection = await asyncio.to_thread(_connection, scope)
     if connection is None:
@@ -47,9 +47,9 @@ async def limited_inflow(scope: Scope, limit: int) -> AsyncIterator[None]:
 
 
 class _Watch:
-    """Owns a second descriptor of a connection, and looks at its count when something comes.
+    """Owns a second descriptor of a connection, and checks its count when bytes arrive.
 
-    What comes may be taken before this is told of it, so it looks now and then as well.
+    Bytes may be read before this is notified of them, so it also checks periodically.
     """
 
     def __init__(self, connection: socket.socket, limit: int) -> None:
@@ -59,7 +59,7 @@ class _Watch:
         self._next: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Waits until there is something to look at."""
+        """Begin to watch the connection."""
         self._loop.add_reader(self._connection, self._look, _BUSY_S)
         self._next = self._loop.call_later(_IDLE_S, self._look, 0.0)
 
@@ -67,7 +67,7 @@ class _Watch:
         self._wait_no_more()
         if _received(self._connection) > self._limit:
             with contextlib.suppress(OSError):  # it is closed
-                # What the client has still to send is thrown away as well, not waited for.
+                # The rest of what the client sends is discarded, too.
                 self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
                 self._connection.shutdown(socket.SHUT_RDWR)
         elif pause_s:
@@ -82,7 +82,7 @@ class _Watch:
             self._next = None
 
     def end(self) -> None:
-        """Lets go of the descriptor."""
+        """Close the descriptor."""
         self._wait_no_more()
         self._connection.close()
 
@@ -96,12 +96,12 @@ def _ends(scope: Scope) -> tuple[tuple[str, int], int] | None:
 
 
 def _connection(scope: Scope) -> socket.socket | None:
-    """This process's end of a request's connection, opened once more."""
+    """A duplicate of this process's descriptor of a request's connection."""
     ends = _ends(scope)
     if ends is None or not sys.platform.startswith("linux"):
         return None
     for path in _SOCKETS.iterdir():
-        with contextlib.suppress(OSError):  # it was closed since
+        with contextlib.suppress(OSError):  # it was closed meanwhile
             if stat.S_ISSOCK(os.fstat(int(path.name)).st_mode):
                 found = socket.socket(fileno=os.dup(int(path.name)))
                 if _joins(found) == ends:
@@ -115,12 +115,12 @@ def _joins(connection: socket.socket) -> tuple[tuple[str, int], int] | None:
         return None
     try:
         return connection.getpeername()[:2], connection.getsockname()[1]
-    except OSError:  # it listens, or is closed
+    except OSError:  # it is a listening socket, or closed
         return None
 
 
 def _received(connection: socket.socket) -> int:
-    """Bytes that came over it, those nobody has read yet as well."""
+    """Bytes received over the connection, including unread ones."""
     with contextlib.suppress(OSError, struct.error):
         told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
         return int(_RECEIVED.unpack_from(told, _RECEIVED_AT)[0])

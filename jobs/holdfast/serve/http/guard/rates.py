@@ -1,4 +1,4 @@
-"""How often a client may ask: a bucket of requests for each, filled at an even rate."""
+"""Rate limits: a token bucket for each client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CLIENTS = 10_000
 
 
 class Rates:
-    """Owns what each client has left.  `rate_per_s` 0: as much as they like."""
+    """Owns each client's bucket.  `rate_per_s` 0: no limit."""
 
     def __init__(self, rate_per_s: float, burst: int) -> None:
         self._rate = rate_per_s
@@ -20,10 +20,10 @@ class Rates:
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, client: str, now_s: float | None = None) -> None:
-        """One request of this client.
+        """Take a token for one request of a client.
 
         Raises:
-            Overloaded: it has none left.
+            Overloaded: the bucket is empty.
         """
         if not self._rate:
             return
@@ -32,9 +32,9 @@ class Rates:
         left = min(self._burst, left + (now - at) * self._rate)
         if left < 1:
             raise Overloaded(
-                f"{client} asks more than {self._rate:g} times a second.",
+                f"{client} sends more than {self._rate:g} requests a second.",
                 action=f"wait {(1 - left) / self._rate:.2f} s.",
             )
         if client not in self._left and len(self._left) >= _CLIENTS:
-            self._left.pop(next(iter(self._left)))  # the one that came first
+            self._left.pop(next(iter(self._left)))  # the oldest entry
         self._left[client] = (left - 1, now)

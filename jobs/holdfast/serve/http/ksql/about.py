@@ -17,7 +17,7 @@ __all__ = ["KsqlAbout"]
 
 
 class KsqlAbout:
-    """Owns nothing: what it tells is the cluster's."""
+    """Handlers that report on the cluster; owns nothing."""
 
     def __init__(self, context: Context) -> None:
         self._serving = context.serving
@@ -33,7 +33,7 @@ class KsqlAbout:
         await request.json({"KsqlServerInfo": about})
 
     async def health(self, request: Request, client: Client) -> None:
-        """GET /healthcheck: 200 when this server has all that it holds, 503 while it restores."""
+        """GET /healthcheck: 200 when all stores of this server are restored, else 503."""
         me = self._serving.cluster.me
         mine = next((m for m in self._serving.cluster.members() if m.server_id == me), None)
         holdings = mine.holdings if mine else ()
@@ -74,9 +74,9 @@ class KsqlAbout:
         await request.json({"clusterStatus": status})
 
     async def status(self, request: Request, client: Client) -> None:
-        """GET /status: of commands, of which a server that only reads has none."""
+        """GET /status, of commands: a server that only reads has none."""
         if request.scope["path"] != "/status":
-            raise BadRequest("no command of that id: query servers carry none out.", status=404)
+            raise BadRequest("no command has that id: query servers execute none.", status=404)
         await request.json({"commandStatuses": {}})
 
     async def metadata(self, request: Request, client: Client) -> None:

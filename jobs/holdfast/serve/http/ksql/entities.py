@@ -1,4 +1,4 @@
-"""What ksqlDB's /ksql answers with: streams, tables and queries as its JSON entities."""
+"""The JSON entities of ksqlDB's /ksql: streams, tables and queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _schema(kind: SqlType) -> dict[str, Any]:
 
 
 def field_of(name: str, kind: SqlType, role: str = "") -> dict[str, Any]:
-    """A column; `role` is KEY or nothing."""
+    """A column; `role` is KEY or empty."""
     return {"name": name, "schema": _schema(kind), **({"type": role} if role else {})}
 
 
@@ -92,7 +92,7 @@ def source_description(of: Source | Sink, topology: Topology, *, extended: bool)
 
 
 def query_description(queries: Sequence[Query], plan: str, properties: Mapping[str, str]) -> Any:
-    """EXPLAIN of a persistent query; the last of `queries` writes what the statement names."""
+    """EXPLAIN of a persistent query; the last of `queries` writes the statement's sink."""
     last = queries[-1]
     return {
         "id": last.id.upper(),

@@ -25,7 +25,7 @@ __all__ = ["KsqlQueries", "accepted", "properties_of", "statement_of"]
 
 
 class KsqlQueries:
-    """Owns nothing: handlers of the three paths."""
+    """Handlers of the three paths; owns nothing."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -38,7 +38,7 @@ class KsqlQueries:
         if kind == KSQL_JSON:
             form = RowsForm()
         else:
-            # Clients over HTTP/2 parse each frame as a line: they get them one by one.
+            # ksqlDB's HTTP/2 clients parse each frame as a line, so each line is sent as a frame.
             form = JsonForm() if kind == JSON else DelimitedForm(separate=request.http2)
         await self._run(request, client, body, ("sql", "ksql"), form)
 
@@ -72,13 +72,13 @@ class KsqlQueries:
         if not isinstance(found, str) or not self._context.running.close(found, client.name):
             raise BadRequest(
                 f"no query of yours with id {str(found)[:100]} runs on this server.",
-                cause="it has ended, another server runs it, or another client asked it.",
+                cause="it has ended, another server runs it, or it belongs to another client.",
             )
         await request.json({})
 
 
 def accepted(header: str, kinds: tuple[str, ...]) -> str:
-    """The kind a client likes best; the first one if it says nothing or takes anything."""
+    """The media type that a client prefers; the first one if it states no preference."""
     best, liked = kinds[0], 0.0
     for part in header.split(","):
         kind, *parameters = (p.strip() for p in part.split(";"))
@@ -96,11 +96,11 @@ def _weight(text: str) -> float:
 
 
 async def statement_of(queries: Queries, body: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    """The statement of a request, with its session variables put in.
+    """The statement of a request, with its session variables substituted.
 
     Raises:
-        BadRequest: there is none, or it is no text.
-        InvalidStatement: a variable is not known.
+        BadRequest: there is none, or it is not text.
+        InvalidStatement: a variable is undefined.
     """
     found = next((body[n] for n in names if body.get(n)), None)
     if not isinstance(found, str) or not found.strip():
@@ -115,10 +115,10 @@ async def statement_of(queries: Queries, body: Mapping[str, Any], names: tuple[s
 
 
 def properties_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The request's properties, by either of ksqlDB's names for them.
+    """The request's properties, under either of ksqlDB's names for them.
 
     Raises:
-        BadRequest: they are no object.
+        BadRequest: they are not an object.
     """
     found: dict[str, Any] = {}
     for name in ("streamsProperties", "properties"):

@@ -1,4 +1,4 @@
-"""ksqlDB's /ksql: what there is, described and explained.  Nothing is changed through it."""
+"""ksqlDB's /ksql: SHOW, DESCRIBE and EXPLAIN.  It changes nothing."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ _HOW_TO_CHANGE = (
 
 
 class _QueryEndpoint(InvalidStatement):
-    """The statement belongs to another path."""
+    """The statement has to be sent to another path."""
 
 
 class KsqlStatements:
-    """Owns nothing: what it tells is the catalog's."""
+    """Handlers that report on the catalog; owns nothing."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -93,8 +93,8 @@ class KsqlStatements:
         await request.json(found)
 
     async def insert(self, request: Request, client: Client) -> None:
-        """POST /inserts-stream, which ksqlDB has and a server that only reads has not."""
-        raise BadRequest("rows are not inserted here.", action=_HOW_TO_CHANGE)
+        """POST /inserts-stream: refused, since a query server only reads."""
+        raise BadRequest("query servers do not insert rows.", action=_HOW_TO_CHANGE)
 
     async def _one(
         self, text: str, statement: Statement | HoldfastError | None, client: Client
@@ -121,7 +121,7 @@ class KsqlStatements:
         return {name: one for name, one in found.items() if client.may_read(name)}
 
     def _topology(self, client: Client) -> Topology:
-        """The statements that it may know."""
+        """The statements that the client may see."""
         return visible(self._context.serving.catalog.topology(), client.may_read).topology
 
     def _show(self, statement: Show, script: Script, client: Client) -> _Entity:
@@ -171,7 +171,8 @@ class KsqlStatements:
     ) -> _Entity:
         for name in _named(statement):
             check_readable(name, client)
-        # Planned beside what the client may know of alone: no error or hint tells of the rest.
+        # Planned with only the statements that the client may see: no error or hint reveals the
+        # rest.
         known = visible(self._context.serving.catalog.topology(), client.may_read)
         results = (sink.as_source() for sink in known.results)
         after = replace(known.topology, sources=(*known.topology.sources, *results))
@@ -200,7 +201,7 @@ class KsqlStatements:
         return {"@type": "queryDescription", "queryDescription": described}
 
     def _steer(self, statement: Steer, script: Script, client: Client) -> _Entity:
-        """TERMINATE of a push query; persistent ones are not this server's."""
+        """TERMINATE of a push query; persistent queries do not run on this server."""
         name = statement.query.text if statement.query else ""
         close, who = self._context.running.close, client.name
         if statement.verb == "TERMINATE" and (close(name, who) or close(name.lower(), who)):
@@ -222,7 +223,7 @@ def _named(statement: CreateSource | CreateAs | InsertSelect) -> list[str]:
 
 
 def _without_explain(text: str, at: int) -> str:
-    """The statement that is explained, each character at its place."""
+    """The statement that is explained, with all characters at their original places."""
     end = at + len("EXPLAIN")
     return text[:at] + " " * (end - at) + text[end:]
 
@@ -243,7 +244,7 @@ def _refused(statement: Statement, script: Script) -> HoldfastError:
         line, column = script.place(at)
         what = "SELECT" if isinstance(statement, SelectQuery) else "PRINT"
         return _QueryEndpoint(
-            f"{what} is no statement for /ksql.",
+            f"{what} is not a statement for /ksql.",
             action="send SELECT to /query-stream or /query; print topics with `holdfast sql`.",
             line=line,
             column=column,
