@@ -72,3 +72,15 @@ def test_what_runs_and_what_develops_agree() -> None:
         return set(re.findall(r"^([A-Za-z0-9._-]+==[^\s;]+)", text, flags=re.MULTILINE))
 
     assert pins("requirements.lock") <= pins("requirements-dev.lock")
+
+
+# "Of both the lower", "Who is slow …": sentences that begin so have to be read twice.
+_TURNED_ROUND = re.compile(r"(Of|What|Who|Whose|Whom|For who)\b")
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@pytest.mark.parametrize("path", [*_PYTHON, *sorted((ROOT / "dags").rglob("*.py"))], ids=_name)
+def test_docstrings_begin_with_their_subject_or_their_verb(path: Path) -> None:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    found = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, _DOCUMENTED)]
+    assert [doc for doc in found if _TURNED_ROUND.match(doc)] == []
