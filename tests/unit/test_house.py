@@ -57,6 +57,47 @@ def test_nothing_is_left_for_later_in_the_code(path: Path) -> None:
     assert _UNFINISHED.findall(path.read_text(encoding="utf-8")) == []
 
 
+_TEXTS = ("sql", "canonical", "released")  # of an `Expression`
+_SEARCHES = {"findall", "finditer", "fullmatch", "match", "parse", "parse_one", "search", "split"}
+
+
+def _searched(tree: ast.AST) -> Iterator[str]:
+    """Where code looks into the text of an expression, which says itself what is in it."""
+    for node in ast.walk(tree):
+        looked: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            held = any(isinstance(o, ast.In | ast.NotIn) for o in node.ops)
+            looked = node.comparators if held else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            looked = [*node.args] if node.func.attr in _SEARCHES else []
+            looked.append(node.func.value)  # a method of the text
+        for each in looked:
+            if isinstance(each, ast.Attribute) and each.attr in _TEXTS:
+                yield f"line {each.lineno}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("name in each.sql", 1), ("re.findall('x', key.sql)", 1), ("_COLUMN.fullmatch(e.sql)", 1),
+        ("sqlglot.parse_one(e.canonical, dialect='spark')", 1), ("e.sql.startswith('a')", 1),
+        ("name in each.columns", 0), ("frame.where(each.sql)", 0), ("expr(each.sql)", 0),
+    ],
+)  # fmt: skip
+def test_a_search_in_an_expression_is_seen(code: str, found: int) -> None:
+    assert len(list(_searched(ast.parse(code)))) == found
+
+
+# Those that render expressions make the text, and may look at what they put together.
+_RENDERERS = (PACKAGE / "sql" / "expressions", PACKAGE / "sql" / "functions")
+_CONSUMERS = [path for path in _SOURCES if path.parent not in _RENDERERS]
+
+
+@pytest.mark.parametrize("path", _CONSUMERS, ids=_name)
+def test_nobody_searches_the_text_of_an_expression(path: Path) -> None:
+    assert list(_searched(ast.parse(path.read_text(encoding="utf-8")))) == []
+
+
 def test_lock_files_name_no_index_and_pin_by_hash() -> None:
     for name in ("requirements-build.lock", "requirements.lock", "requirements-dev.lock"):
         text = (ROOT / name).read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from holdfast.serve.contract import PRESENT
 from holdfast.serve.workers.calls import ROWS, evaluated, packed, unpacked
 from holdfast.serve.workers.pool import Interrupt, Workers
 from holdfast.sql.read.asked import Read
+from holdfast.types.expressions import Expression
 
 __all__ = ["Evaluation", "present"]
 
@@ -37,7 +38,26 @@ class Evaluation:
             and read.grouping is None
             and len(self._refs) == len(read.outputs)
         )
-        self._outputs = ", ".join(f'{o.duckdb} AS "__o{i}"' for i, o in enumerate(read.outputs))
+        self._outputs = ", ".join(f'{o.sql} AS "__o{i}"' for i, o in enumerate(read.outputs))
+        every = [*self._over_rows(), *self._over_groups()]
+        self._functions = sorted({name for each in every for name in each.functions})
+
+    def _over_rows(self) -> list[Expression]:
+        """The expressions that are evaluated over the rows as they come."""
+        read = self._read
+        made = read.outputs if read.grouping is None else read.grouping.columns
+        return [*(each.expression for each in made), *self._conditions]
+
+    def _over_groups(self) -> list[Expression]:
+        grouping = self._read.grouping
+        if grouping is None:
+            return []
+        having = [] if grouping.having is None else [grouping.having]
+        return [*(each.expression for each in self._read.outputs), *having]
+
+    @property
+    def _conditions(self) -> list[Expression]:
+        return [] if self._condition is None else [self._condition]
 
     @property
     def output_refs(self) -> list[str | None]:
@@ -61,7 +81,7 @@ class Evaluation:
         grouping = self._read.grouping
         if grouping is None:
             return f"{ROWS}{where}"
-        inner = ", ".join(f'{sql} AS "{name}"' for name, sql in grouping.columns) or "1"
+        inner = ", ".join(f'{each.sql} AS "{each.name}"' for each in grouping.columns) or "1"
         by = ", ".join(str(i + 1) for i in range(grouping.groups))
         grouped = f"SELECT {inner} FROM {ROWS}{where}" + (f" GROUP BY {by}" if by else "")
         having = "" if grouping.having is None else f" WHERE {grouping.having}"
@@ -69,7 +89,7 @@ class Evaluation:
 
     def every(self, rows: pa.Table) -> tuple[pa.Table, list[bool]]:
         """The outputs of all rows, and which of them pass WHERE."""
-        condition = self._condition or "true"
+        condition = "true" if self._condition is None else self._condition.sql
         text = f'SELECT {self._outputs}, {condition} AS "__c" FROM {ROWS}'
         if self.plain:
             return self.over(rows), [True] * len(rows)
@@ -80,21 +100,21 @@ class Evaluation:
 
     def looks_only_at(self, names: Collection[str], rows: pa.Schema) -> bool:
         """Whether no other column of the rows decides about WHERE."""
-        condition = self._condition or ""
-        return all(n in names or f'"{n}"' not in condition for n in rows.names)
+        read = {name for each in self._conditions for name in each.columns}
+        return read.isdisjoint(set(rows.names).difference(names))
 
     def needed(self, rows: pa.Table) -> pa.Table:
         """The rows with only those columns that are evaluated."""
-        grouping = self._read.grouping
-        texts = [self._outputs, self._condition or ""]
-        texts += [sql for _, sql in grouping.columns] if grouping is not None else []
-        names = [n for n in rows.column_names if any(f'"{n}"' in t for t in texts)]
+        read = {name for each in self._over_rows() for name in each.columns}
+        names = [n for n in rows.column_names if n in read]
         return rows.select(names or rows.column_names[:1])
 
     def _run(self, text: str, rows: pa.Table, interrupt: Interrupt | None) -> pa.Table:
         sent = packed(self.needed(rows))
         return unpacked(
-            self._workers.call(evaluated, text, sent, self._bytes_max, interrupt=interrupt)
+            self._workers.call(
+                evaluated, text, self._functions, sent, self._bytes_max, interrupt=interrupt
+            )
         )
 
     def _typed(self, found: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -27,7 +27,7 @@ def serve(answers: int, memory: int) -> None:
     """Answers calls on a socket until it ends."""
     connection: Connection[Answer, Call] = Connection(answers)
     # DuckDB is made before the first call waits for it, and what it takes at once does not count.
-    evaluated(f"SELECT n + 1 AS m FROM {ROWS}", packed(pa.table({"n": [1]})), memory)
+    evaluated(f"SELECT n + 1 AS m FROM {ROWS}", (), packed(pa.table({"n": [1]})), memory)
     before = _limit(memory)
     with contextlib.suppress(EOFError, ConnectionError):
         connection.send(Answer())  # it is ready: no call's time goes into its beginning

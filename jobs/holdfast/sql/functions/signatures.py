@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.sql.expressions.engines import DUCKDB, SPARK, Engine
+from holdfast.sql.expressions.notes import Notes
 from holdfast.sql.expressions.type_rules import common_type, converts_to, simple_type
 from holdfast.sql.expressions.typed import Typed, describe
 from holdfast.tasks.functions.names import DUCK, sql_name
@@ -51,12 +52,16 @@ class CallRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of one call, converted to what the signature wants."""
+    """The arguments of one call, converted to what the signature wants.
+
+    `notes` are of the expression that it is part of.
+    """
 
     engine: Engine
     args: tuple[Typed, ...]
     result: SqlType
     name: str = ""
+    notes: Notes = field(default_factory=Notes)
 
     def constant(self, index: int) -> str | int | float | bool | None:
         """The literal at `index`, or None when it is not a literal (or not there)."""
@@ -256,13 +261,13 @@ def _by_duckdb(overload: Overload, call: Call) -> str | None:
     """A call that DuckDB evaluates for Spark."""
     args = tuple(Typed(a.type, f"a{i}", constant=a.constant) for i, a in enumerate(call.args))
     text = render(overload, Call(DUCKDB, args, call.result, call.name))
-    return None if text is None else in_duckdb(text, call.result, call.args)
+    return None if text is None else in_duckdb(text, call.result, call.args, call.notes)
 
 
-def in_duckdb(text: str, result: SqlType, args: Sequence[Typed]) -> str:
+def in_duckdb(text: str, result: SqlType, args: Sequence[Typed], notes: Notes) -> str:
     """Spark SQL for DuckDB SQL over `args`, which are called a0, a1 ... in it."""
     sql = Typed(STRING, SPARK.string(f"TRY({text})"))
-    return _python(DUCK, Call(SPARK, (sql, *args), result))
+    return _python(DUCK, Call(SPARK, (sql, *args), result, notes=notes))
 
 
 def py(name: str) -> Callable[[Call], str]:
@@ -281,7 +286,7 @@ def too_large(call: Call, size: str, most: int) -> str:
     """
     sizes = (Typed(BIGINT, f"CAST({n} AS BIGINT)") for n in (size, most))
     args = (Typed(STRING, DUCKDB.string(call.name)), *sizes)
-    return _python("TOO_LARGE", Call(DUCKDB, args, call.result))
+    return _python("TOO_LARGE", replace(call, engine=DUCKDB, args=args))
 
 
 def anew(name: str) -> Callable[[Call], str]:
@@ -301,7 +306,9 @@ def _python(name: str, call: Call) -> str:
     types = [a.type or STRING for a in call.args]
     nothing = call.engine.type_name(STRING)
     texts = (a.sql if a.type else f"CAST({a.sql} AS {nothing})" for a in call.args)
-    return f"{sql_name(name, call.result, types)}({', '.join(texts)})"
+    function = sql_name(name, call.result, types)
+    call.notes.functions[function] = None
+    return f"{function}({', '.join(texts)})"
 
 
 def either(first: Rendering, second: Callable[[Call], str]) -> Callable[[Call], str]:

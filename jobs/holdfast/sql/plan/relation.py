@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from holdfast.sql.expressions.engines import SPARK
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import BIGINT, INTEGER, Column, SqlType
 from holdfast.types.topology import (
     HEADERS,
+    HEADERS_TYPE,
     OFFSET,
     PARTITION,
     TIMESTAMP,
@@ -54,15 +56,15 @@ class FieldKind(StrEnum):
 class Field:
     """One column: `owner.name` to the user, `column` in the row of the relation.
 
-    `spark` is its text in Spark SQL over the relation's source: the same column is read in
-    different ways from its own topic and from that of a join.
+    `spark` is how Spark reads it from the relation's source: the same column is read in different
+    ways from its own topic and from that of a join.
     """
 
     owner: str
     name: str
     column: Column
     kind: FieldKind
-    spark: str = field(compare=False)
+    spark: Expression = field(compare=False)
 
     @property
     def event_time(self) -> bool:
@@ -159,12 +161,15 @@ def _column(owner: str, column: Column, kind: FieldKind) -> Field:
 
 
 def _field(owner: str, name: str, column: Column, kind: FieldKind) -> Field:
-    return Field(owner, name, column, kind, SPARK.quote(column.name))
+    return Field(owner, name, column, kind, SPARK.column(column))
 
 
-def _header(header: HeaderColumn) -> str:
-    column = SPARK.quote(HEADERS)
+def _header(header: HeaderColumn) -> Expression:
+    headers = SPARK.column(Column(HEADERS, HEADERS_TYPE))
     if header.key is None:
-        return column
-    named = f"filter({column}, h -> h.`KEY` = {SPARK.string(header.key)})"
-    return f"try_element_at({named}, -1).`VALUE`"
+        return headers
+    key = SPARK.string(header.key)
+    return headers.mapped(
+        lambda sql: f"try_element_at(filter({sql}, h -> h.`KEY` = {key}), -1).`VALUE`",
+        header.column.type,
+    )

@@ -45,7 +45,6 @@ from holdfast.sql.plan.sources.insert import insertion, target_of
 from holdfast.sql.plan.sources.options import check_topic, read_options
 from holdfast.sql.plan.sources.sink import Target
 from holdfast.sql.plan.sources.source import plan_source
-from holdfast.sql.released import planned
 from holdfast.tasks.aggregates.base import AggregateFunction
 from holdfast.types.topology import (
     Emit,
@@ -87,7 +86,7 @@ def compile_text(
     """
     script = Script(text)
     try:
-        return planned(lambda: _Planner(script, Functions(extra_aggregates), after).plan(place))
+        return _Planner(script, Functions(extra_aggregates), after).plan(place)
     except RecursionError:
         raise script.too_large() from None
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.sql.plan.relation import WINDOW_BOUNDS
+from holdfast.types.expressions import Expression, NamedExpression
 from holdfast.types.schema import Column
 from holdfast.types.sources import Source
-from holdfast.types.topology import OutputColumn
 
 __all__ = ["EVERYTHING", "Bounds", "Box", "Domain", "Grouping", "Keyed", "Point", "Read"]
 
@@ -111,13 +111,13 @@ EVERYTHING = Bounds((Box(),), exact=False)
 class Grouping:
     """GROUP BY, or aggregates over all rows.
 
-    `columns` are DuckDB SQL over the table's rows by internal name: the grouping expressions
-    (the first `groups` of them), then the aggregates.  The outputs of the read are over them.
+    `columns` are over the table's rows, by internal name: the grouping expressions (the first
+    `groups` of them), then the aggregates.  The outputs of the read are over them.
     """
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[NamedExpression, ...]
     groups: int
-    having: str | None = None
+    having: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -135,20 +135,20 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Read:
-    """A SELECT over one stream or table.
+    """A SELECT over one stream or table; its expressions are DuckDB's.
 
     Attributes:
         source: what it reads, and its alias in `outputs`' errors is of no interest any more.
-        outputs: what it makes of a row: `ref` is a column of the row, if it is nothing more.
-        condition: DuckDB SQL, boolean: WHERE; None without.
+        outputs: what it makes of a row.
+        condition: WHERE; None without.
         bounds: which keys and windows can pass it.
         keyed: what ksqlDB says of WHERE, of a pull query.
     """
 
     source: Source
     push: bool
-    outputs: tuple[OutputColumn, ...]
-    condition: str | None
+    outputs: tuple[NamedExpression, ...]
+    condition: Expression | None
     bounds: Bounds
     limit: int | None = None
     grouping: Grouping | None = None

@@ -1,7 +1,7 @@
 """The name of a Python function in SQL, which says its argument and result types.
 
-`hf_split__asss` is SPLIT, from two STRINGs to an ARRAY<STRING>.  Whoever meets the name in an
-expression's text can register the function from it alone: an executor needs no catalog of calls.
+`hf_split__asss` is SPLIT, from two STRINGs to an ARRAY<STRING>.  The name alone is enough to
+register the function: an executor needs no catalog of calls.
 """
 
 from __future__ import annotations

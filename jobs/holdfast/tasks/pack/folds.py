@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.tasks.evaluate.doubles import of_ranks, ranks
+from holdfast.types.expressions import Expression
 from holdfast.types.schema import Base
 
 __all__ = ["FOLDED", "Fold", "Folding", "Groups", "first_rows", "fold", "grouped", "of_record"]
@@ -29,13 +30,13 @@ class Folding(StrEnum):
 
 @dataclass(frozen=True)
 class Fold:
-    """How a partial column is made of records: `of` is Spark SQL of the argument.
+    """How a partial column is made of records: `of` is the argument, None of COUNT(*).
 
     `counts`: a record's partial is whether it has the argument, not the argument itself.
     """
 
     folding: Folding
-    of: str
+    of: Expression | None
     counts: bool = False
 
 

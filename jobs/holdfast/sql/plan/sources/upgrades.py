@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sqlglot
-from sqlglot import exp
-
 from holdfast.errors import InvalidStatement
 from holdfast.sql.parse.script import Script
 from holdfast.types.schema import Column
@@ -211,25 +208,19 @@ def _needed(query: Query) -> list[str]:
     """The columns that reach an aggregate, as ksqlDB has them: COUNT(*) counts ROWTIME."""
     step = query.step
     assert isinstance(step, AggregateStep)
-    texts = [key.spark for key in step.keys]
+    names = [name for key in step.keys for name in key.expression.columns]
     for call in step.aggregates:
-        texts += call.args or (f"`{TIMESTAMP}`",)
-    if query.filter is not None:
-        texts.append(query.filter)
-    names = (c.name for t in texts for c in _referenced(t))
+        names += [n for a in call.args for n in a.columns] if call.args else [TIMESTAMP]
+    names += query.filter.columns if query.filter is not None else ()
     return list(dict.fromkeys(f"`{'ROWTIME' if n == TIMESTAMP else n}`" for n in names))
-
-
-def _referenced(spark_sql: str) -> list[exp.Column]:
-    return list(sqlglot.parse_one(spark_sql, dialect="spark").find_all(exp.Column))
 
 
 def _calls(step: AggregateStep) -> str:
     calls = (
-        f"{a.function}({', '.join([*a.args, *map(str, a.literals)])})" for a in step.aggregates
+        f"{a.function}({', '.join(map(str, [*a.args, *a.literals]))})" for a in step.aggregates
     )
     return f"[{', '.join(calls)}]"
 
 
 def _keys(step: AggregateStep | ProjectStep) -> str:
-    return f"[{', '.join(key.spark for key in step.keys)}]"
+    return f"[{', '.join(key.sql for key in step.keys)}]"
