@@ -52,6 +52,17 @@ def test_modules_say_what_they_are_and_what_they_offer(path: Path) -> None:
     assert path.name == "__main__.py" or "__all__" in names
 
 
+_NO_SUBJECT = re.compile(r"(Of|What|Who|Whose|Whom|For who)\b")
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@pytest.mark.parametrize("path", [*PACKAGE.glob("sql/**/*.py")], ids=_name)
+def test_docstrings_begin_with_a_verb_or_a_noun(path: Path) -> None:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    docs = (ast.get_docstring(node) for node in nodes if isinstance(node, _DOCUMENTED))
+    assert [doc for doc in docs if doc and _NO_SUBJECT.match(doc)] == []
+
+
 @pytest.mark.parametrize("path", _SOURCES, ids=_name)
 def test_nothing_is_left_for_later_in_the_code(path: Path) -> None:
     assert _UNFINISHED.findall(path.read_text(encoding="utf-8")) == []

@@ -188,7 +188,7 @@ class ProjectStep:
     """A statement without state: key and value columns, by Spark over the source's columns.
 
     `keys` is one expression per sink key column; `outputs` one per sink value column.
-    Of a windowed sink two more keys follow: the columns WINDOW_START and WINDOW_END.
+    A windowed sink has two more keys: the columns WINDOW_START and WINDOW_END.
     Over a TABLE a row that the filter does not pass is written as a tombstone.
     """
 
@@ -223,12 +223,12 @@ class JoinStep:
 
     `keys` and `outputs` are evaluated over the columns of both inputs (null where a side has no
     row), over the join key's columns by the names they have in `left.keys`, and over `ROWTIME`.
-    Of a TABLE_TABLE join `keys` name columns of `left.keys`: a tombstone has no others.
+    The `keys` of a TABLE_TABLE join are columns of `left.keys`: a tombstone has no others.
     A FOREIGN_KEY join is the second of three queries, see `SubscribeStep`.
     `history_ms`: of a versioned right table, how far back a stream's record may look.
     `broadcast`: every state partition has all of the right table, and the stream's records go by
     their topic partition instead of by key.
-    Of a windowed sink two more `keys` follow: the columns WINDOW_START and WINDOW_END.
+    A windowed sink has two more `keys`: the columns WINDOW_START and WINDOW_END.
     """
 
     form: JoinForm

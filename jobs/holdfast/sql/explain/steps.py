@@ -26,7 +26,7 @@ _SIDES = ("left", "right")
 
 
 def inputs(query: Query) -> Iterator[str]:
-    """What each side reads, and what it carries through the shuffle."""
+    """The lines of each input: its source, and the columns it carries through the shuffle."""
     several = len(query.inputs) > 1
     for place, side in enumerate(query.inputs):
         yield from _input(side, _SIDES[place] if several else "source")
@@ -43,7 +43,7 @@ def _input(side: Input, label: str) -> Iterator[str]:
 
 
 def row_step(query: Query) -> Iterator[str]:
-    """What the state task does with the rows."""
+    """The lines of what the state task does with the rows."""
     step = query.step
     if isinstance(step, JoinStep):
         yield from _join(step)

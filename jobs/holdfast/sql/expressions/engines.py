@@ -390,7 +390,7 @@ class _DuckDb(Engine):
 
 
 def _rest(pattern: str, text: str) -> str:
-    """What is missing of a date or a time, as it is at the beginning of a year or a day."""
+    """The rest of a shortened date or time: the beginning of the year or the day."""
     return f"substring({pattern}, length({text}) + 1)"
 
 

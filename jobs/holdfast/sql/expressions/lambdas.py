@@ -167,7 +167,7 @@ class _Call:
         )
 
     def _element(self, collection: Typed) -> list[Typed]:
-        """What the parameters stand for: an element, or an entry's key and value."""
+        """The values of the lambda's parameters: an element, or an entry's key and value."""
         of = collection.type
         assert of is not None
         assert of.element is not None
@@ -280,7 +280,7 @@ class _Call:
         return f"CASE {cases}ELSE {step} END"
 
     def _in_order(self, collection: Typed) -> str:
-        """What is folded; a map's entries in the order in which Java goes through them."""
+        """The items to fold, in order; a map's entries as Java iterates over them."""
         assert collection.type is not None
         if collection.type.base is Base.ARRAY:
             return collection.sql

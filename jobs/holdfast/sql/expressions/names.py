@@ -1,4 +1,4 @@
-"""What names mean: over a relation's columns, and over keys and aggregates (DuckDB)."""
+"""Scopes: names over a relation's columns, and over keys and aggregates (DuckDB)."""
 
 from __future__ import annotations
 

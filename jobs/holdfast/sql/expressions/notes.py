@@ -1,4 +1,4 @@
-"""What an expression reads and calls, noted while it is rendered."""
+"""The columns an expression reads and the functions it calls, noted while it is rendered."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Translator:
         return found
 
     def made(self, render: Callable[[Translator], Typed]) -> Expression | None:
-        """What `render` makes with a translator like this one, and all that it reads and calls."""
+        """The expression that `render` makes, with the columns and functions that were noted."""
         notes = Notes()
         typed = render(Translator(self.script, self.engine, self.scope, notes))
         if typed.type is None:

@@ -157,7 +157,7 @@ class Overload:
     def argument_type(
         self, index: int, given: SqlType | None, bound: dict[str, SqlType | None]
     ) -> SqlType | None:
-        """What the argument at `index` converts to; None leaves it as it is."""
+        """The type that the argument at `index` converts to; None leaves it as it is."""
         pattern = self.param(index)
         wanted = pattern.type(bound)
         if wanted is None and given is None and pattern.element is not None:
@@ -165,7 +165,7 @@ class Overload:
         return wanted
 
     def match(self, given: Sequence[SqlType | None]) -> dict[str, SqlType | None] | None:
-        """What the variables stand for when the arguments fit, else None."""
+        """The types of the type variables when the arguments fit, else None."""
         if not self.accepts(len(given)):
             return None
         bound: dict[str, SqlType | None] = {}
@@ -280,7 +280,7 @@ def py(name: str) -> Callable[[Call], str]:
 
 
 def too_large(call: Call, size: str, most: int) -> str:
-    """What DuckDB evaluates where a call would make more than `most`: NULL, and a query is told.
+    """The call that DuckDB makes instead of one over the limit: NULL, and a query is told.
 
     It looks at the size again: DuckDB evaluates what is constant before it knows that it is needed.
     """

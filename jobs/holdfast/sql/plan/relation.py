@@ -1,4 +1,4 @@
-"""What a SELECT reads: the columns an expression may name, and how they are spelt in the engine.
+"""Relations: the columns that an expression may name, and how Spark reads each of them.
 
 ksqlDB's model: the columns of a source are its own; after a join they are all there as
 `SOURCE_COLUMN`, and an expression names them `SOURCE.COLUMN`, or `COLUMN` where that is enough.
@@ -44,7 +44,7 @@ RESERVED_NAMES = (*PSEUDO_COLUMNS, *WINDOW_BOUNDS)
 
 
 class FieldKind(StrEnum):
-    """What a column is to its source."""
+    """The role of a column in its source."""
 
     KEY = "key"
     VALUE = "value"
@@ -105,7 +105,7 @@ class Relation:
         return sum(f.name == name for f in self.fields) > 1
 
     def star(self, owner: str | None, *, partitioned: bool = False) -> list[Field]:
-        """What `*` or `owner.*` stands for.
+        """The columns of `*` or `owner.*`.
 
         `partitioned`: PARTITION BY puts the old key behind the value, and after a join all the
         columns that ksqlDB adds are part of it, too.

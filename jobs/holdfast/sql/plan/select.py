@@ -244,7 +244,7 @@ class _Planner:
 
 
 def query_properties(target: Target) -> tuple[tuple[str, str], ...]:
-    """What the Sink has no field for, by the names of the WITH clause."""
+    """Options of the WITH clause that `Sink` has no field for."""
     options = target.options
     pairs = (
         ("RETENTION_MS", options.retention_ms),

@@ -245,7 +245,7 @@ class _Planner:
         self._replace_queries(queries)
 
     def _replace_queries(self, queries: Sequence[Query]) -> None:
-        """Where those of the same statement were, or at the end: who reads them comes later."""
+        """Put them where the same statement's queries were, or at the end; readers come after."""
         old = statements(self._queries).get(queries[-1].id, ())
         at = self._queries.index(old[0]) if old else len(self._queries)
         left = [q for q in self._queries if q not in old]

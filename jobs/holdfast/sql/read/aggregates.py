@@ -73,7 +73,7 @@ def grouping(
     calls: Sequence[AggregateCall],
     having: Expression | None,
 ) -> Grouping:
-    """What DuckDB computes, from the grouping expressions and the aggregates that were met."""
+    """The grouping that DuckDB computes, from grouping expressions and aggregates."""
     columns = [NamedExpression(k.name, _tried(k.expression)) for k in keys]
     columns += [NamedExpression(c.name, aggregate(script, at, c)) for c in calls]
     return Grouping(tuple(columns), len(keys), having)

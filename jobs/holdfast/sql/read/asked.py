@@ -1,4 +1,4 @@
-"""What a pull or push query asks for, as one value, and which keys its rows can have."""
+"""`Read`: a planned pull or push query, and which keys its rows can have."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ class Bounds:
     exact: bool
 
     def both(self, other: Bounds) -> Bounds:
-        """Of `self AND other`."""
+        """The bounds of `self AND other`."""
         if len(self.boxes) * len(other.boxes) > _BOXES_MAX:
             return replace(self, exact=False)
         met = [a.meet(b) for a in self.boxes for b in other.boxes]
         return Bounds(tuple(b for b in met if not b.empty), self.exact and other.exact)
 
     def either(self, other: Bounds) -> Bounds:
-        """Of `self OR other`."""
+        """The bounds of `self OR other`."""
         boxes = self.boxes + other.boxes
         if any(not b.domains for b in boxes) or len(boxes) > _BOXES_MAX:
             return Bounds((Box(),), exact=False)
@@ -122,7 +122,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Keyed:
-    """What ksqlDB says of a WHERE clause of a pull query over a table.
+    """ksqlDB's verdict on the WHERE clause of a pull query over a table.
 
     Attributes:
         obstacle: why it would look at all rows; empty: it takes keys or a range of them.

@@ -67,7 +67,7 @@ def plan_read(
     functions: Functions | None = None,
     properties: Mapping[str, str] = _NOTHING,
 ) -> Read:
-    """What the query asks of its table or stream.
+    """The plan of a query over one table or stream.
 
     Args:
         source: with WINDOWSTART and WINDOWEND where it is windowed.

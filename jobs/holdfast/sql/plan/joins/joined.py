@@ -35,7 +35,7 @@ from holdfast.types.topology import (
 
 __all__ = ["MakeSink", "PlainJoin", "Projection", "Side", "carried", "project", "references"]
 
-# Of a statement: its kind, key columns, value columns and the relation they are over.
+# Makes a statement's sink from its kind, key columns, value columns and the relation.
 MakeSink = Callable[[str, Sequence[Column], Sequence[Column], Relation], Sink]
 
 
@@ -126,7 +126,7 @@ class PlainJoin:
 
     @property
     def kind(self) -> str:
-        """What the result is."""
+        """STREAM or TABLE: the kind of the result."""
         return "TABLE" if self.form is JoinForm.TABLE_TABLE else "STREAM"
 
     def finish(self, make_sink: MakeSink, numbered: Callable[[], str]) -> tuple[Query, ...] | None:

@@ -39,7 +39,7 @@ class Joining:
 def form_of(
     context: Context, clause: JoinClause, condition: Condition, left: Joining, right: Joining
 ) -> JoinForm:
-    """What kind of join this is.
+    """The form of a join.
 
     Args:
         context: the statement's surroundings.

@@ -1,4 +1,4 @@
-"""What is joined so far: its rows, its key, and which columns are equal to the key."""
+"""The joined rows so far: their columns, their key, and which columns are equal to the key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOIN_KEY = "__KEY"  # the join key's column in the rows of a join
 
 @dataclass(frozen=True)
 class Equal:
-    """What has the value of a join's key.
+    """The expressions that are equal to a join's key.
 
     `texts` are expressions, `viable` the plain columns among them, in ksqlDB's order.
     """

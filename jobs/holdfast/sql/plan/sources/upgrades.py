@@ -1,7 +1,7 @@
 """CREATE OR REPLACE: what may change under a stream, a table and its query, by ksqlDB's rules.
 
 Columns may be added at the end.  The query may get another SELECT list, WHERE or HAVING; what it
-reads, how it groups and what it aggregates stays.  Of other queries nothing may change.
+reads, how it groups and what it aggregates stays.  Other queries may not change.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_source(script: Script, at: int, old: Source, new: Source) -> None:
     """A stream or table takes the place of another one of its name.
 
     Raises:
-        InvalidStatement: not everybody who uses the old one could use the new one.
+        InvalidStatement: a user of the old one could not use the new one.
     """
     properties: list[Property] = [
         ("type", _type(old), _type(new)),
@@ -137,7 +137,7 @@ def _moved(old: Sequence[Column], new: Sequence[Column]) -> list[str]:
 
 
 def _step_name(query: Query) -> str:
-    """What ksqlDB calls the step of its plan that matters most."""
+    """ksqlDB's name for the main step of its plan."""
     step, kind = query.step, query.source.kind.capitalize()
     if isinstance(step, JoinStep):
         return _JOINS[step.form]
