@@ -11,7 +11,6 @@ from holdfast.serve.contract import PRESENT
 from holdfast.serve.workers.calls import ROWS, evaluated, packed, unpacked
 from holdfast.serve.workers.pool import Interrupt, Workers
 from holdfast.sql.read.asked import Read
-from holdfast.types.expressions import Expression
 
 __all__ = ["Evaluation", "present"]
 
@@ -39,25 +38,11 @@ class Evaluation:
             and len(self._refs) == len(read.outputs)
         )
         self._outputs = ", ".join(f'{o.sql} AS "__o{i}"' for i, o in enumerate(read.outputs))
-        every = [*self._over_rows(), *self._over_groups()]
+        where = () if self._condition is None else (self._condition,)
+        every = (*where, *read.over_rows, *read.over_groups)
+        self._decides = {name for each in where for name in each.columns}
+        self._reads = self._decides.union(*(each.columns for each in read.over_rows))
         self._functions = sorted({name for each in every for name in each.functions})
-
-    def _over_rows(self) -> list[Expression]:
-        """The expressions that are evaluated over the rows as they come."""
-        read = self._read
-        made = read.outputs if read.grouping is None else read.grouping.columns
-        return [*(each.expression for each in made), *self._conditions]
-
-    def _over_groups(self) -> list[Expression]:
-        grouping = self._read.grouping
-        if grouping is None:
-            return []
-        having = [] if grouping.having is None else [grouping.having]
-        return [*(each.expression for each in self._read.outputs), *having]
-
-    @property
-    def _conditions(self) -> list[Expression]:
-        return [] if self._condition is None else [self._condition]
 
     @property
     def output_refs(self) -> list[str | None]:
@@ -100,13 +85,11 @@ class Evaluation:
 
     def looks_only_at(self, names: Collection[str], rows: pa.Schema) -> bool:
         """Whether no other column of the rows decides about WHERE."""
-        read = {name for each in self._conditions for name in each.columns}
-        return read.isdisjoint(set(rows.names).difference(names))
+        return self._decides.isdisjoint(set(rows.names).difference(names))
 
     def needed(self, rows: pa.Table) -> pa.Table:
         """The rows with only those columns that are evaluated."""
-        read = {name for each in self._over_rows() for name in each.columns}
-        names = [n for n in rows.column_names if n in read]
+        names = [n for n in rows.column_names if n in self._reads]
         return rows.select(names or rows.column_names[:1])
 
     def _run(self, text: str, rows: pa.Table, interrupt: Interrupt | None) -> pa.Table:

@@ -159,6 +159,20 @@ class Read:
         return tuple(o.column for o in self.outputs)
 
     @property
+    def over_rows(self) -> tuple[Expression, ...]:
+        """The expressions that are evaluated over the rows as they come, but for WHERE."""
+        made = self.outputs if self.grouping is None else self.grouping.columns
+        return tuple(each.expression for each in made)
+
+    @property
+    def over_groups(self) -> tuple[Expression, ...]:
+        """The expressions that are evaluated over what GROUP BY made of them."""
+        if self.grouping is None:
+            return ()
+        having = () if self.grouping.having is None else (self.grouping.having,)
+        return (*(each.expression for each in self.outputs), *having)
+
+    @property
     def key_names(self) -> frozenset[str]:
         """The names of result columns that ksqlDB calls keys: by their names alone."""
         keys = (c.name for c in self.source.key_columns)
