@@ -71,6 +71,12 @@ def test_a_stream_stream_join_is_one_query() -> None:
     assert [k.ref for k in step.keys] == ["__KEY"]
 
 
+def test_a_literal_that_looks_like_a_column_carries_none() -> None:
+    select = "SELECT p.id, item, '\"O_QTY\"' AS text FROM orders o JOIN paid p"
+    (query,) = queries("STREAM", f"{select} {IN_TIME} ON o.qty = p.id")
+    assert [c.name for c in join_of(query).left.columns] == ["O_ITEM"]
+
+
 @pytest.mark.parametrize(
     ("select", "keys", "values"),
     [

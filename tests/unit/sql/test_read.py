@@ -52,6 +52,12 @@ def test_a_select_stands_where_a_server_is_asked() -> None:
             parse(Script("SELECT * FROM t;"), place=place)
 
 
+def test_a_condition_reads_the_columns_that_it_names() -> None:
+    condition = read("SELECT * FROM t WHERE id = '\"N\"' OR id = 'N'").condition
+    assert condition is not None
+    assert condition.columns == ("ID",)
+
+
 def test_a_star_has_the_bounds_of_windows() -> None:
     star = read("SELECT * FROM w", WINDOWED)
     assert [c.name for c in star.columns] == ["K", "WINDOWSTART", "WINDOWEND", "DAY"]
